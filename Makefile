@@ -1,0 +1,39 @@
+# Every target is one command; what it needs is set up first (quick when nothing changed).
+#   PYTHON=python3.12            the interpreter .venv is made from (3.11 to 3.13)
+#   PIP_EXTRA_INDEX_URL=…        PyTorch's CPU index, for machines without a GPU (requirements.lock)
+#   STUDY=studies/mine.yaml      what `make demo` runs
+#   PYTEST="-k links"            what `make test` passes to pytest
+
+BIN := .venv/bin
+STUDY ?= studies/demo.yaml
+PYTEST ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test ui lint lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## create .venv with the locked packages, install missing system tools
+	@scripts/setup.sh
+
+demo: setup ## profile one worker, predict many, measure them, show the error
+	$(BIN)/stepcast run $(STUDY)
+
+test: setup ## run all tests, those on an emulated cluster included
+	$(BIN)/pytest $(PYTEST)
+
+ui: setup ## open Dagster on everything that ran
+	$(BIN)/stepcast ui
+
+lint: setup ## ruff and mypy, as continuous integration runs them
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+lock: setup ## write requirements.lock from what .venv holds
+	scripts/lock.sh
+
+clean: ## remove .venv and caches; measurements in .stepcast stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build stepcast.egg-info
+	find . -name .git -prune -o -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,77 @@
+"""What tests share: a fresh home, and the rule that only what needs special hardware may skip."""
+
+from collections.abc import Callable, Generator
+from functools import cache
+from os import environ
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from profilers.clusters import choose_backend
+
+settings.register_profile("stepcast", deadline=None)
+settings.load_profile("stepcast")
+
+
+@cache
+def _no_cluster() -> str | None:
+    backend, why = choose_backend("auto")
+    return None if backend == "emulated" else why
+
+
+def _no_gpu() -> str | None:
+    return None if list(Path("/dev").glob("nvidia[0-9]*")) else "no NVIDIA GPU here"
+
+
+def _no_aws() -> str | None:
+    return None if environ.get("STEPCAST_TEST_AWS") == "1" else "STEPCAST_TEST_AWS=1 is not set"
+
+
+OBSTACLES: dict[str, Callable[[], str | None]] = {
+    "cluster": _no_cluster,
+    "gpu": _no_gpu,
+    "aws": _no_aws,
+}
+"""Markers whose tests may skip, with what says why they cannot run here (None: they can)."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--require",
+        action="append",
+        default=[],
+        choices=sorted(OBSTACLES),
+        help="stop, instead of skipping, where tests with this marker cannot run",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker, obstacle in OBSTACLES.items():
+            if item.get_closest_marker(marker) is None or (why := obstacle()) is None:
+                continue
+            if marker in config.getoption("--require"):
+                raise pytest.UsageError(f"--require {marker}: {item.nodeid} cannot run here: {why}")
+            item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    may_skip = any(item.get_closest_marker(marker) for marker in OBSTACLES)
+    if report.skipped and not may_skip and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but only tests marked {', '.join(OBSTACLES)} may skip"
+    return report
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a fresh, empty STEPCAST_HOME."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("STEPCAST_HOME", str(folder))
+    return folder

@@ -1,0 +1,178 @@
+"""Who may import whom: read from the source of every room, so that lazy imports count too."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[1]
+ROOMS = ("assets", "models", "networks", "pipelines", "profilers", "warehouse")
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "networks": (),
+    "warehouse": (),
+    "profilers": ("networks", "warehouse.records"),
+    "models": ("networks", "warehouse.records"),
+    "assets": ("models", "networks", "profilers", "warehouse"),
+    "pipelines": ("assets", "models", "networks", "profilers", "warehouse"),
+}
+"""Rooms and modules that a room may import beside itself."""
+ONLY_IN = {"duckdb": {"warehouse"}, "dagster": {"assets", "pipelines"}}
+"""Outside packages (and those named `<package>_…`) that only these rooms may import."""
+
+
+def sources(root: Path) -> dict[str, Path]:
+    """Return the file of every module of every room under `root`, by dotted name."""
+    found = {}
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imports(path: Path, modules: dict[str, Path]) -> Iterator[str]:
+    """Yield the dotted name of each module that a file imports, wherever in it.
+
+    `from a import b` is `a.b` where that is one of `modules`; relative imports keep their dots.
+    """
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                yield name if name in modules else base
+
+
+def violations(root: Path) -> list[str]:
+    """Return one line for each import that breaks the rules."""
+    modules = sources(root)
+    return [
+        f"{module} imports {target}"
+        for module, path in modules.items()
+        for target in sorted(set(imports(path, modules)))
+        if not allowed(module.partition(".")[0], target)
+    ]
+
+
+def allowed(room: str, target: str) -> bool:
+    """Tell whether code in `room` may import the module `target`."""
+    top = target.partition(".")[0]
+    if top == "":
+        return False
+    if top in ROOMS:
+        return any(f"{target}.".startswith(f"{ours}.") for ours in (room, *MAY_IMPORT[room]))
+    owners = [rooms for name, rooms in ONLY_IN.items() if top == name or top.startswith(f"{name}_")]
+    return all(room in rooms for rooms in owners)
+
+
+def reachable(start: str, modules: dict[str, Path]) -> set[str]:
+    """Return every module that importing `start` may import, outside ones by their top name."""
+    seen: set[str] = set()
+    todo = [start]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        parent = name.rpartition(".")[0]
+        if name in modules:
+            todo += [*imports(modules[name], modules), *([parent] if parent else [])]
+    return {name if name in modules else name.partition(".")[0] for name in seen}
+
+
+def test_rooms_import_only_what_they_may() -> None:
+    assert violations(CHECKOUT) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "violation"),
+    [
+        ("networks/a", "import models", "networks.a imports models"),
+        ("profilers/a", "from models.x import y", "profilers.a imports models.x"),
+        ("models/x/a", "def f():\n    import duckdb", "models.x.a imports duckdb"),
+        ("models/a", "from warehouse import landing", "models.a imports warehouse.landing"),
+        ("profilers/a", "import warehouse", "profilers.a imports warehouse"),
+        ("warehouse/a", "import profilers.b as b", "warehouse.a imports profilers.b"),
+        ("warehouse/a", "from dagster import asset", "warehouse.a imports dagster"),
+        ("models/a", "import dagster_pipes", "models.a imports dagster_pipes"),
+        ("pipelines/a", "import duckdb", "pipelines.a imports duckdb"),
+        ("assets/a", "from pipelines import cli", "assets.a imports pipelines"),
+        ("models/a", "if x:\n    from . import b", "models.a imports ."),
+    ],
+)
+def test_a_forbidden_import_is_found(
+    module: str, source: str, violation: str, tmp_path: Path
+) -> None:
+    files = {"warehouse/landing": "", "models/fine": "from warehouse import records"}
+    for name, text in (files | {"warehouse/records": "", module: source}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(text)
+    assert violations(tmp_path) == [violation]
+
+
+def test_importing_follows_other_modules(tmp_path: Path) -> None:
+    (tmp_path / "warehouse/deep").mkdir(parents=True)
+    (tmp_path / "warehouse/__init__.py").write_text("import json.decoder")
+    (tmp_path / "warehouse/deep/a.py").write_text("from warehouse import b")
+    (tmp_path / "warehouse/b.py").write_text("def f():\n    from duckdb import connect")
+    modules = sources(tmp_path)
+    assert reachable("warehouse.deep.a", modules) == {
+        "warehouse",
+        "warehouse.b",
+        "warehouse.deep.a",
+        "duckdb",
+        "json",
+    }
+
+
+def test_warehouse_init_is_empty() -> None:
+    assert (CHECKOUT / "warehouse/__init__.py").read_text() == ""
+
+
+def test_records_need_the_standard_library_and_pydantic_only() -> None:
+    needed = reachable("warehouse.records", sources(CHECKOUT))
+    assert needed - sys.stdlib_module_names == {"warehouse", "warehouse.records", "pydantic"}
+
+
+def test_landing_needs_no_duckdb() -> None:
+    needed = reachable("warehouse.landing", sources(CHECKOUT))
+    assert "pyarrow" in needed
+    assert "duckdb" not in needed
+
+
+def test_probes_open_no_database() -> None:
+    assert not loaded_by("profilers.clusters, warehouse.landing") & {"duckdb", "dagster"}
+
+
+def test_definitions_load_no_framework() -> None:
+    loaded = loaded_by("pipelines.definitions")
+    assert "dagster" in loaded
+    assert not loaded & {"tensorflow", "tf_keras", "torch"}
+
+
+def loaded_by(modules: str) -> set[str]:
+    """Return the top-level modules that a fresh interpreter holds after importing `modules`."""
+    code = f"import sys, {modules}; print(*(name for name in sys.modules if '.' not in name))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return set(ran.stdout.split())
+
+
+def test_every_package_is_listed() -> None:
+    listed = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.relative_to(CHECKOUT).parent for path in sources(CHECKOUT).values()}
+    assert set(listed["packages"]) == {".".join(folder.parts) for folder in folders}
+    assert all((CHECKOUT / folder / "__init__.py").exists() for folder in folders)
