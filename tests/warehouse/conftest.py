@@ -1,0 +1,202 @@
+"""Builders of landed runs, fits and predictions with figures a reader can check by hand."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from warehouse.landing import land
+from warehouse.ledger import FitRecord
+from warehouse.migrations import migrate
+from warehouse.publication import ensure
+from warehouse.records import NodeGroup, Prediction, Purpose, Run, Scenario, Strategy, Workload
+from warehouse.warehouse import Warehouse, read_only
+
+METRIC = "throughput_steps_per_s"
+
+
+def at(minute: float) -> datetime:
+    """Return a point in time, minutes after a fixed one."""
+    return datetime(2030, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes the things a warehouse holds, under one home."""
+
+    home: Path
+
+    @property
+    def warehouse(self) -> Warehouse:
+        return Warehouse(self.home, patience_s=0.2)
+
+    def rows(self, sql: str) -> pl.DataFrame:
+        return read_only(self.home, sql)
+
+    def scenario(
+        self, workers: int = 1, dnn: str = "cnn", node_type: str = "emu.avx2.1c", batch: int = 8
+    ) -> Scenario:
+        nodes = (
+            NodeGroup(role="worker", node_type=node_type, count=workers),
+            NodeGroup(role="server", node_type="emu.server", count=1),
+        )
+        workload = Workload(dnn=dnn, image_size=64, batch_size=batch)
+        strategy = Strategy(workers=workers)
+        return Scenario(workload=workload, strategy=strategy, nodes=nodes, link_mbps=150)
+
+    def run(
+        self,
+        run_id: str,
+        scenario: Scenario | None,
+        purpose: Purpose,
+        *,
+        repeat: int = 1,
+        minute: float = 0,
+        study: str = "demo",
+        host_id: str = "host-1",
+    ) -> Run:
+        return Run(
+            run_id=run_id,
+            probe="tf_trace" if purpose == "profile" else "tf_throughput",
+            purpose=purpose,
+            study=study,
+            repeat=repeat,
+            scenario_id=None if scenario is None else scenario.scenario_id,
+            backend="emulated",
+            status="ok",
+            started_at=at(minute),
+            ended_at=at(minute + 0.5),
+            host_id=host_id,
+            host={"cpu": "x"},
+            software={"tensorflow": "2.21.0"},
+            config={"windows": 2, "traced": True},
+        )
+
+    def land(
+        self, run: Run, scenario: Scenario | None, tables: dict[str, pl.DataFrame] | None = None
+    ) -> Path:
+        return land(self.home / "landing", run, scenario, tables or {})
+
+    def profile(self, run_id: str, scenario: Scenario, *, repeat: int = 1) -> Path:
+        run = self.run(run_id, scenario, "profile", repeat=repeat)
+        timing = {"step": [0, 0], "operation": [0, 1], "start_us": [0, 40], "duration_us": [40, 9]}
+        return self.land(run, scenario, {"timing": pl.DataFrame(timing)})
+
+    def measure(
+        self,
+        run_id: str,
+        scenario: Scenario,
+        values: Sequence[float],
+        *,
+        minute: float,
+        repeat: int = 1,
+        study: str = "demo",
+        idle: float = 0.5,
+        host_id: str = "host-1",
+    ) -> Path:
+        """Land a measurement run with one throughput sample per window."""
+        run = self.run(
+            run_id,
+            scenario,
+            "measurement",
+            repeat=repeat,
+            minute=minute,
+            study=study,
+            host_id=host_id,
+        )
+        windows = list(range(1, len(values) + 1))
+        count = len(windows)
+        sample = {
+            "metric": [METRIC] * count + ["idle_cpu_fraction"] * count,
+            "unit": ["1/s"] * count + ["1"] * count,
+            "window": windows * 2,
+            "value": [*values, *[idle] * count],
+        }
+        return self.land(run, scenario, {"sample": pl.DataFrame(sample)})
+
+    def fit(self, *run_ids: str, system: str = "async_sgd") -> FitRecord:
+        return FitRecord(
+            system=system,
+            model_version="1",
+            parameters={"client_gap_s": 0.015},
+            run_ids=run_ids,
+            row_filter="traced steps",
+            row_count=2,
+            data_hash="abc",
+            backend="emulated",
+            host_id="host-1",
+            created_at=at(1),
+        )
+
+    def prediction(
+        self,
+        fit: FitRecord,
+        scenario: Scenario,
+        value: float,
+        *,
+        minute: float = 2,
+        repeat: int = 1,
+        low: float | None = None,
+        high: float | None = None,
+        host_id: str = "host-1",
+    ) -> Prediction:
+        return Prediction(
+            system=fit.system,
+            model_version=fit.model_version,
+            fit_id=fit.fit_id,
+            subject_id=scenario.scenario_id,
+            backend="emulated",
+            host_id=host_id,
+            study="demo",
+            repeat=repeat,
+            metric=METRIC,
+            unit="1/s",
+            value=value,
+            low=low,
+            high=high,
+            made_at=at(minute),
+        )
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Maker:
+    """Return a maker under a home that does not exist yet."""
+    return Maker(tmp_path / "home")
+
+
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an empty warehouse, made once because that takes longest."""
+    main = tmp_path_factory.mktemp("empty") / "warehouse.duckdb"
+    ensure(main)
+    return main
+
+
+@pytest.fixture
+def make(fresh: Maker, empty: Path) -> Maker:
+    """Return a maker of landed runs, fits and predictions under a home with an empty warehouse."""
+    fresh.home.mkdir()
+    shutil.copy(empty, fresh.home)
+    return fresh
+
+
+@pytest.fixture
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection to an empty warehouse in memory."""
+    with duckdb.connect() as connection:
+        migrate(connection)
+        yield connection
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    """Return the id of a process that has ended."""
+    ended = subprocess.Popen(["true"])
+    ended.wait(timeout=10)
+    return ended.pid

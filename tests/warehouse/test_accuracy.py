@@ -1,0 +1,177 @@
+"""Judging: which prediction a run judges, by how much it erred, and on what split."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from warehouse.records import Scenario
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+
+@pytest.fixture
+def profiled(make: "Maker") -> "Maker":
+    """Return a maker whose warehouse holds the profile `p1` of one worker, and its fit."""
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    make.warehouse.record_fit(make.fit("p1"))
+    return make
+
+
+def judged(make: "Maker") -> list[dict[str, object]]:
+    make.warehouse.load()
+    return make.warehouse.accuracy().sort("made_at", "system").to_dicts()
+
+
+def test_a_prediction_is_judged_by_the_run_after_it(profiled: "Maker") -> None:
+    scenario = profiled.scenario(2)
+    prediction = profiled.prediction(profiled.fit("p1"), scenario, 2.0, minute=2, low=1.8, high=2.2)
+    profiled.warehouse.record_predictions([prediction])
+    profiled.measure("m1", scenario, [2.4, 2.6], minute=5)
+    (row,) = judged(profiled)
+    assert row["system"] == "async_sgd"
+    assert row["label"] == scenario.label
+    assert (row["predicted"], row["low"], row["high"]) == (2.0, 1.8, 2.2)
+    assert (row["measured"], row["runs"], row["inside_interval"]) == (2.5, 1, False)
+    assert row["error_percent"] == pytest.approx(-20)
+    assert row["ape_percent"] == pytest.approx(20)
+    assert row["spread_percent"] == pytest.approx(8)
+    assert (row["noise_floor_percent"], row["noise_runs"]) == (None, 0)
+    assert row["host_busy"] is False
+
+
+def test_a_prediction_made_after_the_run_is_not_judged_by_it(profiled: "Maker") -> None:
+    scenario = profiled.scenario(2)
+    profiled.measure("m1", scenario, [2.5], minute=5)
+    fit = profiled.fit("p1")
+    late = [
+        profiled.prediction(fit, scenario, 2.0 + minute, minute=minute, repeat=minute)
+        for minute in (5, 6)
+    ]
+    profiled.warehouse.record_predictions(late)
+    assert judged(profiled) == []
+
+
+def test_each_run_judges_the_newest_prediction_before_it(profiled: "Maker") -> None:
+    scenario, fit = profiled.scenario(2), profiled.fit("p1")
+    profiled.warehouse.record_predictions(
+        [
+            profiled.prediction(fit, scenario, 1.0, minute=1, repeat=1),
+            profiled.prediction(fit, scenario, 2.0, minute=2, repeat=2),
+            profiled.prediction(fit, scenario, 3.0, minute=6, repeat=3),
+        ]
+    )
+    profiled.measure("m1", scenario, [2.0], minute=5, repeat=1)
+    profiled.measure("m2", scenario, [4.0], minute=5.5, repeat=2)
+    profiled.measure("m3", scenario, [6.0], minute=7, repeat=3)
+    rows = [(row["predicted"], row["measured"], row["runs"]) for row in judged(profiled)]
+    assert rows == [(2.0, 3.0, 2), (3.0, 6.0, 1)]
+
+
+def test_each_system_is_judged_for_itself(profiled: "Maker") -> None:
+    scenario, linear = profiled.scenario(2), profiled.fit("p1", system="linear")
+    profiled.warehouse.record_fit(linear)
+    profiled.warehouse.record_predictions(
+        [
+            profiled.prediction(profiled.fit("p1"), scenario, 2.0, minute=2),
+            profiled.prediction(linear, scenario, 5.0, minute=3),
+        ]
+    )
+    profiled.measure("m1", scenario, [2.5], minute=5)
+    rows = [(row["system"], row["error_percent"]) for row in judged(profiled)]
+    assert rows == [("async_sgd", pytest.approx(-20)), ("linear", pytest.approx(100))]
+
+
+def test_other_hosts_do_not_judge(profiled: "Maker") -> None:
+    scenario = profiled.scenario(2)
+    profiled.warehouse.record_predictions([profiled.prediction(profiled.fit("p1"), scenario, 2.0)])
+    profiled.measure("m1", scenario, [2.5], minute=5, host_id="host-2")
+    assert judged(profiled) == []
+
+
+@pytest.mark.parametrize(("idle", "busy"), [(0.19, True), (0.21, False)])
+def test_a_busy_host_is_marked(profiled: "Maker", idle: float, busy: bool) -> None:
+    scenario = profiled.scenario(2)
+    profiled.warehouse.record_predictions([profiled.prediction(profiled.fit("p1"), scenario, 2.0)])
+    profiled.measure("m1", scenario, [2.5], minute=5, idle=0.9)
+    profiled.measure("m2", scenario, [2.5], minute=6, idle=idle, repeat=2)
+    assert [row["host_busy"] for row in judged(profiled)] == [busy]
+
+
+def test_splits_say_how_far_a_subject_is_from_the_fit(make: "Maker") -> None:
+    seen = {"p1": make.scenario(1), "p2": make.scenario(2, node_type="emu.sse41.1c")}
+    expected: dict[str, Scenario] = {
+        "seen": make.scenario(1),
+        "held_out_dnn": make.scenario(8, dnn="vgg11", node_type="emu.new"),
+        "held_out_node_type": make.scenario(8, node_type="emu.new"),
+        "held_out_world_size": make.scenario(8),
+        "held_out_scenario": make.scenario(2),
+    }
+    for run_id, scenario in seen.items():
+        make.profile(run_id, scenario)
+    make.land(make.run("links", None, "profile"), None)
+    make.warehouse.load()
+    fit = make.fit("links", *seen)
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions(
+        [make.prediction(fit, scenario, 2.0) for scenario in expected.values()]
+    )
+    for number, scenario in enumerate(expected.values()):
+        make.measure(f"m{number}", scenario, [2.0], minute=5)
+    found = {row["scenario_id"]: row["split"] for row in judged(make)}
+    assert found == {scenario.scenario_id: split for split, scenario in expected.items()}
+
+
+def test_a_fit_that_saw_no_scenario_has_seen_no_network(make: "Maker") -> None:
+    make.land(make.run("links", None, "profile"), None)
+    make.warehouse.load()
+    fit = make.fit("links")
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
+    make.measure("m1", make.scenario(2), [2.0], minute=5)
+    assert [row["split"] for row in judged(make)] == ["held_out_dnn"]
+
+
+def test_the_leaderboard_counts_a_subject_once(profiled: "Maker") -> None:
+    fit = profiled.fit("p1")
+    two, three, four = (profiled.scenario(workers) for workers in (2, 3, 4))
+    profiled.warehouse.record_predictions(
+        [
+            profiled.prediction(fit, two, 1.1, minute=2, repeat=1),
+            profiled.prediction(fit, two, 1.3, minute=12, repeat=2),
+            profiled.prediction(fit, three, 1.4, minute=2, repeat=1),
+            profiled.prediction(fit, four, 0.4, minute=2, repeat=1),
+            profiled.prediction(fit, profiled.scenario(1), 1.05, minute=2),
+        ]
+    )
+    profiled.measure("a1", two, [1.0], minute=5, repeat=1)
+    profiled.measure("a2", two, [1.25], minute=15, repeat=2)
+    profiled.measure("b", three, [1.0], minute=5)
+    profiled.measure("c", four, [1.0], minute=5)
+    profiled.measure("d", profiled.scenario(1), [1.0], minute=5)
+    profiled.warehouse.load()
+    board = profiled.warehouse.leaderboard()
+    assert board["split"].to_list() == ["held_out_world_size", "seen"]
+    far, near = board.to_dicts()
+    # Two workers: 10 % and 4 % in two rounds, so 7 %; three: 40 %; four: 60 %.
+    assert (far["system"], far["backend"], far["n"]) == ("async_sgd", "emulated", 3)
+    assert far["mape"] == pytest.approx((7 + 40 + 60) / 3)
+    assert far["median_ape"] == pytest.approx(40)
+    assert far["p90_ape"] == pytest.approx(56)
+    assert far["max_ape"] == pytest.approx(60)
+    # Only two workers were measured in two rounds: 1.25 for 1 and 1 for 1.25.
+    assert (far["noise_floor"], far["noise_n"]) == (pytest.approx((25 + 20) / 2), 1)
+    assert (near["n"], near["mape"]) == (1, pytest.approx(5))
+    assert (near["noise_floor"], near["noise_n"]) == (None, 0)
+
+
+def test_judged_measurements_do_not_reach_predictors(profiled: "Maker") -> None:
+    before = {name: profiled.warehouse.visible(name) for name in ("run", "scenario", "sample")}
+    profiled.measure("m1", profiled.scenario(2), [2.5], minute=5)
+    profiled.warehouse.load()
+    assert profiled.rows("FROM raw.sample").height == 2
+    for name, frame in before.items():
+        assert profiled.warehouse.visible(name).equals(frame)
+    assert isinstance(before["run"], pl.DataFrame)

@@ -1,0 +1,158 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from warehouse.landing import SCHEMAS
+from warehouse.warehouse import read_only
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+EDGES = pl.DataFrame({"source": [0, 1], "target": [1, 2]})
+
+
+def content(home: Path) -> dict[str, pl.DataFrame]:
+    return {name: read_only(home, f'SELECT * FROM raw."{name}" ORDER BY ALL') for name in SCHEMAS}
+
+
+def test_loading_twice_changes_nothing(make: "Maker") -> None:
+    scenario = make.scenario()
+    make.profile("r1", scenario)
+    make.measure("r2", scenario, [2.0, 2.2], minute=5)
+    assert make.warehouse.load().loaded == ("r1", "r2")
+    before, published = content(make.home), (make.home / "history.duckdb").stat()
+    again = make.warehouse.load()
+    assert (again.loaded, again.unchanged, again.quarantined) == ((), 2, ())
+    assert (make.home / "history.duckdb").stat().st_ino == published.st_ino
+    for name, frame in content(make.home).items():
+        assert frame.equals(before[name], null_equal=True)
+
+
+def test_a_changed_run_replaces_its_rows(make: "Maker") -> None:
+    folder = make.land(make.run("r1", None, "profile"), None, {"edge": EDGES})
+    make.land(make.run("r2", None, "profile"), None, {"edge": EDGES})
+    make.warehouse.load()
+    table = pa.table({"run_id": ["r1"], "source": [7], "target": [8]}).cast(SCHEMAS["edge"])
+    pq.write_table(table, folder / "edge.parquet")
+    report = make.warehouse.load()
+    assert (report.loaded, report.unchanged) == (("r1",), 1)
+    assert content(make.home)["edge"].rows() == [("r1", 7, 8), ("r2", 0, 1), ("r2", 1, 2)]
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    values=st.lists(
+        st.none() | st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20
+    )
+)
+def test_what_lands_is_what_loads(make: "Maker", values: list[float | None]) -> None:
+    run_id = f"r{len(list((make.home / 'landing').glob('*')))}"
+    sample = pl.DataFrame({"value": values}, schema={"value": pl.Float64}).with_columns(
+        metric=pl.lit("m"), unit=pl.lit("s"), window=pl.int_range(pl.len())
+    )
+    make.land(make.run(run_id, None, "profile"), None, {"sample": sample})
+    make.warehouse.load()
+    loaded = make.warehouse.visible("sample", [run_id])
+    assert loaded["value"].to_list() == values
+    assert loaded["window"].to_list() == list(range(len(values)))
+
+
+def spoil_truncate(folder: Path) -> None:
+    file = folder / "edge.parquet"
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+def spoil_page(folder: Path) -> None:
+    file = folder / "edge.parquet"
+    whole = bytearray(file.read_bytes())
+    whole[4:60] = bytes(56)
+    file.write_bytes(whole)
+
+
+def spoil_column(folder: Path) -> None:
+    table = pq.read_table(folder / "edge.parquet")
+    pq.write_table(table.drop_columns(["target"]), folder / "edge.parquet")
+
+
+def spoil_missing(folder: Path) -> None:
+    (folder / "run.parquet").unlink()
+
+
+def spoil_owner(folder: Path) -> None:
+    table = pa.table({"run_id": ["good"], "source": [7], "target": [8]}).cast(SCHEMAS["edge"])
+    pq.write_table(table, folder / "edge.parquet")
+
+
+def spoil_purpose(folder: Path) -> None:
+    row = pq.read_table(folder / "run.parquet").to_pylist()[0] | {"purpose": "party"}
+    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["run"]), folder / "run.parquet")
+
+
+def spoil_value(folder: Path) -> None:
+    row = {"run_id": "bad", "metric": "m", "unit": "s", "window": 1, "value": float("nan")}
+    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["sample"]), folder / "sample.parquet")
+
+
+def spoil_scenario(folder: Path) -> None:
+    row = {"run_id": "bad", "scenario_id": "0" * 16, "canonical": "{}"}
+    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["scenario"]), folder / "scenario.parquet")
+
+
+def spoil_stranger(folder: Path) -> None:
+    pq.write_table(pq.read_table(folder / "run.parquet"), folder / "rnu.parquet")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (spoil_truncate, "edge.parquet is not readable Parquet"),
+        (spoil_page, "edge.parquet is not readable Parquet"),
+        (spoil_column, "edge.parquet: missing columns target; found run_id, source"),
+        (spoil_missing, "run.parquet is missing"),
+        (spoil_owner, "edge.parquet holds rows of other runs: ['good']"),
+        (spoil_purpose, "run.parquet: 1 validation error for Run purpose"),
+        (spoil_value, "isfinite"),
+        (spoil_scenario, "scenario_id is not the hash"),
+        (spoil_stranger, "rnu.parquet is no known table"),
+    ],
+)
+def test_a_bad_run_is_set_aside_and_the_others_load(
+    make: "Maker", spoil: Callable[[Path], None], reason: str
+) -> None:
+    spoil(make.land(make.run("bad", None, "profile"), None, {"edge": EDGES}))
+    make.land(make.run("good", None, "profile"), None, {"edge": EDGES})
+    report = make.warehouse.load()
+    assert report.loaded == ("good",)
+    (aside,) = report.quarantined
+    assert aside.run_id == "bad"
+    assert reason in aside.reason
+    assert aside.folder == make.home / "landing" / "quarantine" / "bad"
+    assert (aside.folder / "reason.txt").read_text() == aside.reason + "\n"
+    assert "\n" not in aside.reason
+    assert content(make.home)["edge"].rows() == [("good", 0, 1), ("good", 1, 2)]
+    assert make.warehouse.load().quarantined == ()
+
+
+def test_quarantine_keeps_every_edition_of_a_run(make: "Maker") -> None:
+    for _ in range(2):
+        spoil_missing(make.land(make.run("bad", None, "profile"), None))
+        make.warehouse.load()
+    names = sorted(path.name for path in (make.home / "landing" / "quarantine").iterdir())
+    assert names == ["bad", "bad.2"]
+
+
+def test_a_run_being_written_is_not_loaded_nor_removed(make: "Maker", dead_pid: int) -> None:
+    whole = make.land(make.run("r1", None, "profile"), None)
+    dead = whole.rename(whole.with_name(f".tmp-{dead_pid}-x"))
+    alive = make.land(make.run("r1", None, "profile"), None)
+    alive = alive.rename(alive.with_name(".tmp-1-x"))
+    assert make.warehouse.load().loaded == ()
+    assert alive.exists()
+    assert not dead.exists()

@@ -1,0 +1,126 @@
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from warehouse import publication
+from warehouse.migrations import migrate
+from warehouse.records import StepcastError
+from warehouse.warehouse import Warehouse, read_only
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+ROOT = Path(publication.__file__).parents[1]
+RUNS = 8
+COUNTS = "SELECT (SELECT count(*) FROM raw.run), (SELECT count(*) FROM raw.timing)"
+
+# Forks before DuckDB has started any thread, so that a dozen loads need one start of Python.
+KILLER = """
+import os, random, signal, sys, time
+from pathlib import Path
+from warehouse.warehouse import Warehouse
+
+def load(home):
+    pid = os.fork()
+    if pid == 0:
+        Warehouse(Path(home)).load()
+        os._exit(0)
+    return pid
+
+started = time.monotonic()
+os.waitpid(load(sys.argv[1]), 0)
+whole_s = time.monotonic() - started
+moments = random.Random(5)
+for home in sys.argv[2:]:
+    pid = load(home)
+    time.sleep(moments.uniform(0, whole_s))
+    os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    print("killed" if os.WIFSIGNALED(status) else "done")
+"""
+
+
+def test_a_load_killed_at_any_moment_is_completed_by_the_next(
+    fresh: "Maker", tmp_path: Path
+) -> None:
+    for number in range(RUNS):
+        fresh.profile(f"r{number}", fresh.scenario(), repeat=number + 1)
+    homes = [tmp_path / f"home{trial}" for trial in range(13)]
+    for home in homes:
+        shutil.copytree(fresh.home, home)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLER, *homes],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    ).stdout.split()
+    assert len(ended) == 12
+    assert "killed" in ended
+    for home in homes:
+        report = Warehouse(home).load()
+        assert len(report.loaded) + report.unchanged == RUNS
+        assert report.quarantined == ()
+        assert read_only(home, COUNTS).row(0) == (RUNS, 2 * RUNS)
+        assert {path.name for path in home.iterdir()} == {
+            "warehouse.duckdb",
+            "history.duckdb",
+            "landing",
+        }
+
+
+def test_a_history_that_was_not_published_is_published_by_the_next_load(
+    make: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make.warehouse.load()
+    make.profile("r1", make.scenario())
+    with monkeypatch.context() as patch:
+        patch.setattr(publication, "_COPY_TIMEOUT_S", 0)
+        with pytest.raises(StepcastError, match=r"history.duckdb was not published"):
+            make.warehouse.load()
+    assert read_only(make.home, COUNTS).row(0) == (0, 0)
+    assert make.warehouse.load().unchanged == 1
+    assert read_only(make.home, COUNTS).row(0) == (1, 2)
+
+
+def test_an_open_reader_keeps_its_history(make: "Maker") -> None:
+    make.warehouse.load()
+    with (make.home / "history.duckdb").open("rb") as reader:
+        before = reader.read()
+        make.profile("r1", make.scenario())
+        make.warehouse.load()
+        reader.seek(0)
+        assert reader.read() == before
+    assert (make.home / "history.duckdb").read_bytes() != before
+
+
+def test_what_dead_writers_left_is_removed(fresh: "Maker", dead_pid: int) -> None:
+    fresh.home.mkdir()
+    (fresh.home / f".tmp-{dead_pid}-aa").write_text("half a copy")
+    (fresh.home / f".tmp-{dead_pid}-aa.wal").write_text("")
+    (fresh.home / ".tmp-1-aa").write_text("the first process lives")
+    fresh.warehouse.load()
+    left = [path.name for path in fresh.home.iterdir() if path.name.startswith(".tmp")]
+    assert left == [".tmp-1-aa"]
+
+
+def test_a_warehouse_made_meanwhile_is_kept(
+    fresh: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = fresh.home / "warehouse.duckdb"
+
+    def slow_migrate(connection: duckdb.DuckDBPyConnection) -> None:
+        monkeypatch.setattr(publication, "migrate", migrate)
+        fresh.profile("r1", fresh.scenario())
+        fresh.warehouse.load()
+        migrate(connection)
+
+    monkeypatch.setattr(publication, "migrate", slow_migrate)
+    publication.ensure(main)
+    assert fresh.warehouse.visible("run")["run_id"].to_list() == ["r1"]

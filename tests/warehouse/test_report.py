@@ -1,0 +1,115 @@
+"""What the report views say, against figures worked out by hand."""
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from warehouse.records import Scenario
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+METRIC = "throughput_steps_per_s"
+
+
+def noise(make: "Maker") -> pl.DataFrame:
+    make.warehouse.load()
+    rows = make.rows("SELECT * FROM report.noise ORDER BY scenario_id")
+    return rows.filter(pl.col("metric") == METRIC)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(link=st.none() | st.floats(1e-3, 1e7), workers=st.integers(1, 64))
+def test_a_scenario_in_columns_says_what_the_record_says(
+    fresh: "Maker", connection: duckdb.DuckDBPyConnection, link: float | None, workers: int
+) -> None:
+    scenario = fresh.scenario(workers).model_copy(update={"link_mbps": link})
+    row = ["r1", scenario.scenario_id, scenario.canonical_json()]
+    connection.execute("DELETE FROM raw.scenario")
+    connection.execute("INSERT INTO raw.scenario VALUES (?, ?, ?)", row)
+    assert connection.execute("FROM report.scenario").pl().to_dicts()[0] == {
+        "scenario_id": scenario.scenario_id,
+        "dnn": "cnn",
+        "framework": "tensorflow",
+        "image_size": 64,
+        "batch_size": 8,
+        "strategy": "async_parameter_server",
+        "workers": workers,
+        "servers": 1,
+        "worker_node_type": "emu.avx2.1c",
+        "link_mbps": link,
+        "label": scenario.label,
+    }
+
+
+def test_mixed_workers_are_named_together(make: "Maker") -> None:
+    one, (worker, server) = make.scenario(1), make.scenario(1).nodes
+    other = worker.model_copy(update={"node_type": "emu.a"})
+    strategy = one.strategy.model_copy(update={"workers": 2})
+    mixed = Scenario(workload=one.workload, strategy=strategy, nodes=(worker, server, other))
+    make.land(make.run("r1", mixed, "profile"), mixed)
+    make.warehouse.load()
+    row = make.rows("FROM report.scenario").to_dicts()[0]
+    assert row["worker_node_type"] == "emu.a+emu.avx2.1c"
+    assert row["label"] == mixed.label
+
+
+def test_a_measured_value_is_the_mean_of_its_windows(make: "Maker") -> None:
+    scenario = make.scenario(2)
+    make.measure("m1", scenario, [2.0, 3.0], minute=5, idle=0.4)
+    make.measure("m2", scenario, [4.0], minute=6)
+    make.profile("p1", scenario)
+    whole = {"metric": METRIC, "unit": "1/s", "window": None, "value": 9.0}
+    extra = pl.DataFrame([whole, whole | {"window": 1, "value": 5.0}])
+    make.land(make.run("m3", scenario, "measurement", minute=7), scenario, {"sample": extra})
+    alone = pl.DataFrame([whole])
+    make.land(make.run("m4", scenario, "measurement", minute=8), scenario, {"sample": alone})
+    failed = make.run("m5", scenario, "measurement").model_copy(update={"status": "failed"})
+    make.land(failed, scenario, {"sample": alone})
+    make.warehouse.load()
+    rows = make.rows(
+        f"SELECT run_id, value, spread_percent, n_windows, idle_cpu_fraction FROM report.measured "
+        f"WHERE metric = '{METRIC}' ORDER BY run_id"
+    )
+    assert rows.rows() == [
+        ("m1", 2.5, 40.0, 2, 0.4),
+        ("m2", 4.0, None, 1, 0.5),
+        ("m3", 5.0, None, 1, None),
+        ("m4", 9.0, None, 0, None),
+    ]
+
+
+def test_the_noise_floor_forecasts_each_run_by_other_rounds(make: "Maker") -> None:
+    scenario = make.scenario(2)
+    make.measure("a", scenario, [2.0], minute=5, repeat=1)
+    make.measure("b", scenario, [2.5], minute=6, repeat=2)
+    make.measure("c", scenario, [4.0], minute=7, repeat=3)
+    # a: 3.25 for 2 = 62.5 %; b: 3 for 2.5 = 20 %; c: 2.25 for 4 = 43.75 %
+    (row,) = noise(make).to_dicts()
+    assert row["noise_floor_percent"] == pytest.approx((62.5 + 20 + 43.75) / 3)
+    assert row["noise_runs"] == 3
+
+
+def test_runs_of_one_round_are_no_repeats(make: "Maker") -> None:
+    alone, scenario = make.scenario(1), make.scenario(2)
+    make.measure("x", alone, [2.0], minute=5)
+    make.measure("a", scenario, [2.0], minute=5, repeat=1)
+    make.measure("b", scenario, [2.2], minute=6, repeat=1)
+    rows = noise(make)
+    assert rows.select("noise_floor_percent", "noise_runs").rows() == [(None, 0), (None, 0)]
+    make.measure("c", scenario, [2.0], minute=7, repeat=1, study="another")
+    rows = noise(make).filter(scenario_id=scenario.scenario_id)
+    # a: 2 for 2 = 0; b: 2 for 2.2 = 9.0909 %; c: 2.1 for 2 = 5 %
+    assert rows["noise_floor_percent"].to_list() == [pytest.approx((0.2 / 2.2 * 100 + 5) / 3)]
+    assert rows["noise_runs"].to_list() == [3]
+
+
+def test_noise_of_other_hosts_is_apart(make: "Maker") -> None:
+    scenario = make.scenario(2)
+    make.measure("a", scenario, [2.0], minute=5, repeat=1)
+    make.measure("b", scenario, [2.5], minute=6, repeat=2, host_id="host-2")
+    assert noise(make)["noise_floor_percent"].to_list() == [None, None]

@@ -1,0 +1,177 @@
+"""Landing: where probes leave their runs as Parquet, whole or not at all.
+
+One run is one folder, `landing/<run_id>/<table>.parquet`, with raw files in `artefacts/`. Needs
+pyarrow, not DuckDB, so that a bare node can land what it measured.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warehouse.durable import remove, sync, temporary
+from warehouse.records import BadInput, Run, Scenario, content_hash
+from warehouse.tables import JSON_COLUMNS, SCHEMAS, conform, one_line, read
+
+__all__ = ["QUARANTINE", "SCHEMAS", "land", "landed_runs", "read_tables", "run_folders"]
+
+ARTEFACTS = "artefacts"
+QUARANTINE = "quarantine"
+_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_NO_ARTEFACTS: Mapping[str, Path] = MappingProxyType({})
+
+
+class ArrowStreamExportable(Protocol):
+    """A polars frame, an Arrow table: anything that hands out its rows as an Arrow stream."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a PyCapsule with the stream (the Arrow PyCapsule interface)."""
+
+
+def land(
+    landing: Path,
+    run: Run,
+    scenario: Scenario | None,
+    tables: Mapping[str, ArrowStreamExportable],
+    artefacts: Mapping[str, Path] = _NO_ARTEFACTS,
+) -> Path:
+    """Write one run into the landing folder, atomically, and return its folder.
+
+    `tables` are frames named as in `SCHEMAS` (not `run`, `scenario`) and without `run_id`;
+    `artefacts` are files to copy, by the name they get.
+
+    Raises:
+        BadInput: the run has landed before, or a frame does not fit its table.
+    """
+    target = landing / run.run_id
+    if not _RUN_ID.fullmatch(run.run_id) or run.run_id == QUARANTINE:
+        raise BadInput(
+            f"run id {run.run_id!r} cannot name a folder; use letters, digits, . _ and -"
+        )
+    nested = [name for name in artefacts if Path(name).name != name]
+    if nested:
+        raise BadInput(f"run {run.run_id}: artefact {nested[0]!r} is not a plain file name")
+    if target.exists():
+        raise BadInput(f"run {run.run_id} has landed before in {target}; choose another run_id")
+    whole = _records(run, scenario) | dict(_frames(run.run_id, tables))
+    landing.mkdir(parents=True, exist_ok=True)
+    folder = temporary(landing)
+    try:
+        _write(folder, whole, artefacts)
+        _rename(folder, target)
+    except BaseException:
+        remove(folder)
+        raise
+    sync(landing)
+    return target
+
+
+def landed_runs(landing: Path) -> list[Run]:
+    """Return every whole landed run; unreadable ones are left to the loader to quarantine."""
+    runs = []
+    for folder in run_folders(landing):
+        try:
+            runs.append(_read_run(folder))
+        except BadInput:
+            continue
+    return runs
+
+
+def run_folders(landing: Path) -> Iterator[Path]:
+    """Yield the folders of landed runs, by name; not those being written nor the quarantine."""
+    if landing.is_dir():
+        for path in sorted(landing.iterdir()):
+            if path.is_dir() and not path.name.startswith(".") and path.name != QUARANTINE:
+                yield path
+
+
+def read_tables(folder: Path) -> dict[str, pa.Table]:
+    """Read and check all tables of one landed run; a table without a file is left out.
+
+    Raises:
+        BadInput: a file is unreadable, lacks columns, or belongs to another run or scenario.
+    """
+    run = _read_run(folder)
+    tables = {file.stem: read(file) for file in sorted(folder.glob("*.parquet"))}
+    for name, table in tables.items():
+        strangers = set(table["run_id"].unique().to_pylist()) - {folder.name}
+        if strangers:
+            raise BadInput(f"{name}.parquet holds rows of other runs: {sorted(strangers)}")
+    scenarios = tables["scenario"].to_pylist() if "scenario" in tables else []
+    named = [content_hash(row["canonical"]) for row in scenarios]
+    if named != [row["scenario_id"] for row in scenarios]:
+        raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
+    if named != ([] if run.scenario_id is None else [run.scenario_id]):
+        raise BadInput(f"run.parquet names scenario {run.scenario_id}, scenario.parquet: {named}")
+    return tables
+
+
+def _records(run: Run, scenario: Scenario | None) -> dict[str, pa.Table]:
+    expected = None if scenario is None else scenario.scenario_id
+    if run.scenario_id != expected:
+        raise BadInput(f"run {run.run_id} names scenario {run.scenario_id}, was given {expected}")
+    row = run.model_dump()
+    row |= {name: json.dumps(dict(row[name]), sort_keys=True) for name in JSON_COLUMNS}
+    tables = {"run": pa.Table.from_pylist([row], SCHEMAS["run"])}
+    if scenario is not None:
+        named = {"run_id": run.run_id, "scenario_id": expected}
+        row = {**named, "canonical": scenario.canonical_json()}
+        tables["scenario"] = pa.Table.from_pylist([row], SCHEMAS["scenario"])
+    return tables
+
+
+def _frames(
+    run_id: str, tables: Mapping[str, ArrowStreamExportable]
+) -> Iterator[tuple[str, pa.Table]]:
+    allowed = sorted(set(SCHEMAS) - {"run", "scenario"})
+    for name, frame in tables.items():
+        if name not in allowed:
+            raise BadInput(f"run {run_id}: no table {name!r}; the tables are {', '.join(allowed)}")
+        table = pa.table(frame)
+        extra = sorted(set(table.column_names) - set(SCHEMAS[name].names[1:]))
+        if extra:
+            raise BadInput(f"run {run_id}, table {name}: no such columns: {', '.join(extra)}")
+        owner = pa.repeat(pa.scalar(run_id), table.num_rows)
+        table = table.add_column(0, "run_id", owner)
+        yield name, conform(name, table, f"run {run_id}, table {name}")
+
+
+def _read_run(folder: Path) -> Run:
+    rows = read(folder / "run.parquet").to_pylist()
+    if len(rows) != 1:
+        raise BadInput(f"run.parquet: expected one row, found {len(rows)}")
+    row = rows[0]
+    try:
+        parsed = {name: json.loads(row[name]) for name in JSON_COLUMNS}
+        return Run.model_validate({**row, **parsed})
+    except ValueError as error:
+        raise BadInput(f"run.parquet: {one_line(error)}") from error
+
+
+def _write(folder: Path, tables: Mapping[str, pa.Table], artefacts: Mapping[str, Path]) -> None:
+    folder.mkdir()
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        sync(folder / f"{name}.parquet")
+    if artefacts:
+        (folder / ARTEFACTS).mkdir()
+        for name, source in artefacts.items():
+            sync(shutil.copyfile(source, folder / ARTEFACTS / name))
+        sync(folder / ARTEFACTS)
+    sync(folder)
+
+
+def _rename(folder: Path, target: Path) -> None:
+    try:
+        os.rename(folder, target)
+    except OSError as error:
+        if target.exists():
+            raise BadInput(f"run {target.name} has landed before in {target}") from error
+        raise

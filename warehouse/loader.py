@@ -1,0 +1,93 @@
+"""The loader: the only writer of `raw.*`. Loading a run twice changes nothing."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from warehouse.connection import first_line, transaction
+from warehouse.durable import sweep
+from warehouse.landing import QUARANTINE, SCHEMAS, read_tables, run_folders
+from warehouse.records import BadInput, content_hash
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """A landed run that could not be loaded, why, and where its files are now."""
+
+    run_id: str
+    reason: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What one load did: run ids loaded, how many were already there, what was set aside."""
+
+    loaded: tuple[str, ...]
+    unchanged: int
+    quarantined: tuple[Quarantined, ...]
+
+
+def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
+    """Load each landed run that is new or has changed, in one transaction per run.
+
+    A run that cannot be loaded moves to `landing/quarantine/` with a `reason.txt`; the others
+    still load.
+    """
+    sweep(landing)
+    known = dict(connection.execute("SELECT run_id, signature FROM meta.loaded").fetchall())
+    loaded, unchanged, quarantined = [], 0, []
+    for folder in run_folders(landing):
+        signature = _signature(folder)
+        if known.get(folder.name) == signature:
+            unchanged += 1
+            continue
+        try:
+            tables = read_tables(folder)
+            with transaction(connection):
+                if folder.name in known:
+                    _delete(connection, folder.name)
+                _insert(connection, tables)
+                connection.execute(
+                    "INSERT INTO meta.loaded VALUES (?, ?, now())", [folder.name, signature]
+                )
+        except (BadInput, duckdb.IntegrityError, duckdb.DataError) as error:
+            quarantined.append(_quarantine(folder, first_line(error)))
+        else:
+            loaded.append(folder.name)
+    return LoadReport(tuple(loaded), unchanged, tuple(quarantined))
+
+
+def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    for name in SCHEMAS:
+        connection.execute(f'DELETE FROM raw."{name}" WHERE run_id = ?', [run_id])
+    connection.execute("DELETE FROM meta.loaded WHERE run_id = ?", [run_id])
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:
+    for name, table in tables.items():
+        connection.register("incoming", table)
+        connection.execute(f'INSERT INTO raw."{name}" BY NAME SELECT * FROM incoming')
+        connection.unregister("incoming")
+
+
+def _signature(folder: Path) -> str:
+    """Tell changed files from unchanged ones without reading them: names, sizes, times."""
+    states = [(file.name, file.stat()) for file in sorted(folder.glob("*.parquet"))]
+    return content_hash(str([(name, state.st_size, state.st_mtime_ns) for name, state in states]))
+
+
+def _quarantine(folder: Path, reason: str) -> Quarantined:
+    (folder / "reason.txt").write_text(reason + "\n")
+    target = folder.parent / QUARANTINE / folder.name
+    target.parent.mkdir(exist_ok=True)
+    copies = 1
+    while target.exists():
+        copies += 1
+        target = target.with_name(f"{folder.name}.{copies}")
+    os.rename(folder, target)
+    return Quarantined(folder.name, reason, target)

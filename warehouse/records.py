@@ -1,0 +1,198 @@
+"""The words of the house as types: errors, scenarios, runs, predictions.
+
+Every other room speaks in these. Standard library and pydantic only, so that a bare node can
+import it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+
+Backend = Literal["emulated", "loopback", "ssh", "ec2", "imported"]
+Purpose = Literal["profile", "measurement"]
+RunStatus = Literal["ok", "failed"]
+Role = Literal["worker", "server"]
+Order = Literal["framework", "tic", "reverse", "random"]
+
+
+class StepcastError(Exception):
+    """An error with one clear line for the user; `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+
+class BadInput(StepcastError):
+    """The user asked for something that cannot be: say what, what was expected, what to do."""
+
+    exit_code = 2
+
+
+class MissingTool(StepcastError):
+    """A program or permission this machine lacks; the message names the command that mends it."""
+
+    exit_code = 2
+
+
+class WarehouseBusy(StepcastError):
+    """Another process holds the warehouse; the message names its pid."""
+
+    exit_code = 2
+
+
+class ProbeFailed(StepcastError):
+    """A probe did not finish; `detail` holds what the failed process wrote to stderr."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+class Record(BaseModel):
+    """A frozen pydantic model that refuses misspelt fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def canonical_json(self) -> str:
+        """Return JSON with sorted keys and no white space: equal records give equal bytes."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+
+
+class Workload(Record):
+    """What is trained. `batch_size` is per device; images are square, `image_size` pixels."""
+
+    dnn: str
+    framework: Literal["tensorflow", "pytorch"] = "tensorflow"
+    image_size: int = Field(ge=8)
+    batch_size: int = Field(ge=1)
+    precision: Literal["float32"] = "float32"
+    optimizer: Literal["sgd"] = "sgd"
+    dataset: Literal["synthetic"] = "synthetic"
+
+
+class Strategy(Record):
+    """How training is distributed over workers and parameter servers."""
+
+    kind: Literal["async_parameter_server"] = "async_parameter_server"
+    workers: int = Field(ge=1)
+    servers: int = Field(default=1, ge=1)
+    flow_control: bool = True
+    order: Order = "framework"
+
+
+class NodeGroup(Record):
+    """`count` nodes of one type in one role.
+
+    `cpu_share` (cores, None: unlimited), `threads` (within an operation), `inter_op_threads`
+    (operations at once) and `isa` (oneDNN cap, None: native) are copied from the node type, so
+    that redefining a type makes a new scenario.
+    """
+
+    role: Role
+    node_type: str
+    count: int = Field(ge=1)
+    cpu_share: float | None = Field(default=None, gt=0)
+    threads: int = Field(default=1, ge=1)
+    inter_op_threads: int = Field(default=4, ge=1)
+    isa: str | None = None
+    memory_bytes: int | None = Field(default=None, gt=0)
+
+
+class Scenario(Record):
+    """Workload + strategy + nodes + link speed; its hash is `scenario_id`.
+
+    `link_mbps` is the shaped speed of every node's link in each direction, None where links are
+    not shaped. It names the scenario; predictors use the speed the link probe measured.
+    """
+
+    schema_version: Literal[1] = 1
+    workload: Workload
+    strategy: Strategy
+    nodes: tuple[NodeGroup, ...]
+    link_mbps: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _counts_agree(self) -> "Scenario":
+        for role, count in (("worker", self.strategy.workers), ("server", self.strategy.servers)):
+            nodes = sum(group.count for group in self.nodes if group.role == role)
+            if nodes != count:
+                raise ValueError(f"strategy asks for {count} {role}(s) but nodes list {nodes}")
+        return self
+
+    @property
+    def scenario_id(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical JSON."""
+        return content_hash(self.canonical_json())
+
+    @property
+    def label(self) -> str:
+        """Short human name, as tables print it."""
+        load, link = self.workload, self.link_mbps
+        speed = "unshaped" if link is None else f"{link:g} Mb/s"
+        return (
+            f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}, W={self.strategy.workers}"
+        )
+
+    def with_workers(self, workers: int) -> "Scenario":
+        """Return this scenario with another number of workers of its first worker group."""
+        group = next(group for group in self.nodes if group.role == "worker")
+        servers = tuple(group for group in self.nodes if group.role == "server")
+        return self.model_copy(
+            update={
+                "strategy": self.strategy.model_copy(update={"workers": workers}),
+                "nodes": (group.model_copy(update={"count": workers}), *servers),
+            }
+        )
+
+
+class Run(Record):
+    """One execution of a probe.
+
+    `purpose` says whether predictors may see it: a `profile` is input to fits, a `measurement`
+    judges predictions and stays hidden from them. `repeat` counts the rounds of a study, each on
+    a re-created cluster. A failed run keeps its `error` and has no samples.
+    """
+
+    run_id: str
+    probe: str
+    purpose: Purpose
+    study: str
+    repeat: int = Field(ge=1)
+    scenario_id: str | None
+    backend: Backend
+    status: RunStatus
+    error: str | None = None
+    started_at: AwareDatetime
+    ended_at: AwareDatetime
+    host_id: str
+    host: Mapping[str, str]
+    software: Mapping[str, str]
+    config: Mapping[str, str | int | float | bool | None]
+    cost_usd: float | None = None
+
+
+class Prediction(Record):
+    """One system's forecast of one metric of one subject, as the ledger keeps it."""
+
+    system: str
+    model_version: str
+    fit_id: str
+    subject_kind: Literal["scenario"] = "scenario"
+    subject_id: str
+    backend: Backend
+    host_id: str
+    study: str
+    repeat: int
+    metric: str
+    unit: str
+    value: FiniteFloat
+    low: FiniteFloat | None
+    high: FiniteFloat | None
+    made_at: AwareDatetime
+
+
+def content_hash(text: str) -> str:
+    """First 16 hex digits of the SHA-256 of `text`."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,124 @@
+-- What was measured, how wrong predictions of it were, and how wrong they could not help being.
+CREATE SCHEMA report;
+
+CREATE VIEW report.scenario AS
+WITH known AS (
+    SELECT scenario_id, any_value(canonical) AS canonical FROM raw.scenario GROUP BY scenario_id
+),
+flat AS (
+    SELECT
+        scenario_id,
+        canonical ->> '$.workload.dnn' AS dnn,
+        canonical ->> '$.workload.framework' AS framework,
+        (canonical ->> '$.workload.image_size')::INTEGER AS image_size,
+        (canonical ->> '$.workload.batch_size')::INTEGER AS batch_size,
+        canonical ->> '$.strategy.kind' AS strategy,
+        (canonical ->> '$.strategy.workers')::INTEGER AS workers,
+        (canonical ->> '$.strategy.servers')::INTEGER AS servers,
+        from_json(canonical -> '$.nodes', '[{"role": "VARCHAR", "node_type": "VARCHAR"}]') AS nodes,
+        (canonical ->> '$.link_mbps')::DOUBLE AS link_mbps
+    FROM known
+)
+SELECT
+    scenario_id, dnn, framework, image_size, batch_size, strategy, workers, servers,
+    array_to_string(
+        list_sort(list_distinct([node.node_type FOR node IN nodes IF node.role = 'worker'])), '+'
+    ) AS worker_node_type,
+    link_mbps,
+    format(
+        '{} {}px b{}, {}, W={}', dnn, image_size, batch_size,
+        coalesce(format('{:g} Mb/s', link_mbps), 'unshaped'), workers
+    ) AS label
+FROM flat;
+COMMENT ON VIEW report.scenario IS 'Scenarios of all landed runs, one row each, their canonical JSON in columns';
+COMMENT ON COLUMN report.scenario.scenario_id IS 'Hash of the canonical JSON';
+COMMENT ON COLUMN report.scenario.dnn IS 'Network that is trained';
+COMMENT ON COLUMN report.scenario.framework IS 'tensorflow or pytorch';
+COMMENT ON COLUMN report.scenario.image_size IS 'Side of the square input images, pixels';
+COMMENT ON COLUMN report.scenario.batch_size IS 'Images per step and device';
+COMMENT ON COLUMN report.scenario.strategy IS 'How training is distributed, for example async_parameter_server';
+COMMENT ON COLUMN report.scenario.workers IS 'Number of workers';
+COMMENT ON COLUMN report.scenario.servers IS 'Number of parameter servers';
+COMMENT ON COLUMN report.scenario.worker_node_type IS 'Node type of the workers; several are joined by +';
+COMMENT ON COLUMN report.scenario.link_mbps IS 'Shaped speed of each link, megabits per second; NULL: not shaped';
+COMMENT ON COLUMN report.scenario.label IS 'Short name for tables';
+
+-- The within-run spread is one definition for any number of windows: (largest - smallest) / mean.
+CREATE VIEW report.measured AS
+WITH figure AS (
+    SELECT
+        run_id, metric, any_value(unit) AS unit,
+        coalesce(avg(value) FILTER ("window" IS NOT NULL), avg(value)) AS value,
+        max(value) FILTER ("window" IS NOT NULL) AS largest,
+        min(value) FILTER ("window" IS NOT NULL) AS smallest,
+        count(value) FILTER ("window" IS NOT NULL) AS n_windows
+    FROM raw.sample GROUP BY run_id, metric
+),
+idle AS (
+    SELECT run_id, value AS idle_cpu_fraction FROM figure WHERE metric = 'idle_cpu_fraction'
+)
+SELECT
+    run_id, run.scenario_id, run.backend, run.host_id, figure.metric, figure.unit, figure.value,
+    CASE WHEN n_windows > 1 THEN 100 * (largest - smallest) / nullif(value, 0) END AS spread_percent,
+    n_windows, idle_cpu_fraction, run.started_at, run.study, run.repeat
+FROM raw.run AS run
+JOIN figure USING (run_id)
+LEFT JOIN idle USING (run_id)
+WHERE run.purpose = 'measurement' AND run.status = 'ok' AND figure.value IS NOT NULL;
+COMMENT ON VIEW report.measured IS 'What measurement runs found, one row per ok run and metric';
+COMMENT ON COLUMN report.measured.run_id IS 'The run';
+COMMENT ON COLUMN report.measured.scenario_id IS 'What ran';
+COMMENT ON COLUMN report.measured.backend IS 'Where it ran';
+COMMENT ON COLUMN report.measured.host_id IS 'Host that measured';
+COMMENT ON COLUMN report.measured.metric IS 'What was measured';
+COMMENT ON COLUMN report.measured.unit IS 'Unit of the value';
+COMMENT ON COLUMN report.measured.value IS 'Mean over the windows of the run, or the whole-run figure where there are none';
+COMMENT ON COLUMN report.measured.spread_percent IS 'Within-run spread, percent: (largest - smallest window) / mean; NULL below two windows';
+COMMENT ON COLUMN report.measured.n_windows IS 'Number of windows the value is the mean of; 0: a whole-run figure';
+COMMENT ON COLUMN report.measured.idle_cpu_fraction IS 'Part of the host''s processor time that was idle, 0 to 1';
+COMMENT ON COLUMN report.measured.started_at IS 'When the run started, UTC';
+COMMENT ON COLUMN report.measured.study IS 'Study that asked for the run';
+COMMENT ON COLUMN report.measured.repeat IS 'Round of the study';
+
+-- Each run is forecast by the mean of the runs of other rounds: other clusters, the same scenario.
+CREATE VIEW report.noise AS
+WITH other AS (
+    SELECT
+        scenario_id, backend, host_id, metric, value,
+        sum(value) OVER subject - sum(value) OVER round AS total,
+        count(*) OVER subject - count(*) OVER round AS runs
+    FROM report.measured
+    WINDOW
+        subject AS (PARTITION BY scenario_id, backend, host_id, metric),
+        round AS (PARTITION BY scenario_id, backend, host_id, metric, study, repeat)
+)
+SELECT
+    scenario_id, backend, host_id, metric,
+    100 * avg(abs(total / runs - value) / nullif(value, 0)) FILTER (runs > 0) AS noise_floor_percent,
+    count(*) FILTER (runs > 0) AS noise_runs
+FROM other GROUP BY scenario_id, backend, host_id, metric;
+COMMENT ON VIEW report.noise IS 'How well repeated measurement forecasts itself, one row per scenario, backend, host and metric';
+COMMENT ON COLUMN report.noise.scenario_id IS 'What ran';
+COMMENT ON COLUMN report.noise.backend IS 'Where it ran';
+COMMENT ON COLUMN report.noise.host_id IS 'Host that measured';
+COMMENT ON COLUMN report.noise.metric IS 'What was measured';
+COMMENT ON COLUMN report.noise.noise_floor_percent IS 'Mean absolute error, percent, of forecasting each run by the mean of its runs in other rounds; NULL below two rounds';
+COMMENT ON COLUMN report.noise.noise_runs IS 'Number of runs forecast so; 0 below two rounds';
+
+CREATE VIEW report.fitted AS
+SELECT
+    fit_id,
+    coalesce(list(DISTINCT scenario_id), []) AS scenario_ids,
+    coalesce(list(DISTINCT dnn), []) AS dnns,
+    coalesce(list(DISTINCT worker_node_type), []) AS worker_node_types,
+    coalesce(list(DISTINCT workers), []) AS world_sizes
+FROM (SELECT fit_id, unnest(run_ids) AS run_id FROM fit.fit)
+JOIN raw.run USING (run_id)
+JOIN report.scenario USING (scenario_id)
+GROUP BY fit_id;
+COMMENT ON VIEW report.fitted IS 'What each fit saw, one row per fit that saw a scenario';
+COMMENT ON COLUMN report.fitted.fit_id IS 'The fit';
+COMMENT ON COLUMN report.fitted.scenario_ids IS 'Scenarios of the runs it saw';
+COMMENT ON COLUMN report.fitted.dnns IS 'Their networks';
+COMMENT ON COLUMN report.fitted.worker_node_types IS 'Their worker node types';
+COMMENT ON COLUMN report.fitted.world_sizes IS 'Their numbers of workers';

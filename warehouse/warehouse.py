@@ -1,0 +1,126 @@
+"""The warehouse as other rooms see it: load, what predictors may see, the ledger, the reports."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from warehouse import ledger, loader
+from warehouse.connection import PATIENCE_S, connect, first_line
+from warehouse.durable import sweep
+from warehouse.landing import SCHEMAS
+from warehouse.ledger import FitRecord
+from warehouse.loader import LoadReport
+from warehouse.migrations import migrate
+from warehouse.publication import ensure, publish
+from warehouse.records import BadInput, Prediction
+
+QUERIES = Path(__file__).parent / "queries"
+HISTORY = "history.duckdb"
+_READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+
+
+class Warehouse:
+    """The measurement history under `home`: warehouse.duckdb, history.duckdb and landing/.
+
+    Every method opens the database, works and closes it; one that finds it held by another
+    process waits up to `patience_s` seconds and then raises WarehouseBusy.
+    """
+
+    def __init__(self, home: Path, *, patience_s: float = PATIENCE_S) -> None:
+        self.home = home
+        self.landing = home / "landing"
+        self._main = home / "warehouse.duckdb"
+        self._patience_s = patience_s
+
+    def load(self) -> LoadReport:
+        """Load new landed runs and publish the history; a second time changes nothing."""
+        with self._changing() as connection:
+            return loader.load(self.landing, connection)
+
+    def visible(self, table: str, run_ids: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the rows of a raw table that predictors may see, of all or some runs, sorted."""
+        if table not in SCHEMAS:
+            raise BadInput(f"no table {table!r}; the tables are {', '.join(SCHEMAS)}")
+        with self._open() as connection:
+            return connection.execute(
+                f'SELECT * FROM visible."{table}" '
+                "WHERE $all OR run_id IN (SELECT unnest($run_ids::VARCHAR[])) ORDER BY ALL",
+                {"all": run_ids is None, "run_ids": list(run_ids or [])},
+            ).pl()
+
+    def record_fit(self, fit: FitRecord) -> None:
+        """Write a fit, unless it is there already."""
+        with self._changing() as connection:
+            ledger.record_fit(connection, fit)
+
+    def record_predictions(self, predictions: Sequence[Prediction]) -> int:
+        """Append predictions to the ledger and return how many were new."""
+        with self._changing() as connection:
+            return ledger.record_predictions(connection, predictions)
+
+    def predictions(self, study: str, repeat: int) -> pl.DataFrame:
+        """Return the ledger's rows of one round of a study."""
+        return self.query("predictions", study=study, repeat=repeat)
+
+    def accuracy(self) -> pl.DataFrame:
+        """Return `report.accuracy`: one row per judged prediction."""
+        return self.query("judged")
+
+    def leaderboard(self) -> pl.DataFrame:
+        """Return `report.leaderboard`: one row per system, backend, split and metric."""
+        return self.query("leaderboard")
+
+    def query(self, name: str, **params: str | int | float | None) -> pl.DataFrame:
+        """Run `queries/<name>.sql`; a parameter that is not given is NULL."""
+        file = QUERIES / f"{name}.sql"
+        known = sorted(path.stem for path in QUERIES.glob("*.sql"))
+        if name not in known:
+            raise BadInput(f"no query {name!r}; the queries are {', '.join(known)}")
+        with self._open() as connection:
+            (statement,) = connection.extract_statements(file.read_text())
+            unknown = set(params) - statement.named_parameters
+            if unknown:
+                raise BadInput(f"query {name} has no parameter {', '.join(sorted(unknown))}")
+            values = {name: params.get(name) for name in statement.named_parameters}
+            return connection.execute(statement, values or None).pl()
+
+    @contextmanager
+    def _open(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        ensure(self._main)
+        with connect(self._main, patience_s=self._patience_s) as connection:
+            migrate(connection)
+            yield connection
+
+    @contextmanager
+    def _changing(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        sweep(self.home)
+        with self._open() as connection:
+            yield connection
+            publish(connection, self._main, self.home / HISTORY)
+
+
+def read_only(home: Path, sql: str) -> pl.DataFrame:
+    """Run SQL on the published history and return the rows of its last statement.
+
+    Raises:
+        BadInput: there is no history yet, the SQL is wrong, or it would write.
+    """
+    history = home / HISTORY
+    if not history.exists():
+        raise BadInput(f"no history in {home} yet; run `make demo` or `stepcast run` first")
+    with connect(history, read_only=True) as connection:
+        try:
+            statements = connection.extract_statements(sql)
+            if not statements:
+                raise BadInput('no SQL statement given; try "SELECT * FROM report.accuracy"')
+            writing = [one.type.name for one in statements if one.type not in _READING]
+            if writing:
+                raise BadInput(f"the history is read-only: it takes SELECT, not {writing[0]}")
+            return connection.execute(sql).pl()
+        except duckdb.Error as error:
+            raise BadInput(first_line(error)) from error
+        except pl.exceptions.ComputeError as error:
+            raise BadInput(f"{first_line(error)}; cast the column, e.g. with epoch()") from error
