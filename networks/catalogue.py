@@ -1,0 +1,134 @@
+"""Which networks there are, and the smallest image each can take; loads no framework."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+APPLICATIONS: Mapping[str, str] = {
+    "convnext_base": "ConvNeXtBase",
+    "convnext_large": "ConvNeXtLarge",
+    "convnext_small": "ConvNeXtSmall",
+    "convnext_tiny": "ConvNeXtTiny",
+    "convnext_xlarge": "ConvNeXtXLarge",
+    "densenet121": "DenseNet121",
+    "densenet169": "DenseNet169",
+    "densenet201": "DenseNet201",
+    "efficientnet_b0": "EfficientNetB0",
+    "efficientnet_b1": "EfficientNetB1",
+    "efficientnet_b2": "EfficientNetB2",
+    "efficientnet_b3": "EfficientNetB3",
+    "efficientnet_b4": "EfficientNetB4",
+    "efficientnet_b5": "EfficientNetB5",
+    "efficientnet_b6": "EfficientNetB6",
+    "efficientnet_b7": "EfficientNetB7",
+    "efficientnet_v2_b0": "EfficientNetV2B0",
+    "efficientnet_v2_b1": "EfficientNetV2B1",
+    "efficientnet_v2_b2": "EfficientNetV2B2",
+    "efficientnet_v2_b3": "EfficientNetV2B3",
+    "efficientnet_v2_l": "EfficientNetV2L",
+    "efficientnet_v2_m": "EfficientNetV2M",
+    "efficientnet_v2_s": "EfficientNetV2S",
+    "inception_resnet_v2": "InceptionResNetV2",
+    "inception_v3": "InceptionV3",
+    "mobilenet": "MobileNet",
+    "mobilenet_v2": "MobileNetV2",
+    "mobilenet_v3_large": "MobileNetV3Large",
+    "mobilenet_v3_small": "MobileNetV3Small",
+    "nasnet_large": "NASNetLarge",
+    "nasnet_mobile": "NASNetMobile",
+    "regnet_x002": "RegNetX002",
+    "regnet_x004": "RegNetX004",
+    "regnet_x006": "RegNetX006",
+    "regnet_x008": "RegNetX008",
+    "regnet_x016": "RegNetX016",
+    "regnet_x032": "RegNetX032",
+    "regnet_x040": "RegNetX040",
+    "regnet_x064": "RegNetX064",
+    "regnet_x080": "RegNetX080",
+    "regnet_x120": "RegNetX120",
+    "regnet_x160": "RegNetX160",
+    "regnet_x320": "RegNetX320",
+    "regnet_y002": "RegNetY002",
+    "regnet_y004": "RegNetY004",
+    "regnet_y006": "RegNetY006",
+    "regnet_y008": "RegNetY008",
+    "regnet_y016": "RegNetY016",
+    "regnet_y032": "RegNetY032",
+    "regnet_y040": "RegNetY040",
+    "regnet_y064": "RegNetY064",
+    "regnet_y080": "RegNetY080",
+    "regnet_y120": "RegNetY120",
+    "regnet_y160": "RegNetY160",
+    "regnet_y320": "RegNetY320",
+    "resnet101": "ResNet101",
+    "resnet101_v2": "ResNet101V2",
+    "resnet152": "ResNet152",
+    "resnet152_v2": "ResNet152V2",
+    "resnet50": "ResNet50",
+    "resnet50_v2": "ResNet50V2",
+    "resnet_rs101": "ResNetRS101",
+    "resnet_rs152": "ResNetRS152",
+    "resnet_rs200": "ResNetRS200",
+    "resnet_rs270": "ResNetRS270",
+    "resnet_rs350": "ResNetRS350",
+    "resnet_rs420": "ResNetRS420",
+    "resnet_rs50": "ResNetRS50",
+    "vgg16": "VGG16",
+    "vgg19": "VGG19",
+    "xception": "Xception",
+}
+"""Our name of every network of `tf_keras.applications`, and its name there."""
+
+_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
+    "small_cnn": 16,
+    "alexnet": 64,
+    "vgg11": 32,
+    "googlenet": 32,
+    "squeezenet": 32,
+    **dict.fromkeys(APPLICATIONS, 32),
+    "xception": 71,
+    "inception_v3": 75,
+    "inception_resnet_v2": 75,
+}
+
+
+class UnknownNetwork(ValueError):
+    """No network has the name asked for; the message lists the closest ones."""
+
+
+def names(framework: str = "tensorflow") -> tuple[str, ...]:
+    """Return the names of the networks that can be built for a framework, sorted.
+
+    Raises:
+        ValueError: no network can be built for that framework.
+    """
+    if framework != "tensorflow":
+        raise ValueError(f"no network can be built for framework {framework!r}: use 'tensorflow'")
+    return tuple(sorted(_MINIMUM_IMAGE_SIZES))
+
+
+def minimum_image_size(name: str) -> int:
+    """Return the side, in pixels, of the smallest square image a network takes.
+
+    Raises:
+        UnknownNetwork: no network has that name.
+    """
+    if name not in _MINIMUM_IMAGE_SIZES:
+        close = get_close_matches(name.lower(), names())
+        hint = f"the closest are {', '.join(close)}; " if close else ""
+        raise UnknownNetwork(f"unknown DNN {name!r}: {hint}`stepcast networks` lists all")
+    return _MINIMUM_IMAGE_SIZES[name]
+
+
+def check(name: str, image_size: int | None = None) -> None:
+    """Do nothing if the network exists and, where asked, takes images of `image_size` pixels.
+
+    Raises:
+        UnknownNetwork: no network has that name.
+        ValueError: the image is too small for the network.
+    """
+    smallest = minimum_image_size(name)
+    if image_size is not None and image_size < smallest:
+        raise ValueError(
+            f"DNN {name!r} needs images of at least {smallest} pixels a side, found {image_size}: "
+            f"raise image_size to {smallest} or more"
+        )

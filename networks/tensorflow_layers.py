@@ -1,0 +1,59 @@
+"""The layers that the plain TensorFlow networks are made of; tensors are [batch, y, x, channel].
+
+Weights start as He et al. 2015 propose for rectifiers ("Delving Deep into Rectifiers", eq. 10),
+biases at zero, whatever a network's own paper did: the speed of a step does not depend on it.
+"""
+
+from typing import TYPE_CHECKING
+
+import tensorflow.compat.v1 as tf1
+
+if TYPE_CHECKING:
+    from tensorflow import Tensor
+
+
+def conv(name: str, inputs: "Tensor", filters: int, kernel: int, *, stride: int = 1) -> "Tensor":
+    """Square convolution with bias and ReLU, padded so that the side is divided by `stride`."""
+    with tf1.variable_scope(name):
+        weights = _weights((kernel, kernel, int(inputs.shape[-1]), filters))
+        outputs = tf1.nn.conv2d(inputs, weights, strides=stride, padding="SAME")
+        return tf1.nn.relu(tf1.nn.bias_add(outputs, _biases(filters)))
+
+
+def dense(name: str, inputs: "Tensor", units: int, *, relu: bool = True) -> "Tensor":
+    """Fully connected layer on all that follows the batch dimension, with bias."""
+    with tf1.variable_scope(name):
+        features = int(inputs.shape[1:].num_elements())
+        flat = tf1.reshape(inputs, (-1, features))
+        outputs = tf1.nn.bias_add(tf1.matmul(flat, _weights((features, units))), _biases(units))
+        return tf1.nn.relu(outputs) if relu else outputs
+
+
+def max_pool(inputs: "Tensor", size: int, *, stride: int = 2, padding: str = "SAME") -> "Tensor":
+    """Largest value of each `size` × `size` window."""
+    return tf1.nn.max_pool2d(inputs, ksize=size, strides=stride, padding=padding)
+
+
+def local_response_norm(inputs: "Tensor") -> "Tensor":
+    """Local response normalization over 5 channels with AlexNet's constants.
+
+    Source: Krizhevsky, Sutskever, Hinton, "ImageNet Classification with Deep Convolutional Neural
+    Networks", NIPS 2012, section 3.3.
+    """
+    return tf1.nn.local_response_normalization(
+        inputs, depth_radius=2, bias=2.0, alpha=1e-4, beta=0.75
+    )
+
+
+def dropout(inputs: "Tensor", rate: float) -> "Tensor":
+    """Zero a share `rate` of the values, drawn anew in each step."""
+    return tf1.nn.dropout(inputs, rate=rate)
+
+
+def _weights(shape: tuple[int, ...]) -> "Tensor":
+    he_normal = tf1.variance_scaling_initializer(scale=2.0, mode="fan_in")
+    return tf1.get_variable("weights", shape, initializer=he_normal)
+
+
+def _biases(units: int) -> "Tensor":
+    return tf1.get_variable("biases", (units,), initializer=tf1.zeros_initializer())

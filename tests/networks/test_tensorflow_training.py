@@ -1,0 +1,161 @@
+import math
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy
+import pytest
+
+import networks
+
+PLAIN = ("small_cnn", "alexnet", "vgg11", "googlenet", "squeezenet")
+WORKER = "/job:worker/task:3"
+
+
+def parameters(graph: Any) -> int:
+    variables = graph.get_collection("trainable_variables")
+    return sum(variable.shape.num_elements() for variable in variables)
+
+
+def operation_types(graph: Any) -> Counter[str]:
+    return Counter(operation.type for operation in graph.get_operations())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("alexnet", 62_378_344),
+        ("vgg11", 132_863_336),
+        ("googlenet", 6_998_552),
+        ("squeezenet", 1_235_496),
+        ("resnet50", 25_583_592),
+    ],
+)
+def test_published_parameter_counts(graph: Any, name: str, expected: int) -> None:
+    images, _ = networks.synthetic_batch(1, 224, 1000)
+    logits = networks.build_tensorflow(name, images, 1000)
+    assert logits.shape.as_list() == [1, 1000]
+    assert parameters(graph) == expected
+
+
+@pytest.mark.parametrize("image_size", [16, 32, 33])
+def test_one_dense_layer_holds_most_of_the_small_cnn(graph: Any, image_size: int) -> None:
+    networks.training_loss("small_cnn", 2, image_size)
+    sizes = [v.shape.num_elements() for v in graph.get_collection("trainable_variables")]
+    assert max(sizes) > 0.75 * sum(sizes)
+    if image_size == 32:
+        assert 4 * sum(sizes) == pytest.approx(5.6e6, rel=0.02)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_smallest_image_trains_every_variable(graph: Any, name: str) -> None:
+    import tensorflow.compat.v1 as tf1
+
+    loss = networks.training_loss(name, 2, networks.minimum_image_size(name))
+    assert loss.shape.rank == 0
+    assert all(gradient is not None for gradient in tf1.gradients(loss, tf1.trainable_variables()))
+    assert not tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
+
+
+@pytest.mark.parametrize(
+    ("name", "norms", "dropouts"),
+    [
+        ("small_cnn", 0, 0),
+        ("alexnet", 2, 2),
+        ("vgg11", 0, 2),
+        ("googlenet", 2, 1),
+        ("squeezenet", 0, 1),
+    ],
+)
+def test_normalization_and_dropout_are_those_of_the_papers(
+    graph: Any, name: str, norms: int, dropouts: int
+) -> None:
+    networks.training_loss(name, 2, 64)
+    assert operation_types(graph)["LRN"] == norms
+    drawn = [o for o in graph.get_operations() if o.type == "RandomUniform" and "dropout" in o.name]
+    assert len(drawn) == dropouts
+
+
+@pytest.mark.parametrize(("image_size", "side"), [(32, 2), (48, 3), (111, 7), (112, 4), (224, 7)])
+def test_last_map_of_googlenet(graph: Any, image_size: int, side: int) -> None:
+    networks.training_loss("googlenet", 2, image_size)
+    pooled = graph.get_operation_by_name("googlenet/average_pool").inputs[0]
+    assert pooled.shape.as_list() == [2, side, side, 1024]
+
+
+@pytest.mark.parametrize("name", [*PLAIN, "mobilenet_v2", "mobilenet_v3_small"])
+def test_parameter_server_holds_all_variables(graph: Any, name: str) -> None:
+    import tensorflow.compat.v1 as tf1
+
+    placement = tf1.train.replica_device_setter(ps_tasks=1, worker_device=WORKER)
+    with tf1.device(placement):
+        loss = networks.training_loss(name, 2, 64)
+        updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
+    assert tf1.trainable_variables()
+    held = [*tf1.global_variables(), *updates]
+    assert {thing.device for thing in held} == {"/job:ps/task:0"}
+    assert loss.device == WORKER
+    convolutions = [o for o in graph.get_operations() if o.type == "Conv2D"]
+    assert {operation.device for operation in convolutions} == {WORKER}
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "mobilenet_v3_small"])
+def test_keras_networks_are_built_for_training(graph: Any, name: str) -> None:
+    import tensorflow.compat.v1 as tf1
+
+    networks.training_loss(name, 2, 32)
+    normalizations = [o for o in graph.get_operations() if o.type == "FusedBatchNormV3"]
+    assert all(operation.get_attr("is_training") for operation in normalizations)
+    moving = [v for v in tf1.global_variables() if "moving_" in v.name]
+    updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
+    assert len(updates) == len(moving) == 2 * len(normalizations) > 0
+    assert operation_types(graph)["PlaceholderWithDefault"] == 0
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_small_image_is_refused_by_the_builder(graph: Any, name: str) -> None:
+    smallest = networks.minimum_image_size(name)
+    images, _ = networks.synthetic_batch(1, smallest - 1)
+    with pytest.raises(ValueError, match=f"{name!r} needs images of at least {smallest} pixels"):
+        networks.build_tensorflow(name, images)
+
+
+def test_an_unknown_network_is_refused_by_the_builder(graph: Any) -> None:
+    with pytest.raises(networks.UnknownNetwork):
+        networks.training_loss("resnet51", 1, 64)
+
+
+def test_eager_mode_is_refused() -> None:
+    program = "import networks; networks.training_loss('small_cnn', 1, 32)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert "RuntimeError: DNN 'small_cnn'" in done.stderr
+    assert "disable_v2_behavior" in done.stderr
+
+
+def test_synthetic_batch_is_small_in_the_graph_and_new_in_each_step(graph: Any) -> None:
+    import tensorflow.compat.v1 as tf1
+
+    images, labels = networks.synthetic_batch(12, 64, 10)
+    assert len(graph.as_graph_def().SerializeToString()) < 10_000
+    with tf1.Session() as session:
+        first, numbers = session.run([images, labels])
+        second = session.run(images)
+    assert first.shape == (12, 64, 64, 3)
+    assert first.dtype == numpy.float32
+    assert numbers.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
+    assert not numpy.array_equal(first, second)
+
+
+def test_training_lowers_the_loss_to_that_of_a_guess_among_the_labels(graph: Any) -> None:
+    import tensorflow.compat.v1 as tf1
+
+    loss = networks.training_loss("small_cnn", 4, 16, num_classes=10)
+    train = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        losses = [session.run([loss, train])[0] for _ in range(60)]
+    assert losses[0] > 2.0
+    assert numpy.mean(losses[-10:]) == pytest.approx(math.log(4), abs=0.15)
