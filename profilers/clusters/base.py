@@ -1,0 +1,138 @@
+"""What every cluster offers, whatever its backend: up, run on a node, copy files, down."""
+
+import shutil
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+from profilers import commands
+from warehouse.records import Backend, NodeGroup, Role
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine of a cluster: `index` counts the nodes of its role."""
+
+    name: str
+    role: Role
+    index: int
+    address: str
+    group: NodeGroup
+
+
+class Cluster(ABC):
+    """Nodes that are up and reachable between `up` and `down`; a context manager.
+
+    `down` may be called at any time and any number of times, also when `up` failed half-way.
+    """
+
+    backend: ClassVar[Backend]
+
+    def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
+        self.groups = tuple(groups)
+        self.link_mbps = link_mbps
+        self.nodes: tuple[Node, ...] = ()
+        self._processes: list[subprocess.Popen[str]] = []
+
+    @abstractmethod
+    def up(self) -> None:
+        """Make the nodes and links; fills `nodes`."""
+
+    @abstractmethod
+    def free_port(self, node: Node) -> int:
+        """Return a TCP port that nothing on the node listens to."""
+
+    @abstractmethod
+    def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
+        """Hold a process to its node's CPU share and memory from now on, where possible."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, str | int | float | bool | None]:
+        """What a run must remember of this cluster (shaping, congestion control, MTU …)."""
+
+    @abstractmethod
+    def _prefix(self, node: Node) -> Sequence[str]:
+        """Words to put before a command so that it runs on the node."""
+
+    def python(self, node: Node) -> str:
+        """Return the Python interpreter that can import `profilers` on the node."""
+        return sys.executable
+
+    def popen(
+        self,
+        node: Node,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stderr: Path | None = None,
+    ) -> "subprocess.Popen[str]":
+        """Start a process on a node with pipes; it is killed when the cluster or its maker ends."""
+        bound = ["setpriv", "--pdeathsig", "KILL"]
+        if env:
+            bound += ["env", *(f"{key}={value}" for key, value in env.items())]
+        with stderr.open("w") if stderr else open("/dev/null", "w") as errors:
+            process = subprocess.Popen(
+                [*bound, *self._prefix(node), *argv],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                bufsize=1,
+            )
+        self._processes.append(process)
+        return process
+
+    def run(self, node: Node, argv: Sequence[str], *, timeout_s: float = 20) -> str:
+        """Run a program on a node to its end; see `profilers.commands.run`."""
+        return commands.run([*self._prefix(node), *argv], timeout_s=timeout_s)
+
+    def send(self, node: Node, local: Path, remote: Path) -> None:
+        """Copy a file to a node (nodes of this host share its file system)."""
+        shutil.copy(local, remote)
+
+    def fetch(self, node: Node, remote: Path, local: Path) -> None:
+        """Copy a file from a node (nodes of this host share its file system)."""
+        shutil.copy(remote, local)
+
+    def down(self) -> None:
+        """Kill every process and remove everything the cluster made."""
+        for process in self._processes:
+            with suppress(ProcessLookupError):
+                process.kill()
+        for process in self._processes:
+            process.communicate()
+        self._processes.clear()
+
+    def of_role(self, role: Role) -> tuple[Node, ...]:
+        """Return the nodes of one role, by index."""
+        return tuple(node for node in self.nodes if node.role == role)
+
+    def planned(self) -> list[tuple[Role, int, NodeGroup]]:
+        """Return (role, index, group) of each node: servers first, then workers."""
+        plan: list[tuple[Role, int, NodeGroup]] = []
+        for role in ("server", "worker"):
+            groups = [g for g in self.groups if g.role == role for _ in range(g.count)]
+            plan += [(group.role, index, group) for index, group in enumerate(groups)]
+        return plan
+
+    def __enter__(self) -> Self:
+        try:
+            self.up()
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.down()

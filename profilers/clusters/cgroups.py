@@ -1,0 +1,113 @@
+"""CPU shares and memory limits by control groups, version 1 or 2.
+
+A group must be joined after a program has imported its framework: at a quarter of a core the
+imports alone would take half a minute.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from warehouse.records import MissingTool, ProbeFailed
+
+CPU_PERIOD_US = 10_000
+
+
+def controllers() -> dict[str, tuple[int, Path]]:
+    """Return {"cpu": (version, folder), "memory": …} for the controllers mounted here."""
+    found: dict[str, tuple[int, Path]] = {}
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, folder, kind, options, *_ = line.split()
+        names: set[str] = set()
+        if kind == "cgroup":
+            names = set(options.split(","))
+        elif kind == "cgroup2":
+            with suppress(OSError):
+                names = set((Path(folder) / "cgroup.controllers").read_text().split())
+        for name in names & {"cpu", "memory"}:
+            found.setdefault(name, (1 if kind == "cgroup" else 2, Path(folder)))
+    return found
+
+
+def create(name: str, cpu_share: float | None, memory_bytes: int | None) -> None:
+    """Create the groups called `name` that the limits need; None sets no limit.
+
+    Raises:
+        MissingTool: a controller is not mounted or may not be written.
+    """
+    limits: dict[str, dict[int, dict[str, str]]] = {}
+    if cpu_share is not None:
+        quota = round(cpu_share * CPU_PERIOD_US)
+        limits["cpu"] = {
+            1: {"cpu.cfs_period_us": str(CPU_PERIOD_US), "cpu.cfs_quota_us": str(quota)},
+            2: {"cpu.max": f"{quota} {CPU_PERIOD_US}"},
+        }
+    if memory_bytes is not None:
+        size = str(memory_bytes)
+        limits["memory"] = {1: {"memory.limit_in_bytes": size}, 2: {"memory.max": size}}
+    mounted = controllers()
+    for controller, files in limits.items():
+        if controller not in mounted:
+            raise MissingTool(f"no {controller} control group is mounted; see `stepcast doctor`")
+        version, root = mounted[controller]
+        try:
+            if version == 2:
+                (root / "cgroup.subtree_control").write_text(f"+{controller}")
+            (root / name).mkdir(exist_ok=True)
+            for file, value in files[version].items():
+                (root / name / file).write_text(value)
+        except OSError as error:
+            raise MissingTool(
+                f"the {controller} control group at {root} may not be used ({error.strerror}); "
+                "see `stepcast doctor`"
+            ) from None
+
+
+def join(name: str, pid: int) -> None:
+    """Move a process and all its threads into the groups called `name`."""
+    for folder in _folders(name):
+        (folder / "cgroup.procs").write_text(str(pid))
+
+
+def throttled_s(name: str) -> float:
+    """Seconds the group's processes have waited for their quota so far, 0 without a CPU limit."""
+    for folder in _folders(name):
+        for line in (folder / "cpu.stat").read_text().splitlines() if _has_cpu(folder) else []:
+            key, value = line.split()
+            if key in ("throttled_time", "throttled_usec"):
+                return int(value) / (1e9 if key == "throttled_time" else 1e6)
+    return 0.0
+
+
+def names(prefix: str) -> list[str]:
+    """Names of all our groups that start with `prefix`."""
+    roots = {root for _, root in controllers().values()}
+    return sorted({path.name for root in roots for path in root.glob(f"{prefix}-*")})
+
+
+def delete(name: str) -> None:
+    """Kill the processes of the groups called `name` and remove them; safe to call twice."""
+    for folder in _folders(name):
+        for _ in range(50):
+            for pid in (folder / "cgroup.procs").read_text().split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            with suppress(OSError):
+                folder.rmdir()
+                break
+            time.sleep(0.1)
+        else:
+            raise ProbeFailed(f"control group {folder} cannot be removed; try `rmdir {folder}`")
+
+
+def _folders(name: str) -> Iterator[Path]:
+    for root in sorted({root for _, root in controllers().values()}):
+        if (root / name).is_dir():
+            yield root / name
+
+
+def _has_cpu(folder: Path) -> bool:
+    return (folder / "cpu.cfs_quota_us").exists() or (folder / "cpu.max").exists()

@@ -1,0 +1,124 @@
+"""A cluster on one machine: namespaces with shaped links, CPU shares and memory limits."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import ClassVar
+
+from profilers import commands
+from profilers.clusters import cgroups, netns, owner
+from profilers.clusters.base import Cluster, Node
+from profilers.clusters.node_types import check_isa
+from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed
+
+HEADROOM = 0.25
+"""Cores to leave for the kernel's network work and for servers without a share."""
+
+
+class EmulatedCluster(Cluster):
+    """Nodes are network namespaces on this host, held to their type's share and speed.
+
+    Raises:
+        BadInput: the shares need more cores than there are, or an instruction set it lacks.
+        MissingTool: this host does not permit it; `loopback` runs everywhere.
+    """
+
+    backend: ClassVar[Backend] = "emulated"
+
+    def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
+        super().__init__(groups, link_mbps)
+        check_shares(groups)
+        for group in groups:
+            check_isa(group)
+        self._network = netns.Network(owner.new_prefix(), link_mbps)
+        self._ports = count(5000)
+
+    def up(self) -> None:
+        """Create control groups, namespaces and links."""
+        reap()
+        plan = {f"{role}{index}": (role, index, group) for role, index, group in self.planned()}
+        for name, (_, _, group) in plan.items():
+            cgroups.create(self._network.namespace(name), group.cpu_share, group.memory_bytes)
+        addresses = self._network.up(plan)
+        self.nodes = tuple(
+            Node(name, role, index, addresses[name], group)
+            for name, (role, index, group) in plan.items()
+        )
+
+    def free_port(self, node: Node) -> int:
+        """Count upwards: the namespaces are ours alone."""
+        return next(self._ports)
+
+    def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
+        """Move the process into its node's control groups."""
+        cgroups.join(self._network.namespace(node.name), process.pid)
+
+    def throttled_s(self, node: Node) -> float:
+        """Seconds the node's processes have waited for CPU quota so far."""
+        return cgroups.throttled_s(self._network.namespace(node.name))
+
+    def facts(self) -> Mapping[str, str | int | float | bool | None]:
+        """Shaping and congestion control, as every run records them."""
+        return {
+            "shaped": self.link_mbps is not None,
+            "cpu_shares_enforced": True,
+            "congestion_control": netns.congestion_control(
+                self._network.namespace(self.nodes[0].name)
+            ),
+            "queue_s": netns.QUEUE_S,
+            "mtu_bytes": 1500,
+            "cpu_period_us": cgroups.CPU_PERIOD_US,
+        }
+
+    def down(self) -> None:
+        """Kill the processes, delete groups and namespaces."""
+        super().down()
+        for name in cgroups.names(self._network.prefix):
+            cgroups.delete(name)
+        self._network.down()
+
+    def _prefix(self, node: Node) -> Sequence[str]:
+        # `ip netns exec` would remount /sys and hide the control groups from the process.
+        return ("nsenter", f"--net={netns.NETNS / self._network.namespace(node.name)}")
+
+
+def check_shares(groups: Sequence[NodeGroup]) -> None:
+    """Refuse more CPU shares than this host has cores to give.
+
+    Raises:
+        BadInput: the sum of shares and headroom exceeds the cores.
+    """
+    wanted = sum(group.count * (group.cpu_share or 0) for group in groups)
+    cores = os.cpu_count() or 1
+    if wanted + HEADROOM > cores:
+        raise BadInput(
+            f"the nodes' CPU shares add up to {wanted:g} cores, but this host has {cores} and "
+            f"{HEADROOM:g} must stay free; use fewer workers or node types with a smaller share"
+        )
+
+
+def obstacles() -> list[str]:
+    """Say what keeps this host from emulating clusters, by trying; empty if nothing does."""
+    tools = commands.missing("ip", "tc", "nsenter", "setpriv", "sysctl", "iperf3")
+    if tools:
+        return [f"not installed: {', '.join(tools)}"]
+    if os.geteuid() != 0:
+        return ["network namespaces and CPU shares need root"]
+    trial = NodeGroup(role="worker", node_type="trial", count=1, cpu_share=0.1)
+    try:
+        with EmulatedCluster([trial], link_mbps=100):
+            return []
+    except (MissingTool, ProbeFailed, BadInput) as error:
+        return [str(error)]
+
+
+def reap() -> list[str]:
+    """Remove the namespaces and control groups of dead owners; return their names."""
+    orphans = {name for name in netns.namespaces() if owner.is_orphan(name)}
+    orphans |= {name for name in cgroups.names(owner.PREFIX) if owner.is_orphan(name)}
+    for name in sorted(orphans):
+        cgroups.delete(name)
+        if (netns.NETNS / name).exists():
+            netns.delete(name)
+    return sorted(orphans)

@@ -1,0 +1,38 @@
+"""Plain processes on 127.0.0.1: no shaping, no CPU shares. Runs everywhere, emulates nothing."""
+
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from profilers.clusters.base import Cluster, Node
+from warehouse.records import Backend
+
+
+class LoopbackCluster(Cluster):
+    """All nodes share this host's cores and its loopback device; accuracy is not a goal here."""
+
+    backend: ClassVar[Backend] = "loopback"
+
+    def up(self) -> None:
+        """Name the nodes; there is nothing to make."""
+        self.nodes = tuple(
+            Node(f"{role}{index}", role, index, "127.0.0.1", group)
+            for role, index, group in self.planned()
+        )
+
+    def free_port(self, node: Node) -> int:
+        """Ask the kernel for a port."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
+        """Do nothing: loopback nodes are not held to their share."""
+
+    def facts(self) -> Mapping[str, str | int | float | bool | None]:
+        """Say on every row that nothing is shaped."""
+        return {"shaped": False, "cpu_shares_enforced": False}
+
+    def _prefix(self, node: Node) -> Sequence[str]:
+        return ()

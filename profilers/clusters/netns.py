@@ -1,0 +1,118 @@
+"""Emulated network: one namespace per node, joined by a bridge in a namespace of its own.
+
+Nothing is made in the host's own namespace, so clusters can neither collide with each other nor
+with the host, and deleting the namespaces deletes every link and queue in them.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from profilers.commands import run
+from warehouse.records import ProbeFailed
+
+NETNS = Path("/run/netns")
+CONGESTION_CONTROL = "cubic"
+QUEUE_S = 0.010
+"""Depth of each link's queue. A deep one is bufferbloat and costs throughput under contention."""
+_SUBNET = "10.77.0"
+
+
+@dataclass(frozen=True)
+class Network:
+    """Namespaces `<prefix>-<node>` on one bridge; links shaped to `link_mbps` in each direction."""
+
+    prefix: str
+    link_mbps: float | None
+
+    def up(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Create the namespaces; return each node's IPv4 address."""
+        switch = self.namespace("switch")
+        run(["ip", "netns", "add", switch])
+        run(["ip", "-n", switch, "link", "add", "br0", "type", "bridge"])
+        run(["ip", "-n", switch, "link", "set", "br0", "up"])
+        return {node: self._join(node, index, switch) for index, node in enumerate(nodes, start=1)}
+
+    def namespace(self, node: str) -> str:
+        """Name of a node's namespace."""
+        return f"{self.prefix}-{node}"
+
+    def down(self) -> None:
+        """Kill what runs in the namespaces and delete them; safe to call twice."""
+        for name in namespaces():
+            if name.startswith(f"{self.prefix}-"):
+                delete(name)
+
+    def _join(self, node: str, index: int, switch: str) -> str:
+        name, port, address = self.namespace(node), f"port{index}", f"{_SUBNET}.{index}"
+        run(["ip", "netns", "add", name])
+        peer = ["type", "veth", "peer", "name", "eth0", "netns", name]
+        run(["ip", "-n", switch, "link", "add", port, *peer])
+        run(["ip", "-n", switch, "link", "set", port, "master", "br0", "up"])
+        run(["ip", "-n", name, "address", "add", f"{address}/24", "dev", "eth0"])
+        run(["ip", "-n", name, "link", "set", "lo", "up"])
+        run(["ip", "-n", name, "link", "set", "eth0", "up"])
+        _set_congestion_control(name)
+        if self.link_mbps is not None:
+            _shape(name, "eth0", self.link_mbps)
+            _shape(switch, port, self.link_mbps)
+        return address
+
+
+def congestion_control(namespace: str) -> str:
+    """Return the congestion control that connections of a namespace use."""
+    inside = ["nsenter", f"--net={NETNS / namespace}"]
+    return run([*inside, "sysctl", "-n", "net.ipv4.tcp_congestion_control"]).strip()
+
+
+def namespaces() -> list[str]:
+    """Names of all named network namespaces of this host."""
+    return sorted(path.name for path in NETNS.iterdir()) if NETNS.is_dir() else []
+
+
+def delete(name: str) -> None:
+    """Kill the processes of a namespace and delete it."""
+    with suppress(ProbeFailed):
+        for pid in run(["ip", "netns", "pids", name]).split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+    for _ in range(20):
+        if not (NETNS / name).exists():
+            return
+        with suppress(ProbeFailed):
+            run(["ip", "netns", "delete", name])
+            return
+        time.sleep(0.1)
+    raise ProbeFailed(f"namespace {name} cannot be deleted; try `ip netns delete {name}`")
+
+
+def _set_congestion_control(namespace: str) -> None:
+    """Use cubic in a namespace.
+
+    The kernel lets a namespace choose only what the host's allowed list names, so where that
+    leaves cubic out it is added; the host's own choice is not touched.
+    """
+    choose = ["sysctl", "-q", "-w", f"net.ipv4.tcp_congestion_control={CONGESTION_CONTROL}"]
+    inside = ["nsenter", f"--net={NETNS / namespace}"]
+    try:
+        run([*inside, *choose])
+    except ProbeFailed:
+        allowed = "net.ipv4.tcp_allowed_congestion_control"
+        listed = run(["sysctl", "-n", allowed]).split()
+        run(["sysctl", "-q", "-w", f"{allowed}={' '.join([*listed, CONGESTION_CONTROL])}"])
+        run([*inside, *choose])
+
+
+def _shape(namespace: str, device: str, mbps: float) -> None:
+    """Limit what leaves a device, with a queue of `QUEUE_S` at that speed."""
+    rate, queue_bytes = f"{round(mbps * 1000)}kbit", round(mbps * 1e6 / 8 * QUEUE_S)
+    tc = ["tc", "-n", namespace]
+    run([*tc, "qdisc", "add", "dev", device, "root", "handle", "1:", "htb", "default", "1"])
+    shape = ["htb", "rate", rate, "ceil", rate, "burst", "64k", "cburst", "64k"]
+    run([*tc, "class", "add", "dev", device, "parent", "1:", "classid", "1:1", *shape])
+    limit = ["bfifo", "limit", str(max(queue_bytes, 10_000))]
+    run([*tc, "qdisc", "add", "dev", device, "parent", "1:1", "handle", "10:", *limit])

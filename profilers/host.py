@@ -1,0 +1,68 @@
+"""What this host is and how busy it is."""
+
+import os
+import platform
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from warehouse.records import content_hash
+
+_FLAGS = {
+    "SSE41": {"sse4_1"},
+    "AVX2": {"avx2", "fma"},
+    "AVX512_CORE": {"avx512f", "avx512bw", "avx512vl", "avx512dq"},
+    "AVX512_CORE_VNNI": {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"},
+}
+PACKAGES = ("tensorflow", "tf_keras", "torch", "numpy")
+
+
+@cache
+def hardware() -> dict[str, str]:
+    """CPU model, cores, memory in GiB and instruction sets: what makes hosts comparable."""
+    memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
+    return {
+        "cpu": _cpu_field("model name") or platform.machine(),
+        "cores": str(os.cpu_count()),
+        "memory_gib": str(round(memory_kb / 2**20)),
+        "instruction_sets": " ".join(instruction_sets()),
+    }
+
+
+@cache
+def host_id() -> str:
+    """Hash of `hardware()`: runs of hosts with another hash are not comparable."""
+    return content_hash(repr(sorted(hardware().items())))
+
+
+def description() -> dict[str, str]:
+    """`hardware()` and the kernel release."""
+    return {**hardware(), "kernel": platform.release()}
+
+
+def software() -> dict[str, str]:
+    """Versions of Python and of the frameworks that are measured."""
+    found = {name: metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), **found}
+
+
+@cache
+def instruction_sets() -> tuple[str, ...]:
+    """Names of the oneDNN instruction sets this CPU has, weakest first."""
+    flags = set(_cpu_field("flags").split())
+    return tuple(name for name, needed in _FLAGS.items() if needed <= flags)
+
+
+def cpu_times() -> tuple[float, float]:
+    """Return (idle, total) seconds of all cores together since boot."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    per_second = os.sysconf("SC_CLK_TCK")
+    return (ticks[3] + ticks[4]) / per_second, sum(ticks) / per_second
+
+
+def _cpu_field(name: str) -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return ""

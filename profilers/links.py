@@ -1,0 +1,123 @@
+"""Probe `links`: what 1..n simultaneous flows between the server and the workers really get.
+
+Flow i runs between server 0 and worker i, as in training; iperf3 counts goodput, so TCP and IP
+headers are already taken off.
+"""
+
+import itertools
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from profilers.clusters import Cluster, Node
+from profilers.hostlock import host_lock
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from warehouse.records import BadInput, ProbeFailed
+
+RAMP_S = 0.5
+"""Start of each flow that is not counted: TCP slow start."""
+DIRECTIONS = ("downlink", "uplink")
+
+
+def measure(
+    cluster: Cluster,
+    context: RunContext,
+    *,
+    flows: Sequence[int],
+    seconds: float,
+    trials: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProbeResult:
+    """Measure goodput in each direction for each number of simultaneous flows.
+
+    Args:
+        cluster: one server and at least `max(flows)` workers.
+        context: study and round.
+        flows: numbers of simultaneous flows, e.g. (1, 2, 4).
+        seconds: counted length of each trial.
+        trials: repeats of each combination.
+        progress: told what runs now.
+
+    Returns:
+        A run with table `link`, one row per flow and trial.
+
+    Raises:
+        BadInput: the cluster has too few workers.
+        ProbeFailed: iperf3 failed.
+    """
+    workers = cluster.of_role("worker")
+    if max(flows) > len(workers):
+        raise BadInput(f"{max(flows)} flows need as many workers; the cluster has {len(workers)}")
+    started_at = datetime.now(UTC)
+    rows: list[dict[str, Any]] = []
+    reports: list[Any] = []
+    with host_lock(progress):
+        for trial, direction, count in itertools.product(range(trials), DIRECTIONS, flows):
+            progress(f"probe links: {direction}, {count} flow(s), trial {trial + 1}")
+            measured = _simultaneous(cluster, workers[:count], direction, seconds)
+            reports += measured
+            key = {"direction": direction, "flows": count, "trial": trial}
+            rows += [{**key, "flow": i, **_received(r)} for i, r in enumerate(measured)]
+    artefact = context.scratch / "iperf3.json"
+    artefact.write_text(json.dumps(reports))
+    settings: dict[str, Setting] = {"seconds": seconds, "trials": trials, "ramp_s": RAMP_S}
+    run = finished_run("links", cluster, None, context, started_at, settings)
+    return ProbeResult(run, None, {"link": pl.DataFrame(rows)}, {artefact.name: artefact})
+
+
+def _simultaneous(
+    cluster: Cluster, workers: Sequence[Node], direction: str, seconds: float
+) -> list[Any]:
+    """Run one flow per worker at the same time; return iperf3's reports."""
+    server = cluster.of_role("server")[0]
+    ports = [str(cluster.free_port(server)) for _ in workers]
+    listeners = [
+        cluster.popen(server, ["iperf3", "--server", "--one-off", "--forceflush", "--port", port])
+        for port in ports
+    ]
+    for listener in listeners:
+        _wait_until_listening(listener)
+    length = ["--time", f"{seconds:g}", "--omit", f"{RAMP_S:g}", "--json"]
+    reverse = ["--reverse"] if direction == "downlink" else []
+    clients = [
+        cluster.popen(
+            worker, ["iperf3", "--client", server.address, "--port", port, *length, *reverse]
+        )
+        for worker, port in zip(workers, ports, strict=True)
+    ]
+    return [_report(client, timeout_s=seconds + 20) for client in clients]
+
+
+def _wait_until_listening(listener: "subprocess.Popen[str]") -> None:
+    """Block until iperf3 says that it listens."""
+    assert listener.stdout is not None
+    for line in listener.stdout:
+        if "listening" in line:
+            return
+    raise ProbeFailed("an iperf3 server ended before it listened")
+
+
+def _report(client: "subprocess.Popen[str]", timeout_s: float) -> Any:
+    try:
+        text, _ = client.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise ProbeFailed(f"iperf3 did not end within {timeout_s:g} s") from None
+    report = json.loads(text or "{}")
+    if client.returncode or "error" in report:
+        raise ProbeFailed(f"iperf3 failed: {report.get('error', f'exit {client.returncode}')}")
+    return report
+
+
+def _received(report: Any) -> dict[str, Any]:
+    """One flow's goodput as the receiver counted it."""
+    received, sent = report["end"]["sum_received"], report["end"]["sum_sent"]
+    return {
+        "seconds": received["seconds"],
+        "bytes": received["bytes"],
+        "bandwidth_Bps": received["bits_per_second"] / 8,
+        "retransmits": sent.get("retransmits"),
+    }

@@ -1,0 +1,84 @@
+"""What a probe returns, and how it says who it is."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from profilers import host
+from profilers.clusters import Cluster
+from warehouse.records import ProbeFailed, Purpose, Run, Scenario
+
+Setting = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Why a probe runs: for which study, in which round, and whether predictors may see it.
+
+    Raw artefacts are written to `scratch`; whoever made that folder lands and removes them.
+    """
+
+    study: str
+    repeat: int
+    purpose: Purpose
+    scratch: Path
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """A run, its scenario, one frame per raw table (without run_id) and raw artefacts by name."""
+
+    run: Run
+    scenario: Scenario | None
+    tables: Mapping[str, pl.DataFrame]
+    artefacts: Mapping[str, Path] = field(default_factory=dict)
+
+
+def finished_run(
+    probe: str,
+    cluster: Cluster,
+    scenario: Scenario | None,
+    context: RunContext,
+    started_at: datetime,
+    settings: Mapping[str, Setting],
+    error: str | None = None,
+) -> Run:
+    """Describe a run that ends now; with an `error` it is a failed one."""
+    return Run(
+        run_id=f"{started_at:%Y%m%dT%H%M%S}-{probe}-{uuid.uuid4().hex[:8]}",
+        probe=probe,
+        purpose=context.purpose,
+        study=context.study,
+        repeat=context.repeat,
+        scenario_id=scenario.scenario_id if scenario else None,
+        backend=cluster.backend,
+        status="failed" if error else "ok",
+        error=error,
+        started_at=started_at,
+        ended_at=datetime.now(UTC),
+        host_id=host.host_id(),
+        host=host.description(),
+        software=host.software(),
+        config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps},
+    )
+
+
+def failed(
+    probe: str,
+    cluster: Cluster,
+    scenario: Scenario | None,
+    context: RunContext,
+    started_at: datetime,
+    error: ProbeFailed,
+) -> ProbeResult:
+    """Describe a run that failed: it keeps its error and stderr and has no rows."""
+    run = finished_run(probe, cluster, scenario, context, started_at, {}, error=str(error))
+    if not error.detail:
+        return ProbeResult(run, scenario, {})
+    artefact = context.scratch / f"{run.run_id}.stderr.txt"
+    artefact.write_text(error.detail)
+    return ProbeResult(run, scenario, {}, {"stderr.txt": artefact})

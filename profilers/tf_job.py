@@ -1,0 +1,226 @@
+"""An asynchronous-SGD job on a cluster: starts its programs, talks to them, ends them."""
+
+import json
+import queue
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+from profilers.clusters import Cluster, Node
+from profilers.tf_node import NodeConfig
+from warehouse.records import BadInput, ProbeFailed, Scenario
+
+UNCONFINED_STEPS = 3
+"""First steps, in which TensorFlow optimises the graph; run before the CPU share applies."""
+START_TIMEOUT_S = 300.0
+STEP_TIMEOUT_S = 300.0
+
+Message = Mapping[str, object]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Start and end of one training step at its worker, in microseconds of UTC."""
+
+    start_us: int
+    end_us: int
+
+
+class AsyncJob:
+    """Parameter servers and workers of a scenario, ready to step; a context manager.
+
+    Raises:
+        BadInput: the scenario asks for what stock TensorFlow cannot be told.
+        ProbeFailed: a program died; its `detail` is what it wrote to stderr.
+    """
+
+    def __init__(self, cluster: Cluster, scenario: Scenario, progress: Progress) -> None:
+        check_supported(scenario)
+        self.cluster, self.scenario, self._progress = cluster, scenario, progress
+        self.workers = cluster.of_role("worker")
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="stepcast-job-"))
+        self._logs = Path(folder)
+        self._stack.callback(self._kill)
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def run(self, worker: Node, steps: int) -> list[StepTime]:
+        """Run untraced steps on one worker while the others rest."""
+        return _step_times(self._ask(worker, "ran", STEP_TIMEOUT_S * steps, do="run", steps=steps))
+
+    def trace(self, worker: Node, steps: int) -> tuple[list[StepTime], list[Path]]:
+        """Run traced steps on one worker; return their times and RunMetadata files.
+
+        The files live until the job ends.
+        """
+        folder = self._logs / "traces"
+        folder.mkdir()
+        reply = self._ask(
+            worker, "traced", STEP_TIMEOUT_S * steps, do="trace", steps=steps, folder=str(folder)
+        )
+        return _step_times(reply), sorted(folder.iterdir())
+
+    def train(self, workers: Sequence[Node], until: Callable[[int, StepTime], bool]) -> None:
+        """Let workers step together, from one start, until `until(worker index, step)` is true."""
+        for worker in workers:
+            self._tell(worker.name, do="train")
+        index = {worker.name: worker.index for worker in workers}
+        halted: set[str] = set()
+        done = False
+        while len(halted) < len(workers):
+            name, message = self._receive(STEP_TIMEOUT_S)
+            if message["event"] == "halted":
+                halted.add(name)
+            elif until(index[name], _step_time(message)) and not done:
+                done = True
+                for worker in workers:
+                    self._tell(worker.name, do="halt")
+
+    def _start(self) -> None:
+        nodes = {"ps": self.cluster.of_role("server"), "worker": self.workers}
+        peers = {
+            role: [f"{node.address}:{self.cluster.free_port(node)}" for node in members]
+            for role, members in nodes.items()
+        }
+        load = self.scenario.workload
+        self._progress(f"start {load.dnn}: {len(self.workers)} worker(s) load TensorFlow")
+        for role, members in nodes.items():
+            for node in members:
+                config = NodeConfig(
+                    cluster=peers,
+                    role=role,
+                    index=node.index,
+                    dnn=load.dnn,
+                    image_size=load.image_size,
+                    batch_size=load.batch_size,
+                    threads=node.group.threads,
+                    inter_op_threads=node.group.inter_op_threads,
+                )
+                self._launch(node, config)
+        self._expect(set(self._processes), "ready", START_TIMEOUT_S)
+        self._ask(self.workers[0], "initialized", START_TIMEOUT_S, do="initialize")
+        for worker in self.workers:
+            self._tell(worker.name, do="run", steps=UNCONFINED_STEPS)
+        self._expect({worker.name for worker in self.workers}, "ran", START_TIMEOUT_S)
+        for node in self.cluster.nodes:
+            self.cluster.confine(node, self._processes[node.name])
+
+    def _launch(self, node: Node, config: NodeConfig) -> None:
+        argv = [self.cluster.python(node), "-m", "profilers.tf_node", config.to_json()]
+        process = self.cluster.popen(
+            node, argv, env=_environment(node), stderr=self._logs / node.name
+        )
+        self._processes[node.name] = process
+        threading.Thread(target=self._listen, args=(node.name, process), daemon=True).start()
+
+    def _listen(self, name: str, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self._inbox.put((name, json.loads(line)))
+        self._inbox.put((name, None))
+
+    def _tell(self, name: str, **command: object) -> None:
+        stdin = self._processes[name].stdin
+        assert stdin is not None
+        try:
+            stdin.write(json.dumps(command) + "\n")
+        except BrokenPipeError:
+            raise self._died(name) from None
+
+    def _ask(self, worker: Node, answer: str, timeout_s: float, **command: object) -> Message:
+        self._tell(worker.name, **command)
+        return self._expect({worker.name}, answer, timeout_s)[worker.name]
+
+    def _expect(self, names: set[str], event: str, timeout_s: float) -> dict[str, Message]:
+        deadline = time.monotonic() + timeout_s
+        answers: dict[str, Message] = {}
+        while answers.keys() < names:
+            name, message = self._receive(deadline - time.monotonic())
+            if message["event"] == event:
+                answers[name] = message
+        return answers
+
+    def _receive(self, timeout_s: float) -> tuple[str, Message]:
+        try:
+            name, message = self._inbox.get(timeout=max(timeout_s, 0.0))
+        except queue.Empty:
+            raise ProbeFailed(
+                f"no node of the job answered for {timeout_s:.0f} s ({self.scenario.label})"
+            ) from None
+        if message is None:
+            raise self._died(name)
+        return name, message
+
+    def _died(self, name: str) -> ProbeFailed:
+        code = self._processes[name].wait(timeout=30)
+        said = (self._logs / name).read_text().strip()
+        why = "killed, most likely out of memory" if code == -9 else f"exit {code}"
+        if code > 0 and said:
+            why += f": {said.splitlines()[-1]}"
+        return ProbeFailed(f"{name} of {self.scenario.label} ended early ({why})", said)
+
+    def _kill(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait(timeout=30)
+
+
+def check_supported(scenario: Scenario) -> None:
+    """Refuse strategies that this job cannot enforce.
+
+    Raises:
+        BadInput: an order other than the framework's, or flow control switched off.
+    """
+    strategy = scenario.strategy
+    if strategy.order != "framework" or not strategy.flow_control:
+        raise BadInput(
+            f"cannot measure {scenario.label}: stock TensorFlow offers neither transmission order "
+            f"{strategy.order!r} nor switching HTTP/2 flow control off; use order: framework and "
+            "flow_control: true"
+        )
+
+
+def _environment(node: Node) -> dict[str, str]:
+    threads = str(node.group.threads)
+    variables = {
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TF_USE_LEGACY_KERAS": "1",
+        "OMP_NUM_THREADS": threads,
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    if node.group.isa is not None:
+        variables["ONEDNN_MAX_CPU_ISA"] = node.group.isa
+    return variables
+
+
+def _step_time(message: Message) -> StepTime:
+    return StepTime(cast(int, message["start_us"]), cast(int, message["end_us"]))
+
+
+def _step_times(message: Message) -> list[StepTime]:
+    return [StepTime(*pair) for pair in cast(list[tuple[int, int]], message["times"])]

@@ -1,0 +1,159 @@
+"""The program on a node of an asynchronous-SGD job: a parameter server or a worker.
+
+Started as `python -m profilers.tf_node CONFIG_JSON`. A worker obeys JSON lines on stdin and
+answers with JSON lines on stdout; end of input (its controller died) ends it. Commands:
+`initialize` (create the variables), `run` N steps, `trace` N steps into a folder, `train` until
+`halt`. Times are microseconds of UTC.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+_LEARNING_RATE = 0.01
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    """What a node of the job must know; `cluster` maps role to host:port of each task."""
+
+    cluster: dict[str, list[str]]
+    role: str
+    index: int
+    dnn: str
+    image_size: int
+    batch_size: int
+    threads: int
+    inter_op_threads: int
+
+    def to_json(self) -> str:
+        """Encode for the command line."""
+        return json.dumps(asdict(self))
+
+
+class Worker:
+    """One worker's graph and session, and the commands it obeys."""
+
+    def __init__(self, config: NodeConfig, say: Callable[..., None]) -> None:
+        import tensorflow.compat.v1 as tf
+
+        import networks
+
+        tf.disable_v2_behavior()
+        self._tf, self._say = tf, say
+        session_config = _session_config(config)
+        server = _start_server(config, session_config)
+        self._halted = threading.Event()
+        placement = tf.train.replica_device_setter(
+            ps_tasks=len(config.cluster["ps"]),
+            worker_device=f"/job:worker/task:{config.index}",
+        )
+        with tf.device(placement):
+            loss = networks.training_loss(config.dnn, config.batch_size, config.image_size)
+            minimize = tf.train.GradientDescentOptimizer(_LEARNING_RATE).minimize(loss)
+            self._train_step = tf.group(minimize, *tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+            self._initializer = tf.global_variables_initializer()
+        self._session = tf.Session(server.target, config=session_config)
+        self._run_step = self._session.make_callable(self._train_step)
+
+    def initialize(self) -> None:
+        """Create the variables on the servers."""
+        self._session.run(self._initializer)
+        self._say(event="initialized")
+
+    def run(self, steps: int) -> None:
+        """Run steps and report their start and end times."""
+        self._say(event="ran", times=[self._timed(self._run_step) for _ in range(steps)])
+
+    def trace(self, steps: int, folder: str) -> None:
+        """Run steps under the full tracer; write each one's RunMetadata to `folder`."""
+        times = []
+        for step in range(steps):
+            metadata = self._tf.RunMetadata()
+            options = self._tf.RunOptions(
+                trace_level=self._tf.RunOptions.FULL_TRACE, output_partition_graphs=step == 0
+            )
+            traced = partial(
+                self._session.run, self._train_step, options=options, run_metadata=metadata
+            )
+            times.append(self._timed(traced))
+            path = Path(folder) / f"run_metadata_{step:05d}.pb"
+            path.write_bytes(metadata.SerializeToString())
+        self._say(event="traced", times=times)
+
+    def train(self) -> None:
+        """Step until `halt`, reporting each step as it ends."""
+        self._halted.clear()
+        threading.Thread(target=self._train, daemon=True).start()
+
+    def halt(self) -> None:
+        """End `train` after the step under way."""
+        self._halted.set()
+
+    def _train(self) -> None:
+        while not self._halted.is_set():
+            start_us, end_us = self._timed(self._run_step)
+            self._say(event="step", start_us=start_us, end_us=end_us)
+        self._say(event="halted")
+
+    def _timed(self, step: Callable[[], Any]) -> tuple[int, int]:
+        start = time.time_ns()
+        step()
+        return start // 1000, time.time_ns() // 1000
+
+
+def main() -> None:
+    """Run this node until its controller closes stdin."""
+    config = NodeConfig(**json.loads(sys.argv[1]))
+    # TensorFlow's own prints must not mix with the answers.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    if config.role == "ps":
+        server = _start_server(config, _session_config(config))
+        _say_to(answers, event="ready")
+        sys.stdin.read()
+        del server
+    else:
+        worker = Worker(config, lambda **message: _say_to(answers, **message))
+        _say_to(answers, event="ready")
+        for line in sys.stdin:
+            command = json.loads(line)
+            getattr(worker, command.pop("do"))(**command)
+    # Sessions that wait for a dead peer would never close.
+    os._exit(0)
+
+
+def _session_config(config: NodeConfig) -> Any:
+    import tensorflow.compat.v1 as tf
+
+    return tf.ConfigProto(
+        intra_op_parallelism_threads=config.threads,
+        inter_op_parallelism_threads=config.inter_op_threads,
+    )
+
+
+def _start_server(config: NodeConfig, session_config: Any) -> Any:
+    import tensorflow.compat.v1 as tf
+
+    return tf.train.Server(
+        tf.train.ClusterSpec(config.cluster),
+        job_name=config.role,
+        task_index=config.index,
+        config=session_config,
+    )
+
+
+def _say_to(answers: TextIO, **message: object) -> None:
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Probe `tf_throughput`: steps per second of W workers that really train together.
+
+All workers start from a barrier, step until throughput is stationary, and are measured over
+windows in which all of them are stepping. The whole series of steps is kept.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+import polars as pl
+
+from profilers import host
+from profilers.clusters import Cluster
+from profilers.hostlock import host_lock
+from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.tf_job import AsyncJob, StepTime
+from profilers.throughput import Window, is_stationary, steps_per_s
+from warehouse.records import BadInput, ProbeFailed, Scenario
+
+MIN_DISCARDED_STEPS = 8
+"""Steps of each worker after the barrier that are never counted."""
+TOLERANCE = 0.10
+"""Two halves of a window hold few dozen steps each: closer agreement would be luck."""
+MAX_SETTLING_WINDOWS = 2.0
+"""Measure after this many window lengths even if throughput still changes; the run says so."""
+
+
+def measure(
+    cluster: Cluster,
+    scenarios: Sequence[Scenario],
+    context: RunContext,
+    *,
+    windows: int,
+    window_s: float,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[ProbeResult]:
+    """Measure scenarios that differ only in the number of workers, on one start of the job.
+
+    Args:
+        cluster: the servers and workers of the largest scenario.
+        scenarios: the same job with different W, each at most the cluster's workers.
+        context: study and round.
+        windows: measured windows of each scenario; they give a within-run spread.
+        window_s: length of a window.
+        progress: told what runs now.
+
+    Yields:
+        One run per scenario as soon as it is measured, with tables `step` and `sample`
+        (`throughput_steps_per_s`, `idle_cpu_fraction` per window). After a failure: a failed run
+        for each scenario that was not measured.
+
+    Raises:
+        BadInput: the scenarios differ in more than W, or need more workers than there are.
+    """
+    largest = max(scenarios, key=lambda scenario: scenario.strategy.workers)
+    _check_family(largest, scenarios, len(cluster.of_role("worker")))
+    remaining = list(scenarios)
+    started_at = datetime.now(UTC)
+    try:
+        with host_lock(progress), AsyncJob(cluster, largest, progress) as job:
+            while remaining:
+                started_at, scenario = datetime.now(UTC), remaining[0]
+                progress(f"measure {scenario.label}")
+                recorder = _Recorder(scenario.strategy.workers, windows, window_s)
+                job.train(job.workers[: scenario.strategy.workers], recorder.until)
+                yield _result(cluster, scenario, context, started_at, recorder)
+                remaining.pop(0)
+    except ProbeFailed as error:
+        for scenario in remaining:
+            yield failed("tf_throughput", cluster, scenario, context, started_at, error)
+
+
+class _Recorder:
+    """Keeps the series of steps and decides when settling ends and when windows are full."""
+
+    def __init__(self, workers: int, windows: int, window_s: float) -> None:
+        self.series: dict[int, list[StepTime]] = {worker: [] for worker in range(workers)}
+        self.windows: list[Window] = []
+        self.idle: list[float] = []
+        self.stationary = False
+        self._wanted, self._window_s = windows, window_s
+        self._started_us = time.time_ns() // 1000
+        self._opened_us: int | None = None
+        self._cpu = (0.0, 0.0)
+
+    def until(self, worker: int, step: StepTime) -> bool:
+        """Take in a step; true when all windows are measured."""
+        self.series[worker].append(step)
+        now_us = step.end_us
+        if self._opened_us is None:
+            if self._settled(now_us):
+                self._open(now_us)
+        elif now_us - self._opened_us >= self._window_s * 1e6:
+            idle_s, total_s = host.cpu_times()
+            idle_then_s, total_then_s = self._cpu
+            self.windows.append(Window(self._opened_us, now_us))
+            self.idle.append((idle_s - idle_then_s) / max(total_s - total_then_s, 1e-9))
+            self._open(now_us)
+        return len(self.windows) == self._wanted
+
+    def _open(self, now_us: int) -> None:
+        self._opened_us, self._cpu = now_us, host.cpu_times()
+
+    def _settled(self, now_us: int) -> bool:
+        if min(len(steps) for steps in self.series.values()) < MIN_DISCARDED_STEPS:
+            return False
+        self.stationary = is_stationary(self.series, now_us, self._window_s / 2, TOLERANCE)
+        limit_us = self._window_s * MAX_SETTLING_WINDOWS * 1e6
+        return self.stationary or now_us - self._started_us > limit_us
+
+
+def _result(
+    cluster: Cluster,
+    scenario: Scenario,
+    context: RunContext,
+    started_at: datetime,
+    recorder: _Recorder,
+) -> ProbeResult:
+    settings: dict[str, Setting] = {
+        "windows": len(recorder.windows),
+        "min_discarded_steps": MIN_DISCARDED_STEPS,
+        "stationary": recorder.stationary,
+    }
+    run = finished_run("tf_throughput", cluster, scenario, context, started_at, settings)
+    samples = [
+        row
+        for number, (window, idle) in enumerate(zip(recorder.windows, recorder.idle, strict=True))
+        for row in (
+            ("throughput_steps_per_s", "step/s", number, steps_per_s(recorder.series, window)),
+            ("idle_cpu_fraction", "1", number, idle),
+        )
+    ]
+    columns = ["metric", "unit", "window", "value"]
+    tables = {
+        "sample": pl.DataFrame(samples, schema=columns, orient="row"),
+        "step": _step_frame(recorder),
+    }
+    return ProbeResult(run, scenario, tables)
+
+
+def _step_frame(recorder: _Recorder) -> pl.DataFrame:
+    rows = [
+        (worker, number, _window_of(step, recorder.windows), False, step.start_us, step.end_us)
+        for worker, steps in recorder.series.items()
+        for number, step in enumerate(steps)
+    ]
+    schema = {
+        "worker": pl.Int16,
+        "step": pl.Int32,
+        "window": pl.Int16,
+        "traced": pl.Boolean,
+        "start_us": pl.Int64,
+        "end_us": pl.Int64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _window_of(step: StepTime, windows: Sequence[Window]) -> int | None:
+    """Return the window in which a step ended, None outside all of them."""
+    for number, window in enumerate(windows):
+        if window.start_us < step.end_us <= window.end_us:
+            return number
+    return None
+
+
+def _check_family(largest: Scenario, scenarios: Sequence[Scenario], workers: int) -> None:
+    for scenario in scenarios:
+        if scenario.with_workers(largest.strategy.workers) != largest:
+            raise BadInput(f"{scenario.label} and {largest.label} differ in more than W")
+    if largest.strategy.workers > workers:
+        raise BadInput(f"{largest.label} needs more workers than the cluster's {workers}")

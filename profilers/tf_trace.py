@@ -1,0 +1,125 @@
+"""Probe `tf_trace`: one worker's training steps, operation by operation.
+
+Untraced steps before and after the traced ones tell what the tracer costs and how long a step of
+the same job takes.
+"""
+
+import statistics
+import tarfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from profilers.clusters import Cluster
+from profilers.hostlock import host_lock
+from profilers.readers import run_metadata
+from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.tf_job import AsyncJob, StepTime
+from warehouse.records import BadInput, ProbeFailed, Scenario
+
+WARM_UP_STEPS = 5
+
+
+def profile(
+    cluster: Cluster,
+    scenario: Scenario,
+    context: RunContext,
+    *,
+    traced_steps: int,
+    untraced_steps: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProbeResult:
+    """Trace steps of one worker.
+
+    Args:
+        cluster: the scenario's servers and one worker.
+        scenario: one with W = 1.
+        context: study and round.
+        traced_steps: steps under the full tracer.
+        untraced_steps: steps without it, half before and half after.
+        progress: told what runs now.
+
+    Returns:
+        A run with tables `operation`, `edge`, `timing`, `step` and `sample` (`step_time_s` of the
+        untraced steps, `client_gap_s`: see `_client_gap_s`). A failed run if the job failed.
+
+    Raises:
+        BadInput: W is not 1.
+    """
+    if scenario.strategy.workers != 1:
+        raise BadInput(f"a profile needs one worker, {scenario.label} has more")
+    started_at = datetime.now(UTC)
+    dnn = scenario.workload.dnn
+    try:
+        with host_lock(progress), AsyncJob(cluster, scenario, progress) as job:
+            worker = job.workers[0]
+            progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
+            job.run(worker, WARM_UP_STEPS)
+            before = job.run(worker, untraced_steps // 2)
+            traced, files = job.trace(worker, traced_steps)
+            after = job.run(worker, untraced_steps - untraced_steps // 2)
+            progress(f"profile {dnn}: read traces")
+            trace = run_metadata.read(files, [time.start_us for time in traced])
+            artefact = _archive(files, context.scratch)
+    except ProbeFailed as error:
+        return failed("tf_trace", cluster, scenario, context, started_at, error)
+    untraced = before + after
+    settings: dict[str, Setting] = {
+        "traced_steps": traced_steps,
+        "untraced_steps": untraced_steps,
+        "warm_up_steps": WARM_UP_STEPS,
+    }
+    run = finished_run("tf_trace", cluster, scenario, context, started_at, settings)
+    samples = [
+        ("step_time_s", "s", _mean_s(untraced)),
+        ("traced_step_time_s", "s", _mean_s(traced)),
+        ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
+    ]
+    tables = {
+        "operation": trace.operation,
+        "edge": trace.edge,
+        "timing": trace.timing,
+        "step": _step_frame(traced, untraced),
+        "sample": pl.DataFrame(
+            samples, schema=["metric", "unit", "value"], orient="row"
+        ).with_columns(window=pl.lit(None, pl.Int16)),
+    }
+    return ProbeResult(run, scenario, tables, {artefact.name: artefact})
+
+
+def _mean_s(steps: Sequence[StepTime]) -> float:
+    return statistics.fmean(step.end_us - step.start_us for step in steps) / 1e6
+
+
+def _client_gap_s(timing: pl.DataFrame, untraced: Sequence[StepTime]) -> float:
+    """Mean seconds that a step takes at the client after its last operation has ended.
+
+    That is the untraced step less the traced steps' time to the end of their last operation
+    (operations are timed from the client's start of the step). The client's own time after a
+    traced step would not do: it is spent on receiving the tracer's records. Where the tracer slows
+    operations by more than the gap, 0 is the closest that can be known.
+    """
+    ends_us = timing.group_by("step").agg((pl.col("start_us") + pl.col("duration_us")).max())
+    return max(_mean_s(untraced) - statistics.fmean(ends_us.to_series(1)) / 1e6, 0.0)
+
+
+def _step_frame(traced: Sequence[StepTime], untraced: Sequence[StepTime]) -> pl.DataFrame:
+    rows = [
+        (0, step, is_traced, time.start_us, time.end_us)
+        for is_traced, times in ((True, traced), (False, untraced))
+        for step, time in enumerate(times)
+    ]
+    columns = ["worker", "step", "traced", "start_us", "end_us"]
+    return pl.DataFrame(rows, schema=columns, orient="row").with_columns(
+        window=pl.lit(None, pl.Int16)
+    )
+
+
+def _archive(files: Sequence[Path], folder: Path) -> Path:
+    path = folder / "run_metadata.tar.gz"
+    with tarfile.open(path, "w:gz", compresslevel=4) as archive:
+        for file in files:
+            archive.add(file, arcname=file.name)
+    return path

@@ -1,0 +1,149 @@
+"""The emulated cluster for real: needs root and network namespaces."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profilers import links
+from profilers.clusters import cgroups, netns, open_cluster, owner, reap
+from profilers.clusters.node_types import node_group
+from profilers.hostlock import host_lock
+from profilers.result import RunContext
+from warehouse.records import NodeGroup
+
+pytestmark = pytest.mark.cluster
+
+SERVER = node_group("server", "emu.server", 1)
+WORKERS = node_group("worker", "emu.native.c25", 2)
+BUSY = [sys.executable, "-c", "print(sum(range(40_000_000)))"]
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """Queue up behind whatever measures on this host."""
+    with host_lock():
+        yield
+
+
+def ours() -> list[str]:
+    """Every namespace and control group that any Stepcast process has made."""
+    spaces = [name for name in netns.namespaces() if name.startswith(owner.PREFIX)]
+    return spaces + cgroups.names(owner.PREFIX)
+
+
+def test_leaves_nothing_behind() -> None:
+    before = ours()
+    with open_cluster("emulated", (SERVER, WORKERS), 100) as cluster:
+        assert len(ours()) > len(before)
+        assert cluster.facts()["congestion_control"] == "cubic"
+        cluster.popen(cluster.nodes[0], ["sleep", "1000"])
+    assert ours() == before
+
+
+def test_links_are_shaped_in_both_directions(tmp_path: Path) -> None:
+    with open_cluster("emulated", (SERVER, WORKERS), 80) as cluster:
+        context = RunContext("test", 1, "profile", tmp_path)
+        result = links.measure(cluster, context, flows=(1, 2), seconds=1, trials=1)
+    table = result.tables["link"]
+    assert sorted(set(table["direction"])) == ["downlink", "uplink"]
+    together = table.group_by("direction", "flows").sum()
+    for direction, flows, total in together.select("direction", "flows", "bandwidth_Bps").rows():
+        assert 4e6 < total < 10.5e6, (direction, flows)
+    assert (tmp_path / "iperf3.json").stat().st_size > 1000
+
+
+def test_two_clusters_at_once_do_not_collide() -> None:
+    with (
+        open_cluster("emulated", (SERVER, WORKERS), 100) as one,
+        open_cluster("emulated", (SERVER, WORKERS), 50) as two,
+    ):
+        for cluster in (one, two):
+            address = cluster.of_role("worker")[0].address
+            listener = cluster.popen(cluster.of_role("worker")[0], [*LISTEN, address])
+            assert listener.stdout is not None
+            assert listener.stdout.readline() == "ready\n"
+            said = cluster.run(cluster.of_role("server")[0], [*CONNECT, address])
+            assert said.strip() == "heard"
+
+
+def test_a_confined_process_waits_for_its_quota() -> None:
+    group = NodeGroup(role="worker", node_type="slow", count=1, cpu_share=0.1)
+    with open_cluster("emulated", (group,), None) as cluster:
+        node = cluster.nodes[0]
+        process = cluster.popen(node, BUSY)
+        cluster.confine(node, process)
+        process.communicate(timeout=60)
+        name = cluster._network.namespace(node.name)  # noqa: SLF001
+        assert cgroups.throttled_s(name) > 0.5
+
+
+def test_a_process_above_its_nodes_memory_is_killed() -> None:
+    group = NodeGroup(role="worker", node_type="tiny", count=1, memory_bytes=64 * 2**20)
+    greedy = "import sys; sys.stdin.readline(); print(len(b'x' * (200 * 2**20)))"
+    with open_cluster("emulated", (group,), None) as cluster:
+        node = cluster.nodes[0]
+        process = cluster.popen(node, [sys.executable, "-c", greedy])
+        cluster.confine(node, process)
+        said, _ = process.communicate("go\n", timeout=60)
+        assert process.returncode == -signal.SIGKILL
+        assert said == ""
+
+
+def test_what_a_killed_owner_left_is_reaped() -> None:
+    owning = subprocess.Popen(
+        [sys.executable, "-c", OWN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert owning.stdout is not None
+    prefix = owning.stdout.readline().strip()
+    left = {name for name in ours() if name.startswith(prefix)}
+    assert left
+    assert not left & set(reap()), "reaped a living owner's cluster"
+    owning.kill()
+    owning.wait()
+    assert left <= set(reap())
+    assert not {name for name in ours() if name.startswith(prefix)}
+
+
+def test_a_node_process_dies_with_its_owner() -> None:
+    owning = subprocess.Popen(
+        [sys.executable, "-c", OWN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert owning.stdout is not None
+    owning.stdout.readline()
+    sleeper = Path(f"/proc/{int(owning.stdout.readline())}")
+    assert sleeper.exists()
+    owning.kill()
+    owning.wait()
+    deadline = time.monotonic() + 10
+    while sleeper.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not sleeper.exists()
+    reap()
+
+
+OWN = """
+import sys
+from profilers.clusters import open_cluster
+from profilers.clusters.node_types import node_group
+groups = (node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 1))
+with open_cluster("emulated", groups, 100) as cluster:
+    print(cluster._network.prefix, flush=True)
+    print(cluster.popen(cluster.nodes[0], ["sleep", "1000"]).pid, flush=True)
+    sys.stdin.read()
+"""
+LISTEN = [
+    sys.executable,
+    "-c",
+    "import socket, sys; s = socket.create_server((sys.argv[1], 6000)); print('ready', flush=True);"
+    "s.accept()[0].sendall(b'heard')",
+]
+CONNECT = [
+    sys.executable,
+    "-c",
+    "import socket, sys; print(socket.create_connection((sys.argv[1], 6000)).recv(9).decode())",
+]

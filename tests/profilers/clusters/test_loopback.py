@@ -1,0 +1,51 @@
+import pytest
+
+from profilers.clusters import choose_backend, open_cluster
+from profilers.clusters.node_types import node_group
+from warehouse.records import BadInput, MissingTool, ProbeFailed
+
+NODES = (node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2))
+
+
+def test_nodes_are_named_by_role_servers_first() -> None:
+    with open_cluster("loopback", NODES, 100) as cluster:
+        assert [node.name for node in cluster.nodes] == ["server0", "worker0", "worker1"]
+        assert cluster.facts()["shaped"] is False
+
+
+def test_runs_a_program_and_reports_its_failure() -> None:
+    with open_cluster("loopback", NODES, None) as cluster:
+        node = cluster.nodes[0]
+        assert cluster.run(node, ["echo", "hello"]) == "hello\n"
+        with pytest.raises(ProbeFailed, match="exited with 1"):
+            cluster.run(node, ["false"])
+        with pytest.raises(MissingTool, match="no-such-program is not installed"):
+            cluster.run(node, ["no-such-program"])
+
+
+def test_down_kills_what_runs_and_may_be_repeated() -> None:
+    with open_cluster("loopback", NODES, None) as cluster:
+        process = cluster.popen(cluster.nodes[0], ["sleep", "1000"])
+        cluster.down()
+        assert process.returncode is not None
+        cluster.down()
+
+
+def test_an_unknown_backend_is_refused() -> None:
+    with pytest.raises(BadInput, match="no backend 'ec2'"):
+        open_cluster("ec2", NODES, None)
+
+
+def test_auto_falls_back_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("profilers.clusters.obstacles", lambda: ["not installed: tc"])
+    assert choose_backend("auto") == ("loopback", "no emulated cluster here: not installed: tc")
+    with pytest.raises(MissingTool, match="not installed: tc"):
+        choose_backend("emulated")
+
+
+def test_a_file_is_copied_there_and_back(tmp_path) -> None:
+    (tmp_path / "a").write_text("x")
+    with open_cluster("loopback", NODES, None) as cluster:
+        cluster.send(cluster.nodes[0], tmp_path / "a", tmp_path / "b")
+        cluster.fetch(cluster.nodes[0], tmp_path / "b", tmp_path / "c")
+    assert (tmp_path / "c").read_text() == "x"
