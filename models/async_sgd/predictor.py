@@ -1,0 +1,261 @@
+"""Throughput of asynchronous SGD with W workers, from the profile of one worker."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from statistics import NormalDist, fmean, stdev
+
+import polars as pl
+from pydantic import Field
+
+from models.async_sgd.options import Options
+from models.async_sgd.simulator import simulate
+from models.async_sgd.throughput import steps_per_s
+from models.async_sgd.trace import Profile, read_profile
+from models.profiled_run import (
+    PREDICTED,
+    metric_mean,
+    of_run,
+    only_run_id,
+    profiled_scenario,
+    refuse_unlike,
+)
+from warehouse.records import BadInput, NodeGroup, Order, Record, Scenario
+
+_MIN_COUNTED_STEPS = 20
+
+
+class Settings(Record):
+    """How to simulate; the defaults are explained in docs/async_sgd.md.
+
+    `window_bytes` is what a stream may send before it has to let others pass, in scenarios with
+    flow control; None if windows are updated before that shows. A scenario simulates about
+    `simulated_operations`, divided among its seeds and workers, and no fewer than 20 steps per
+    worker after `warm_up_steps`. Intervals cover `coverage`.
+    """
+
+    window_bytes: int | None = Field(default=None, gt=0)
+    overhead_s_per_byte: float = Field(default=0.0, ge=0)
+    overhead_s: float = Field(default=0.0, ge=0)
+    warm_up_steps: int = Field(default=50, ge=0)
+    simulated_operations: int = Field(default=800_000, ge=1)
+    seeds: int = Field(default=5, ge=2)
+    coverage: float = Field(default=0.9, gt=0, lt=1)
+
+
+class LinkSpeed(Record):
+    """Goodput of one flow in each direction on links shaped to `link_mbps`, and who measured it."""
+
+    link_mbps: float | None
+    downlink_Bps: float = Field(gt=0)
+    uplink_Bps: float = Field(gt=0)
+    run_ids: tuple[str, ...]
+
+
+class Parameters(Record):
+    """What was fitted, besides the profiled steps themselves."""
+
+    run_id: str
+    scenario: Scenario
+    client_gap_s: float
+    links: tuple[LinkSpeed, ...]
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class AsyncSGD:
+    """The model of Li et al. (ICPE 2020), fitted to one profiled job."""
+
+    parameters: Parameters
+    profile: Profile
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id, value, low, high of throughput_steps_per_s, one row per scenario.
+
+        Every seed simulates steps drawn from its own bootstrap sample of the profiled steps;
+        `value` is the mean over seeds, `low` and `high` bound what one more seed would give.
+
+        Raises:
+            BadInput: a scenario with another workload, other node types, several servers, an
+                order that is not modelled, or a link nobody measured.
+        """
+        rows = [(one.scenario_id, *self._predict(one)) for one in scenarios]
+        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+
+    def with_link(self, link_mbps: float | None, links: pl.DataFrame) -> "AsyncSGD":
+        """Return this model able to predict links of another speed, given their table link."""
+        others = tuple(one for one in self.parameters.links if one.link_mbps != link_mbps)
+        measured = (*others, _link_speed(link_mbps, links))
+        return replace(self, parameters=self.parameters.model_copy(update={"links": measured}))
+
+    def parameters_json(self) -> str:
+        """Return the parameters as canonical JSON; the profiled steps stay in their tables."""
+        return self.parameters.canonical_json()
+
+    @classmethod
+    def from_json(
+        cls,
+        text: str,
+        *,
+        operations: pl.DataFrame,
+        edges: pl.DataFrame,
+        timings: pl.DataFrame,
+        steps: pl.DataFrame,
+    ) -> "AsyncSGD":
+        """Read what `parameters_json` wrote, with the tables of the run it names."""
+        parameters = Parameters.model_validate_json(text)
+        tables = [of_run(one, parameters.run_id) for one in (operations, edges, timings, steps)]
+        return cls(parameters, _read(parameters, tables))
+
+    def _predict(self, scenario: Scenario) -> tuple[float, float, float]:
+        refuse_unlike(self.parameters.scenario, scenario)
+        settings = self.parameters.settings
+        values = [self._simulate(scenario, seed) for seed in range(settings.seeds)]
+        mean = fmean(values)
+        width = NormalDist().inv_cdf(0.5 + settings.coverage / 2)
+        margin = width * stdev(values) * sqrt(1 + 1 / len(values))
+        return mean, max(0.0, mean - margin), mean + margin
+
+    def _simulate(self, scenario: Scenario, seed: int) -> float:
+        settings, strategy = self.parameters.settings, scenario.strategy
+        link = self._link(scenario)
+        step_operations = len(self.profile.graph.names) * strategy.workers * settings.seeds
+        affordable = settings.simulated_operations // step_operations
+        options = Options(
+            workers=strategy.workers,
+            steps=max(settings.warm_up_steps + _MIN_COUNTED_STEPS, affordable),
+            downlink_Bps=link.downlink_Bps,
+            uplink_Bps=link.uplink_Bps,
+            window_bytes=settings.window_bytes if strategy.flow_control else None,
+            ranks=transfer_ranks(self.profile, strategy.order, seed),
+            inter_op_threads=worker_group(self.parameters.scenario).inter_op_threads,
+            cores=worker_cores(self.parameters.scenario),
+            client_gap_s=(self.parameters.client_gap_s,),
+            seed=seed,
+        )
+        steps = random.Random(seed).choices(self.profile.steps, k=len(self.profile.steps))
+        return steps_per_s(simulate(self.profile.graph, steps, options), settings.warm_up_steps)
+
+    def _link(self, scenario: Scenario) -> LinkSpeed:
+        for link in self.parameters.links:
+            if link.link_mbps == scenario.link_mbps:
+                return link
+        known = ", ".join(f"{one.link_mbps}" for one in self.parameters.links)
+        raise BadInput(
+            f"{scenario.label}: no link of {scenario.link_mbps} Mb/s was measured, only {known}; "
+            "measure it with the links probe and give its table to with_link"
+        )
+
+
+def fit(
+    *,
+    runs: pl.DataFrame,
+    scenarios: pl.DataFrame,
+    operations: pl.DataFrame,
+    edges: pl.DataFrame,
+    timings: pl.DataFrame,
+    steps: pl.DataFrame,
+    samples: pl.DataFrame,
+    links: pl.DataFrame,
+    settings: Settings | None = None,
+) -> AsyncSGD:
+    """Fit to one profile of 1 worker and 1 server, and to the link it was taken on.
+
+    Args:
+        runs: table run, where the profile is found; may hold other runs too.
+        scenarios: table scenario, where its scenario is found.
+        operations: table operation of exactly one run, the profile.
+        edges: table edge; rows of other runs are left out here and in the next three.
+        timings: table timing.
+        steps: table step.
+        samples: table sample, for `client_gap_s`.
+        links: table link of the profiled link. The mean over trials of the goodput of a single
+            flow is the link's speed in each direction.
+        settings: how to simulate.
+
+    Raises:
+        BadInput: tables that are incomplete or contradict each other.
+    """
+    settings = settings or Settings()
+    run_id = only_run_id(operations, "operation")
+    scenario = profiled_scenario(run_id, runs, scenarios)
+    parameters = Parameters(
+        run_id=run_id,
+        scenario=scenario,
+        client_gap_s=metric_mean(samples, run_id, "client_gap_s"),
+        links=(_link_speed(scenario.link_mbps, links),),
+        settings=settings,
+    )
+    tables = [of_run(one, run_id) for one in (operations, edges, timings, steps)]
+    return AsyncSGD(parameters, _read(parameters, tables))
+
+
+def transfer_ranks(profile: Profile, order: Order, seed: int) -> tuple[int, ...] | None:
+    """Return the rank of every operation in an enforced transfer order, None for `framework`.
+
+    `reverse` sends what the framework asked for last first; `random` is a permutation by seed.
+
+    Raises:
+        BadInput: `tic`, which is not modelled yet.
+    """
+    if order == "framework":
+        return None
+    if order == "tic":
+        raise BadInput("order 'tic' is not predicted yet; use framework, reverse or random")
+    first = list(reversed(profile.requested))
+    if order == "random":
+        random.Random(seed).shuffle(first)
+    ranks = [0] * len(profile.graph.names)
+    for rank, operation in enumerate(first):
+        ranks[operation] = rank
+    return tuple(ranks)
+
+
+def worker_group(scenario: Scenario) -> NodeGroup:
+    """Return the (first) group of workers."""
+    return next(group for group in scenario.nodes if group.role == "worker")
+
+
+def worker_cores(scenario: Scenario) -> float:
+    """Return how many operations a worker can run at the speed of one that runs alone.
+
+    A worker with a share of less than the threads of one operation is full with that one.
+    """
+    group = worker_group(scenario)
+    return max((group.cpu_share or group.inter_op_threads) / group.threads, 1.0)
+
+
+def _read(parameters: Parameters, tables: Sequence[pl.DataFrame]) -> Profile:
+    operations, edges, timings, steps = tables
+    settings = parameters.settings
+    return read_profile(
+        operations,
+        edges,
+        timings,
+        steps,
+        inter_op_threads=worker_group(parameters.scenario).inter_op_threads,
+        cores=worker_cores(parameters.scenario),
+        overhead_s_per_byte=settings.overhead_s_per_byte,
+        overhead_s=settings.overhead_s,
+    )
+
+
+def _link_speed(link_mbps: float | None, links: pl.DataFrame) -> LinkSpeed:
+    single = links.filter(pl.col("flows") == 1)
+    speed_Bps = {}
+    for direction in ("downlink", "uplink"):
+        speed = single.filter(pl.col("direction") == direction)["bandwidth_Bps"].drop_nulls()
+        mean = fmean(speed) if len(speed) else 0.0
+        if not mean > 0:
+            raise BadInput(
+                f"table link: expected {direction} trials of a single flow with bandwidth_Bps "
+                f"above 0, found {len(speed)} trials with mean {mean:g}; run the links probe again"
+            )
+        speed_Bps[direction] = mean
+    return LinkSpeed(
+        link_mbps=link_mbps,
+        downlink_Bps=speed_Bps["downlink"],
+        uplink_Bps=speed_Bps["uplink"],
+        run_ids=tuple(single["run_id"].unique().sort()),
+    )

@@ -1,0 +1,254 @@
+"""Synthetic traces of asynchronous SGD with any number of workers (Algorithm 3.1).
+
+Source: Li et al., "Throughput Prediction of Asynchronous SGD in TensorFlow", ICPE 2020, section
+3.4; docs/async_sgd.md names the four faults of the printed algorithm that are mended here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.options import Options
+from models.async_sgd.scheduler import Chunk, ComputationQueue, StreamScheduler
+from models.async_sgd.sharing import SharedResource
+from warehouse.records import BadInput
+
+_NEXT_STEP = -1
+_RELEASE = -2
+_UNLIMITED = 2**62
+
+
+class Interval(NamedTuple):
+    """An operation, or one chunk of a transfer, that ran without a break."""
+
+    worker: int
+    step: int
+    operation: int
+    resource: Resource
+    server: int
+    start_s: float
+    end_s: float
+    size_bytes: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """When steps started and ended: seconds, shape (workers, steps).
+
+    `events` counts the chunks that ran; `intervals` is empty unless they were asked for.
+    """
+
+    step_starts_s: NDArray[np.float64]
+    step_ends_s: NDArray[np.float64]
+    events: int
+    intervals: tuple[Interval, ...]
+
+
+def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Trace:
+    """Run the discrete-event simulation; equal arguments give equal traces.
+
+    Steps are sampled with replacement from `steps`. Simultaneous events are handled by worker,
+    resource, operation.
+
+    Raises:
+        BadInput: no steps, or steps or ranks that do not fit the graph.
+    """
+    count = len(graph.names)
+    if not steps or not count:
+        raise BadInput("simulation: expected operations and profiled steps, found none")
+    for index, step in enumerate(steps):
+        if len(step.seconds) != count:
+            raise BadInput(
+                f"simulation: profiled step {index} times {len(step.seconds)} operations; "
+                f"the graph has {count}"
+            )
+    if options.ranks is not None and len(options.ranks) != count:
+        raise BadInput(f"simulation: expected {count} ranks, found {len(options.ranks)}")
+    return _Simulation(graph, steps, options).run()
+
+
+class _Worker:
+    """One worker's step, and per station what waits and what runs there (chunk, start)."""
+
+    __slots__ = ("queues", "running", "shared", "step", "unfinished", "waiting")
+
+    def __init__(
+        self, graph: Graph, links: Sequence[SharedResource | None], options: Options
+    ) -> None:
+        self.queues: list[StreamScheduler | ComputationQueue] = []
+        self.shared: list[SharedResource | None] = []
+        for (resource, _), link in zip(graph.stations, links, strict=True):
+            is_worker = resource is Resource.WORKER
+            self.shared.append(SharedResource(options.cores, 1.0) if is_worker else link)
+            self.queues.append(
+                StreamScheduler(options.window_bytes, options.ranks)
+                if resource.is_link
+                else ComputationQueue()
+            )
+        self.running: list[dict[int, tuple[Chunk, float]]] = [{} for _ in links]
+        self.step: ProfiledStep
+        self.waiting: list[int] = []
+        self.unfinished = 0
+
+
+class _Simulation:
+    """Algorithm 3.1. Events are (time, worker, station, operation, resource's count of changes).
+
+    A shared resource has one event, for the flow that ends first; it is void once the resource
+    has changed. A server computes for each worker independently, without sharing.
+    """
+
+    def __init__(self, graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> None:
+        self.graph, self.steps, self.options = graph, steps, options
+        shape = (options.workers, options.steps)
+        random = np.random.default_rng(options.seed)
+        self.sampled = random.integers(len(steps), size=shape).tolist()
+        self.gaps_s = random.choice(np.array(options.client_gap_s), size=shape).tolist()
+        self.touched = [
+            tuple(sorted({graph.station_of[i] for i in (operation, *targets)}))
+            for operation, targets in enumerate(graph.successors)
+        ]
+        self.roots = [i for i, count in enumerate(graph.predecessors) if count == 0]
+        speed_Bps = {
+            Resource.DOWNLINK: options.downlink_Bps,
+            Resource.UPLINK: options.uplink_Bps,
+        }
+        self.links = [
+            SharedResource(speed_Bps[resource], options.link_cap_Bps) if resource.is_link else None
+            for resource, _ in graph.stations
+        ]
+        at_once = {Resource.WORKER: 1 if options.inter_op_threads == 1 else _UNLIMITED}
+        self.slots = [
+            1 if resource.is_link else at_once.get(resource, _UNLIMITED)
+            for resource, _ in graph.stations
+        ]
+        self.workers = [_Worker(graph, self.links, options) for _ in range(options.workers)]
+        self.starts_s: list[list[float]] = [[] for _ in self.workers]
+        self.ends_s: list[list[float]] = [[] for _ in self.workers]
+        self.events: list[tuple[float, int, int, int, int]] = []
+        self.intervals: list[Interval] = []
+        self.now_s = 0.0
+        self.count = 0
+
+    def run(self) -> Trace:
+        for index in range(self.options.workers):
+            self._start_step(index)
+        while self.events:
+            self.now_s, index, station, operation, change = heappop(self.events)
+            if station == _NEXT_STEP:
+                self._start_step(index)
+            elif station == _RELEASE:
+                self._release(index, operation)
+            elif (shared := self.workers[index].shared[station]) is None:
+                self._end_chunk(index, station, operation)
+            elif change == shared.changes:
+                shared.finish(self.now_s)
+                self._end_chunk(index, station, operation)
+                if shared.changes == change + 1:
+                    self._schedule(station, shared)
+        return Trace(
+            np.array(self.starts_s), np.array(self.ends_s), self.count, tuple(self.intervals)
+        )
+
+    def _start_step(self, index: int) -> None:
+        worker = self.workers[index]
+        worker.step = self.steps[self.sampled[index][len(self.starts_s[index])]]
+        worker.waiting = list(self.graph.predecessors)
+        worker.unfinished = len(worker.waiting)
+        self.starts_s[index].append(self.now_s)
+        for operation in self.roots:
+            release_s = self.now_s + worker.step.release_s[operation]
+            heappush(self.events, (release_s, index, _RELEASE, operation, 0))
+
+    def _release(self, index: int, operation: int) -> None:
+        self._enqueue(self.workers[index], operation)
+        finished: list[int] = []
+        self._dispatch(index, self.graph.station_of[operation], finished)
+        self._complete(index, finished)
+
+    def _end_chunk(self, index: int, station: int, operation: int) -> None:
+        chunk, start_s = self.workers[index].running[station].pop(operation)
+        self._record(index, chunk, start_s)
+        finished = [operation] if chunk.last else []
+        if not chunk.last:
+            self._dispatch(index, station, finished)
+        self._complete(index, finished)
+
+    def _complete(self, index: int, finished: list[int]) -> None:
+        """Complete operations and start what can run then; what takes no time completes too."""
+        worker = self.workers[index]
+        waiting = worker.waiting
+        for operation in finished:
+            for target in self.graph.successors[operation]:
+                waiting[target] -= 1
+                if not waiting[target]:
+                    self._enqueue(worker, target)
+            for station in self.touched[operation]:
+                self._dispatch(index, station, finished)
+        worker.unfinished -= len(finished)
+        if finished and not worker.unfinished:
+            self._end_step(index)
+
+    def _end_step(self, index: int) -> None:
+        ends_s = self.ends_s[index]
+        gap_s = self.gaps_s[index][len(ends_s)]
+        ends_s.append(self.now_s)
+        if len(ends_s) < self.options.steps:
+            heappush(self.events, (self.now_s + gap_s, index, _NEXT_STEP, 0, 0))
+
+    def _enqueue(self, worker: _Worker, operation: int) -> None:
+        queue = worker.queues[self.graph.station_of[operation]]
+        if isinstance(queue, StreamScheduler):
+            queue.add(operation, self.graph.sizes_bytes[operation])
+        else:
+            queue.add(operation, worker.step.seconds[operation], worker.step.ranks[operation])
+
+    def _dispatch(self, index: int, station: int, finished: list[int]) -> None:
+        """Start what a station has room for; append to `finished` what takes no time."""
+        worker = self.workers[index]
+        queue, running, shared = (
+            worker.queues[station],
+            worker.running[station],
+            worker.shared[station],
+        )
+        while queue and len(running) < self.slots[station]:
+            chunk = queue.next_chunk()
+            if chunk.size <= 0:
+                self._record(index, chunk, self.now_s)
+                finished.append(chunk.operation)
+                continue
+            running[chunk.operation] = chunk, self.now_s
+            if shared is None:
+                end_s = self.now_s + chunk.size
+                heappush(self.events, (end_s, index, station, chunk.operation, 0))
+            else:
+                shared.start(self.now_s, index, chunk.operation, chunk.size)
+                self._schedule(station, shared)
+
+    def _schedule(self, station: int, shared: SharedResource) -> None:
+        upcoming = shared.next_finish()
+        if upcoming is not None:
+            end_s, index, operation = upcoming
+            heappush(self.events, (end_s, index, station, operation, shared.changes))
+
+    def _record(self, index: int, chunk: Chunk, start_s: float) -> None:
+        self.count += 1
+        if self.options.record:
+            resource = self.graph.resources[chunk.operation]
+            self.intervals.append(
+                Interval(
+                    worker=index,
+                    step=len(self.ends_s[index]),
+                    operation=chunk.operation,
+                    resource=resource,
+                    server=self.graph.servers[chunk.operation],
+                    start_s=start_s,
+                    end_s=self.now_s,
+                    size_bytes=chunk.size if resource.is_link else 0.0,
+                )
+            )

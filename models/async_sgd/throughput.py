@@ -1,0 +1,35 @@
+"""Throughput of a synthetic trace, by the estimator that measured throughput uses."""
+
+import numpy as np
+
+from models.async_sgd.simulator import Trace
+from warehouse.records import BadInput
+
+
+def steps_per_s(trace: Trace, warm_up_steps: int) -> float:
+    """Return the steps per second of all workers while all of them are stepping.
+
+    The window opens when the last worker has left its first `warm_up_steps` steps behind and
+    closes when the first worker finishes its last one; a step counts by the fraction of it inside.
+
+    Raises:
+        BadInput: no such window, or steps that take no time.
+    """
+    starts_s, ends_s = trace.step_starts_s, trace.step_ends_s
+    steps = ends_s.shape[1]
+    if not 0 <= warm_up_steps < steps:
+        raise BadInput(
+            f"throughput: expected a warm-up of 0 to {steps - 1} steps of {steps}, "
+            f"found {warm_up_steps}"
+        )
+    opens_s, closes_s = float(starts_s[:, warm_up_steps].max()), float(ends_s[:, -1].min())
+    lengths_s = ends_s - starts_s
+    if not lengths_s.min() > 0:
+        raise BadInput("throughput: expected steps that take time, found one of 0 s; profile again")
+    if closes_s <= opens_s:
+        raise BadInput(
+            f"throughput: a worker finished all {steps} steps before another had left "
+            f"{warm_up_steps} behind; simulate more steps per worker"
+        )
+    inside_s = np.clip(np.minimum(ends_s, closes_s) - np.maximum(starts_s, opens_s), 0.0, None)
+    return float((inside_s / lengths_s).sum()) / (closes_s - opens_s)

@@ -1,0 +1,243 @@
+"""From the frames of a traced single-worker run to the graph and the steps that are simulated."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import polars as pl
+
+from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.sharing import share
+from warehouse.records import BadInput
+
+_RESOURCES = {resource.name.lower(): resource for resource in Resource}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A job as the simulator needs it.
+
+    `requested` lists the transfers in the order in which, over all steps, they were ready.
+    """
+
+    graph: Graph
+    steps: tuple[ProfiledStep, ...]
+    requested: tuple[int, ...]
+
+
+def read_profile(
+    operations: pl.DataFrame,
+    edges: pl.DataFrame,
+    timings: pl.DataFrame,
+    steps: pl.DataFrame,
+    *,
+    inter_op_threads: int = 1,
+    cores: float = 1.0,
+    overhead_s_per_byte: float = 0.0,
+    overhead_s: float = 0.0,
+) -> Profile:
+    """Turn the raw tables of one traced run (docs/design.md) into a graph and profiled steps.
+
+    A transfer becomes bytes; its recorded times are not work, for it is recorded from the moment
+    its tensor is ready until it has been parsed. Parsing becomes a computation of
+    `overhead_s_per_byte` * size + `overhead_s` seconds at the receiver, where that is above 0.
+
+    An operation that no step times (TensorFlow leaves out `_Send`) counts as started, and ended,
+    when the first operation that waits for it was started. A step in which the tracer lost the
+    record of an operation is left out.
+
+    Raises:
+        BadInput: a table that contradicts itself or another, a cycle, or more than half of the
+            traced steps incomplete.
+
+    Source: Li et al., ICPE 2020, sections 2, 3.2.1 and 3.4.
+    """
+    if not (overhead_s_per_byte >= 0 and overhead_s >= 0):
+        raise BadInput(
+            f"parsing overhead must be 0 or more, found {overhead_s_per_byte} s/byte and "
+            f"{overhead_s} s"
+        )
+    graph = _recorded_graph(operations, edges)
+    transfers = [i for i, resource in enumerate(graph.resources) if resource.is_link]
+    parsing_s = {i: overhead_s_per_byte * graph.sizes_bytes[i] + overhead_s for i in transfers}
+    parsed = [i for i in transfers if parsing_s[i] > 0]
+    waits_for = (*graph.predecessors, *(1 for _ in parsed))
+    profiled = []
+    requested_us = dict.fromkeys(transfers, 0)
+    for intervals in _recorded_steps(graph, timings, steps):
+        serial = inter_op_threads == 1
+        work_s = _work_seconds(graph, intervals, cores, serial)
+        seconds = (*work_s, *(parsing_s[i] for i in parsed))
+        starts_us = [start_us for start_us, _ in intervals]
+        starts_us += [intervals[i][1] for i in parsed]
+        order = tuple(sorted(range(len(starts_us)), key=starts_us.__getitem__))
+        release_s = tuple(
+            0.0 if waits else max(start_us, 0) / 1e6
+            for waits, start_us in zip(waits_for, starts_us, strict=True)
+        )
+        profiled.append(ProfiledStep(seconds, order, release_s))
+        for i in transfers:
+            requested_us[i] += starts_us[i]
+    return Profile(
+        graph=_with_parsing(graph, parsed),
+        steps=tuple(profiled),
+        requested=tuple(sorted(transfers, key=requested_us.__getitem__)),
+    )
+
+
+def _recorded_graph(operations: pl.DataFrame, edges: pl.DataFrame) -> Graph:
+    rows = operations.sort("operation")
+    count = rows.height
+    if count == 0 or rows["operation"].to_list() != list(range(count)):
+        raise BadInput(
+            f"table operation: expected indices 0 to n - 1, each once, found {count} rows with "
+            f"indices {rows['operation'].to_list()[:3]}...; profile again"
+        )
+    resources = []
+    for name, resource, size in rows.select("name", "resource", "size_bytes").iter_rows():
+        if resource not in _RESOURCES:
+            raise BadInput(
+                f"table operation: {name!r} uses resource {resource!r}; expected one of "
+                f"{', '.join(_RESOURCES)}"
+            )
+        resources.append(_RESOURCES[resource])
+        if (size is None and resources[-1].is_link) or (size or 0) < 0:
+            raise BadInput(f"table operation: {name!r} has size_bytes {size}; expected 0 or more")
+    successors: list[list[int]] = [[] for _ in range(count)]
+    for source, target in edges.select("source", "target").unique().sort(pl.all()).iter_rows():
+        if not 0 <= source < count:
+            raise BadInput(
+                f"table edge: {source} -> {target}: expected operations 0 to {count - 1}; "
+                "profile again"
+            )
+        successors[source].append(target)
+    return Graph(
+        names=tuple(rows["name"]),
+        resources=tuple(resources),
+        servers=tuple(rows["server"].fill_null(0)),
+        sizes_bytes=tuple(rows["size_bytes"].fill_null(0)),
+        successors=tuple(map(tuple, successors)),
+    )
+
+
+def _recorded_steps(
+    graph: Graph, timings: pl.DataFrame, steps: pl.DataFrame
+) -> Iterator[list[tuple[int, int]]]:
+    """Yield each traced step's (start_us, end_us) of every operation."""
+    traced = steps.filter("traced")["step"].unique().sort().to_list()
+    if not traced:
+        raise BadInput("table step: expected traced steps, found none; profile again")
+    _check_timings(graph, timings, traced)
+    by_step = timings.sort("operation").partition_by("step", as_dict=True)
+    timed = timings["operation"].unique().sort().to_list()
+    whole = [step for step in traced if _operations_of(by_step, step) == timed]
+    if len(whole) * 2 < len(traced) or not timed:
+        raise BadInput(
+            f"table timing: {len(traced) - len(whole)} of {len(traced)} traced steps lack some of "
+            f"the {len(timed)} timed operations or time one twice; profile again"
+        )
+    for step in whole:
+        columns = by_step[(step,)].select(
+            "start_us", end_us=pl.col("start_us") + pl.col("duration_us")
+        )
+        yield _with_untimed(graph, dict(zip(timed, columns.iter_rows(), strict=True)))
+
+
+def _operations_of(by_step: dict[tuple[object, ...], pl.DataFrame], step: int) -> list[int]:
+    return by_step[(step,)]["operation"].to_list() if (step,) in by_step else []
+
+
+def _check_timings(graph: Graph, timings: pl.DataFrame, traced: list[int]) -> None:
+    last = len(graph.names) - 1
+    timely = pl.col("start_us").is_not_null() & (pl.col("duration_us") >= 0).fill_null(False)
+    for good, expected in (
+        (pl.col("step").is_in(traced), "a traced step of table step"),
+        (pl.col("operation").is_between(0, last), f"operations 0 to {last} of table operation"),
+        (timely, "a start, and a duration of 0 or more"),
+    ):
+        bad = timings.filter(~good)
+        if not bad.is_empty():
+            row = bad.row(0, named=True)
+            raise BadInput(
+                f"table timing: step {row['step']}, operation {row['operation']} (start_us "
+                f"{row['start_us']}, duration_us {row['duration_us']}): expected {expected}; "
+                "profile again"
+            )
+
+
+def _with_untimed(graph: Graph, timed: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
+    end_us = max(end_us for _, end_us in timed.values())
+    intervals = [(end_us, end_us)] * len(graph.names)
+    for operation in reversed(graph.topological):
+        starts_us = [intervals[target][0] for target in graph.successors[operation]]
+        start_us = min(starts_us, default=end_us)
+        intervals[operation] = timed.get(operation, (start_us, start_us))
+    return intervals
+
+
+def _work_seconds(
+    graph: Graph, intervals: list[tuple[int, int]], cores: float, serial: bool
+) -> Iterator[float]:
+    """Yield each operation's seconds of work, 0 for transfers.
+
+    An operation occupies its resource from the moment its inputs are there until it ends. What
+    passes meanwhile is its own work, that of others or a stall; the worker's time is divided among
+    the operations that occupy it as the simulation divides it, so that simulating a step whose
+    transfers take as long as recorded gives its recorded times. A server is not shared.
+    """
+    ready_us = [
+        0 if count else start_us
+        for count, (start_us, _) in zip(graph.predecessors, intervals, strict=True)
+    ]
+    for operation, targets in enumerate(graph.successors):
+        for target in targets:
+            ready_us[target] = max(ready_us[target], intervals[operation][1])
+    work_us = [0.0] * len(intervals)
+    occupied = []
+    for operation, (_, end_us) in enumerate(intervals):
+        resource = graph.resources[operation]
+        if resource is Resource.PS:
+            work_us[operation] = max(end_us - ready_us[operation], 0)
+        elif resource is Resource.WORKER and end_us > ready_us[operation]:
+            occupied.append((ready_us[operation], end_us, operation))
+    for operation, us in _divided(occupied, cores, serial):
+        work_us[operation] += us
+    return (us / 1e6 for us in work_us)
+
+
+def _divided(
+    occupied: list[tuple[int, int, int]], cores: float, serial: bool
+) -> Iterator[tuple[int, float]]:
+    """Yield (operation, us): a stretch of time goes to all that occupy it in equal shares.
+
+    Where operations run one at a time it goes to the one that ends first.
+    """
+    moments = sorted({moment for start, end, _ in occupied for moment in (start, end)})
+    waiting = sorted(occupied, reverse=True)
+    active: list[tuple[int, int]] = []
+    for now_us, until_us in pairwise(moments):
+        while waiting and waiting[-1][0] == now_us:
+            _, end_us, operation = waiting.pop()
+            active.append((end_us, operation))
+        active = [one for one in active if one[0] > now_us]
+        if not active:
+            continue
+        served = [min(active)] if serial else active
+        for _, operation in served:
+            yield operation, (until_us - now_us) * share(cores, len(served), 1.0)
+
+
+def _with_parsing(graph: Graph, parsed: Sequence[int]) -> Graph:
+    """Put a computation at the receiver between each of these transfers and what waits for it."""
+    count = len(graph.names)
+    successors = list(graph.successors)
+    for index, transfer in enumerate(parsed):
+        successors[transfer] = (count + index,)
+    receiver = {Resource.DOWNLINK: Resource.WORKER, Resource.UPLINK: Resource.PS}
+    return Graph(
+        names=(*graph.names, *(f"{graph.names[i]}/parsing" for i in parsed)),
+        resources=(*graph.resources, *(receiver[graph.resources[i]] for i in parsed)),
+        servers=(*graph.servers, *(graph.servers[i] for i in parsed)),
+        sizes_bytes=(*graph.sizes_bytes, *(0 for _ in parsed)),
+        successors=(*successors, *(graph.successors[i] for i in parsed)),
+    )

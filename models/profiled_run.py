@@ -1,0 +1,105 @@
+"""What predictors that extrapolate one profiled run share: its scenario, metrics and limits."""
+
+from collections.abc import Mapping
+from statistics import fmean
+
+import polars as pl
+from pydantic import ValidationError
+
+from warehouse.records import BadInput, NodeGroup, Record, Role, Scenario
+
+PREDICTED = pl.Schema(
+    {"scenario_id": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
+)
+
+
+def only_run_id(frame: pl.DataFrame, table: str) -> str:
+    """Return the run all rows of `frame` belong to; BadInput if there is not exactly one."""
+    run_ids = frame["run_id"].unique().sort().to_list()
+    if len(run_ids) != 1:
+        raise BadInput(
+            f"table {table}: expected rows of one profile run, found {len(run_ids)} runs "
+            f"({', '.join(run_ids[:3]) or 'none'}); select one"
+        )
+    return str(run_ids[0])
+
+
+def of_run(frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
+    """Return the rows of one run."""
+    return frame.filter(pl.col("run_id") == run_id)
+
+
+def profiled_scenario(run_id: str, runs: pl.DataFrame, scenarios: pl.DataFrame) -> Scenario:
+    """Return the scenario of a successful run with one worker and one server, else BadInput."""
+    run = of_run(runs, run_id)
+    if run.height != 1 or run["status"][0] != "ok":
+        found = run["status"][0] if run.height else "no such run"
+        raise BadInput(f"run {run_id}: expected a profile with status ok, found {found}")
+    canonical = scenarios.filter(pl.col("scenario_id") == run["scenario_id"][0])["canonical"]
+    if canonical.is_empty():
+        raise BadInput(f"run {run_id}: its scenario {run['scenario_id'][0]} is not in scenario")
+    try:
+        scenario = Scenario.model_validate_json(canonical[0])
+    except ValidationError as error:
+        raise BadInput(
+            f"run {run_id}: its scenario is not one this version reads: {error.errors()[0]['msg']}"
+        ) from error
+    strategy = scenario.strategy
+    if (strategy.workers, strategy.servers) != (1, 1):
+        raise BadInput(
+            f"run {run_id}: expected a profile of 1 worker and 1 server, found "
+            f"{strategy.workers} and {strategy.servers}"
+        )
+    return scenario
+
+
+def metric_mean(samples: pl.DataFrame, run_id: str, metric: str) -> float:
+    """Return a metric of a run: of the whole run if that was recorded, else the mean over windows.
+
+    Raises:
+        BadInput: the metric is missing or negative.
+    """
+    rows = of_run(samples, run_id).filter(pl.col("metric") == metric, pl.col("value").is_not_null())
+    whole = rows.filter(pl.col("window").is_null())
+    values = (rows if whole.is_empty() else whole)["value"].to_list()
+    mean = fmean(values) if values else None
+    if mean is None or not 0 <= mean < float("inf"):
+        raise BadInput(
+            f"run {run_id}: expected metric {metric} of 0 or more, found {mean}; profile again"
+        )
+    return mean
+
+
+def refuse_unlike(profiled: Scenario, scenario: Scenario) -> None:
+    """Refuse a scenario that one worker's profile says nothing about.
+
+    Raises:
+        BadInput: another workload, other node types, or more than one server.
+    """
+    if scenario.strategy.servers != 1:
+        raise BadInput(
+            f"{scenario.label}: expected 1 server, found {scenario.strategy.servers}; "
+            "several servers are not predicted yet"
+        )
+    _refuse_different(scenario.label, "workload", profiled.workload, scenario.workload)
+    roles: tuple[Role, ...] = ("worker", "server")
+    for role in roles:
+        expected = _kind(profiled, role)
+        for group in scenario.nodes:
+            if group.role == role:
+                found = group.model_copy(update={"count": 1})
+                _refuse_different(scenario.label, f"{role} nodes", expected, found)
+
+
+def _kind(scenario: Scenario, role: Role) -> NodeGroup:
+    return next(group for group in scenario.nodes if group.role == role)
+
+
+def _refuse_different(label: str, what: str, profiled: Record, asked: Record) -> None:
+    expected: Mapping[str, object] = profiled.model_dump()
+    for field, found in asked.model_dump().items():
+        if expected[field] != found:
+            raise BadInput(
+                f"{label}: {what} with {field} {found!r}, but the profile has {expected[field]!r}; "
+                "profile one worker of this scenario first"
+            )

@@ -1,0 +1,155 @@
+"""Algorithm 3.1 of Li et al. (ICPE 2020), line by line as printed, and with its faults mended.
+
+Comments give the printed line numbers. `mended` names the faults to mend, as docs/async_sgd.md
+letters them: "a" active[DOWNLINK] is raised when a step starts, "b" running chunks count as well
+as queued ones (a server, which the model does not limit, never makes an operation wait), "c" a
+step starts with all its roots. With all three it is a second, slower implementation of the model
+with one inter-op thread, which the simulator must agree with.
+
+Line 35 is read as part of the `else` of line 32, the reading under which a step ends later.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.scheduler import ComputationQueue, StreamScheduler
+
+LINKS = (Resource.DOWNLINK, Resource.UPLINK)
+
+
+@dataclass
+class RunningChunk:
+    """A chunk in Q; `remaining` is seconds at full speed."""
+
+    worker: int
+    res: Resource
+    main_op: int
+    is_last: bool
+    remaining: float
+    started_s: float
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What `trace.add` records, with start and end instead of a duration."""
+
+    worker: int
+    res: Resource
+    operation: int
+    start_s: float
+    end_s: float
+
+
+class PrintedAlgorithm:
+    """GenerateTrace(S, W) for one profiled step and one speed of both links."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        step: ProfiledStep,
+        *,
+        workers: int,
+        n: int,
+        speed_Bps: float,
+        window_bytes: float | None = None,
+        mended: Collection[str] = (),
+    ) -> None:
+        self.graph, self.step, self.workers, self.n = graph, step, workers, n
+        self.speed_Bps, self.window_bytes, self.mended = speed_Bps, window_bytes, mended
+        self.predecessors: list[set[int]] = [set() for _ in graph.names]
+        for source, targets in enumerate(graph.successors):
+            for target in targets:
+                self.predecessors[target].add(source)
+        self.now_s = 0.0
+        self.q: list[RunningChunk] = []  # 1
+        self.waiting_for: list[list[set[int]]] = [[] for _ in range(workers)]
+        self.trace: list[Executed] = []  # 7
+        self.step_ends_s: list[list[float]] = [[] for _ in range(workers)]  # 3, with times
+        self.scheduler: dict[tuple[int, Resource], StreamScheduler | ComputationQueue] = {}
+        self.active = {Resource.DOWNLINK: workers, Resource.UPLINK: 0}  # 8
+        if "a" in mended:  # each worker's first step raises it
+            self.active[Resource.DOWNLINK] = 0
+        for w in range(workers):  # 2
+            for r in Resource:  # 4
+                self.scheduler[w, r] = (  # 5
+                    StreamScheduler(window_bytes) if r in LINKS else ComputationQueue()
+                )
+            self.start_random_step(w)  # 6
+
+    def share(self, r: Resource) -> float:
+        if r in LINKS:
+            return 1 / self.active[r]
+        return 1.0
+
+    def start_random_step(self, w: int) -> None:
+        self.waiting_for[w] = [set(waiting) for waiting in self.predecessors]
+        if "c" in self.mended:
+            for op, waiting in enumerate(self.waiting_for[w]):
+                if not waiting:
+                    self.add_or_start(w, op, raise_active="a" in self.mended)
+            return
+        for op in self.step.order:  # 2
+            if self.graph.resources[op] == Resource.DOWNLINK:  # 3
+                self.add(w, op)  # 4
+        self.start_first_chunk(w, Resource.DOWNLINK, active="a" in self.mended)  # 6
+
+    def generate_trace(self) -> None:
+        while self.q:  # 9
+            self.q.sort(  # 10
+                key=lambda x: (x.remaining / self.share(x.res), x.worker, x.res, x.main_op)
+            )
+            chunk = self.q.pop(0)  # 11
+            w, r = chunk.worker, chunk.res  # 12
+            duration_s = chunk.remaining / self.share(r)  # 13
+            self.now_s += duration_s
+            self.trace.append(Executed(w, r, chunk.main_op, chunk.started_s, self.now_s))  # 15
+            for x in self.q:  # 16
+                x.remaining -= duration_s * self.share(x.res)  # 17
+            if chunk.is_last:  # 18
+                for d in self.graph.successors[chunk.main_op]:  # 20
+                    self.waiting_for[w][d].remove(chunk.main_op)  # 21
+                    if not self.waiting_for[w][d]:  # 22
+                        # With "b", what runs on r next is chosen at line 30.
+                        self.add_or_start(w, d, freed=r if "b" in self.mended else None)
+            if self.scheduler[w, r]:  # 30
+                self.remove_chunk(w, r)  # 31
+            else:
+                if r in LINKS:  # 33
+                    self.active[r] -= 1  # 34
+                if not any(self.busy(w, i) for i in Resource):  # 35
+                    self.step_ends_s[w].append(self.now_s)  # 36
+                    if len(self.step_ends_s[w]) < self.n:  # 37
+                        self.start_random_step(w)  # 38
+
+    def busy(self, w: int, r: Resource) -> bool:
+        """Scheduler[w, r] is not empty or, with "b", anything of w runs on r."""
+        running = any(x.worker == w and x.res == r for x in self.q)
+        return bool(self.scheduler[w, r]) or ("b" in self.mended and running)
+
+    def add_or_start(
+        self, w: int, d: int, *, freed: Resource | None = None, raise_active: bool = True
+    ) -> None:
+        res = self.graph.resources[d]
+        unlimited = "b" in self.mended and res == Resource.PS
+        idle = unlimited or not (self.busy(w, res) or res == freed)  # 23
+        self.add(w, d)  # 24, 28
+        if idle:
+            self.start_first_chunk(w, res, active=raise_active)  # 26, 27, 29
+
+    def add(self, w: int, op: int) -> None:
+        scheduler = self.scheduler[w, self.graph.resources[op]]
+        if isinstance(scheduler, StreamScheduler):
+            scheduler.add(op, self.graph.sizes_bytes[op])
+        else:
+            scheduler.add(op, self.step.seconds[op], self.step.ranks[op])
+
+    def start_first_chunk(self, w: int, r: Resource, *, active: bool) -> None:
+        if active and r in LINKS:
+            self.active[r] += 1
+        self.remove_chunk(w, r)
+
+    def remove_chunk(self, w: int, r: Resource) -> None:
+        chunk = self.scheduler[w, r].next_chunk()
+        remaining = chunk.size / self.speed_Bps if r in LINKS else chunk.size
+        self.q.append(RunningChunk(w, r, chunk.operation, chunk.last, remaining, self.now_s))

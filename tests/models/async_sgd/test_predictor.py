@@ -1,0 +1,195 @@
+"""A step reads 3 ms, receives 20 kB, computes 0.307 s, sends 10 kB, applies 10 ms.
+
+On links of 100 kB/s that is 0.2 + 0.1 s of transfer; then the client pauses 80 ms: 0.7 s.
+"""
+
+import polars as pl
+import pytest
+
+from models.async_sgd.predictor import AsyncSGD, Settings, fit, transfer_ranks
+from models.async_sgd.trace import Profile
+from tests.models.async_sgd.frames import (
+    CHAIN_STEP,
+    COMPUTE,
+    RECEIVE,
+    UPLOAD,
+    Tables,
+    chain,
+    tables,
+)
+from tests.models.runs import links, run_tables, samples, scenario
+from warehouse.records import BadInput, Scenario
+
+SPEED_BPS = 100e3
+QUICK = Settings(warm_up_steps=10, simulated_operations=20_000, seeds=3)
+
+
+def fitted(
+    made: Tables | None = None, profiled: Scenario | None = None, settings: Settings = QUICK
+) -> AsyncSGD:
+    made = made or chain()
+    runs, scenarios = run_tables(profiled)
+    return fit(
+        runs=runs,
+        scenarios=scenarios,
+        operations=made.operations,
+        edges=made.edges,
+        timings=made.timings,
+        steps=made.steps,
+        samples=samples({"client_gap_s": [0.08]}),
+        links=links([SPEED_BPS - 5e3, SPEED_BPS + 5e3], [SPEED_BPS]),
+        settings=settings,
+    )
+
+
+def varied(steps: int = 20) -> Tables:
+    """Return the chain with computing times from 300 to 680 ms."""
+    return tables(
+        [
+            ("ps", None),
+            ("ps", None),
+            ("downlink", 20_000),
+            ("worker", None),
+            ("worker", None),
+            ("uplink", 10_000),
+            ("ps", None),
+        ],
+        [(i, i + 1) for i in range(6)],
+        [
+            {
+                **CHAIN_STEP,
+                COMPUTE: (260_000, 300_000 + 20_000 * i),
+                UPLOAD: (560_000 + 20_000 * i, 130_000),
+                6: (690_000 + 20_000 * i, 10_000),
+            }
+            for i in range(steps)
+        ],
+    )
+
+
+def value(model: AsyncSGD, asked: Scenario) -> float:
+    return float(model.predict([asked])["value"][0])
+
+
+def test_one_worker_repeats_its_profile() -> None:
+    predicted = fitted().predict([scenario()])
+    assert predicted["scenario_id"].to_list() == [scenario().scenario_id]
+    assert predicted.row(0)[1:] == pytest.approx((1 / 0.7,) * 3, rel=1e-3)
+
+
+def test_many_workers_get_the_bandwidth() -> None:
+    """Steps that vary fill the downlink; equal ones stay in phase, and use one link at a time."""
+    assert 0.9 * SPEED_BPS / 20_000 < value(fitted(varied()), scenario(12)) <= SPEED_BPS / 20_000
+    in_phase_s = 12 * 0.2 + 0.307 + 12 * 0.1 + 0.013 + 0.08
+    assert value(fitted(), scenario(12)) == pytest.approx(12 / in_phase_s, rel=5e-3)
+
+
+def test_more_workers_in_one_frame() -> None:
+    asked = [scenario(workers) for workers in (1, 2, 3)]
+    predicted = fitted().predict(asked)
+    assert predicted["scenario_id"].to_list() == [one.scenario_id for one in asked]
+    assert predicted["value"].is_sorted()
+    assert predicted.columns == ["scenario_id", "value", "low", "high"]
+
+
+def test_the_interval_widens_with_what_varies() -> None:
+    equal, unequal = (fitted(made).predict([scenario(2)]) for made in (chain(), varied()))
+    widths = [float((frame["high"] - frame["low"])[0]) for frame in (equal, unequal)]
+    assert widths[0] < widths[1] / 10
+    assert unequal["low"][0] < unequal["value"][0] < unequal["high"][0]
+
+
+def test_predictions_are_reproducible() -> None:
+    first, second = (fitted(varied()).predict([scenario(3)]) for _ in range(2))
+    assert first.equals(second)
+
+
+def test_parameters_survive_json() -> None:
+    model, made = fitted(varied()), varied()
+    again = AsyncSGD.from_json(
+        model.parameters_json(),
+        operations=made.operations,
+        edges=made.edges,
+        timings=made.timings,
+        steps=made.steps,
+    )
+    assert again.parameters == model.parameters
+    assert again.predict([scenario(2)]).equals(model.predict([scenario(2)]))
+
+
+def test_parameters_name_what_was_seen() -> None:
+    parameters = fitted().parameters
+    assert parameters.run_id == "profile-1"
+    assert parameters.client_gap_s == 0.08
+    (link,) = parameters.links
+    assert (link.link_mbps, link.downlink_Bps, link.uplink_Bps) == (0.8, SPEED_BPS, SPEED_BPS)
+    assert link.run_ids == ("links-1",)
+
+
+def test_rows_of_other_runs_are_left_out() -> None:
+    made = chain()
+    other = made.timings.with_columns(run_id=pl.lit("other"), duration_us=pl.lit(9, pl.Int64))
+    mixed = Tables(made.operations, made.edges, pl.concat([made.timings, other]), made.steps)
+    assert value(fitted(mixed), scenario()) == pytest.approx(1 / 0.7, rel=1e-3)
+
+
+def test_another_link_needs_its_own_measurement() -> None:
+    """Ten times the bandwidth leaves 0.03 s of transfer: 0.43 s per step."""
+    asked = scenario(link_mbps=8.0)
+    with pytest.raises(BadInput, match=r"no link of 8\.0 Mb/s was measured, only 0\.8"):
+        fitted().predict([asked])
+    model = fitted().with_link(8.0, links([1e6], [1e6]))
+    assert value(model, asked) == pytest.approx(1 / 0.43, rel=1e-3)
+    assert value(model, scenario()) == pytest.approx(1 / 0.7, rel=1e-3)
+
+
+@pytest.mark.parametrize("speeds_Bps", [[], [0.0]])
+def test_a_link_without_a_single_flow(speeds_Bps: list[float]) -> None:
+    with pytest.raises(BadInput, match="expected uplink trials of a single flow"):
+        fitted().with_link(8.0, links([1e6], speeds_Bps))
+
+
+def two_downloads() -> Tables:
+    """Return a run that asks for 30 kB first, then for 10 kB that 0.5 s of computing wait for."""
+    return tables(
+        [("downlink", 30_000), ("downlink", 10_000), ("worker", None)],
+        [(1, 2)],
+        [{0: (0, 300_000), 1: (1, 400_000), 2: (400_001, 500_000)}],
+    )
+
+
+def test_the_window_counts_where_there_is_flow_control() -> None:
+    """Whole: 0.3 + 0.1 + 0.5 s. With 10 kB first services: 0.1 + 0.1 + 0.5 s."""
+    model = fitted(two_downloads(), settings=QUICK.model_copy(update={"window_bytes": 10_000}))
+    assert value(model, scenario(flow_control=False)) == pytest.approx(1 / 0.98, rel=1e-3)
+    assert value(model, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
+    assert value(fitted(two_downloads()), scenario()) == pytest.approx(1 / 0.98, rel=1e-3)
+
+
+def profile_of(made: Tables) -> Profile:
+    return fitted(made).profile
+
+
+def test_orders_of_transfers() -> None:
+    profile = profile_of(chain())
+    assert profile.requested == (RECEIVE, UPLOAD)
+    assert transfer_ranks(profile, "framework", seed=0) is None
+    ranks = transfer_ranks(profile, "reverse", seed=0)
+    assert ranks is not None
+    assert ranks[UPLOAD] < ranks[RECEIVE]
+    randoms = {transfer_ranks(profile, "random", seed=seed) for seed in range(20)}
+    assert len(randoms) == 2
+    assert transfer_ranks(profile, "random", 3) == transfer_ranks(profile, "random", 3)
+
+
+def test_tic_is_not_predicted_yet() -> None:
+    with pytest.raises(BadInput, match="order 'tic' is not predicted yet"):
+        fitted().predict([scenario(2, order="tic")])
+
+
+@pytest.mark.parametrize(
+    "asked", [scenario(2, batch_size=9), scenario(2, servers=2), scenario(2, node_type="emu.2c")]
+)
+def test_unlike_scenarios_are_refused(asked: Scenario) -> None:
+    with pytest.raises(BadInput, match="small_cnn"):
+        fitted().predict([asked])

@@ -1,0 +1,58 @@
+"""A resource of capacity 12 per second."""
+
+from models.async_sgd.sharing import SharedResource, share
+
+UNLIMITED = float("inf")
+
+
+def test_equal_shares_up_to_the_cap() -> None:
+    assert [share(12.0, active, 5.0) for active in (1, 2, 3, 4)] == [5, 5, 4, 3]
+
+
+def test_flows_slow_down_and_speed_up_as_others_come_and_go() -> None:
+    """One: 12 from 0 s alone, to 0.5 s half done; shares until 1.5 s.
+
+    The other: 18 from 0.5 s, 6 by 1.5 s, the other 12 alone by 2.5 s.
+    """
+    resource = SharedResource(12.0, UNLIMITED)
+    resource.start(0.0, worker=0, operation=7, size=12)
+    assert resource.next_finish() == (1.0, 0, 7)
+    resource.start(0.5, worker=1, operation=8, size=18)
+    assert resource.next_finish() == (1.5, 0, 7)
+    resource.finish(1.5)
+    assert resource.next_finish() == (2.5, 1, 8)
+    resource.finish(2.5)
+    assert resource.next_finish() is None
+
+
+def test_an_idle_resource_starts_afresh() -> None:
+    resource = SharedResource(12.0, UNLIMITED)
+    resource.start(0.0, worker=0, operation=0, size=12)
+    resource.finish(1.0)
+    resource.start(5.0, worker=0, operation=1, size=6)
+    assert resource.next_finish() == (5.5, 0, 1)
+
+
+def test_flows_that_end_together_end_by_worker_and_operation() -> None:
+    resource = SharedResource(12.0, UNLIMITED)
+    for worker, operation in ((1, 0), (0, 9), (0, 8)):
+        resource.start(0.0, worker, operation, size=4)
+    ends = []
+    while (upcoming := resource.next_finish()) is not None:
+        ends.append(upcoming)
+        resource.finish(upcoming[0])
+    assert ends == [(1.0, 0, 8), (1.0, 0, 9), (1.0, 1, 0)]
+
+
+def test_a_capped_flow() -> None:
+    resource = SharedResource(12.0, 4.0)
+    resource.start(0.0, worker=0, operation=0, size=8)
+    resource.start(1.0, worker=1, operation=0, size=8)
+    assert resource.next_finish() == (2.0, 0, 0)
+
+
+def test_every_change_is_counted() -> None:
+    resource = SharedResource(12.0, UNLIMITED)
+    resource.start(0.0, worker=0, operation=0, size=12)
+    resource.finish(1.0)
+    assert resource.changes == 2

@@ -1,0 +1,217 @@
+"""Closed forms and hand-computed cases. Links carry 10 bytes/s."""
+
+import numpy as np
+import pytest
+
+from models.async_sgd.graph import Graph
+from models.async_sgd.options import Options
+from models.async_sgd.simulator import simulate
+from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, run, step
+from warehouse.records import BadInput
+
+CHAIN = (Op(D, 20), Op(W, 3, after=(0,)), Op(U, 10, after=(1,)), Op(P, 0.5, after=(2,)))
+
+
+def test_one_worker_on_a_chain_takes_the_sum() -> None:
+    trace = run(*CHAIN, steps=3)
+    assert trace.step_ends_s.tolist() == [[6.5, 13.0, 19.5]]
+    assert trace.step_starts_s.tolist() == [[0.0, 6.5, 13.0]]
+    assert trace.events == 12
+
+
+def test_the_client_pauses_between_steps() -> None:
+    trace = run(Op(W, 1), steps=3, client_gap_s=(0.5,))
+    assert trace.step_starts_s.tolist() == [[0.0, 1.5, 3.0]]
+    assert trace.step_ends_s.tolist() == [[1.0, 2.5, 4.0]]
+
+
+def test_gaps_are_sampled() -> None:
+    trace = run(Op(W, 1), workers=2, steps=200, client_gap_s=(0.0, 2.0))
+    gaps = trace.step_starts_s[:, 1:] - trace.step_ends_s[:, :-1]
+    assert set(gaps.round(9).ravel()) == {0.0, 2.0}
+    assert 0.8 < gaps.mean() < 1.2
+
+
+@pytest.mark.parametrize("workers", [1, 3, 8])
+def test_pure_transfers_get_the_bandwidth(workers: int) -> None:
+    trace = run(Op(D, 40), workers=workers, steps=5)
+    np.testing.assert_allclose(trace.step_ends_s[:, -1], workers * 5 * 40 / 10)
+
+
+@pytest.mark.parametrize("workers", [1, 3, 8])
+def test_pure_computation_scales_linearly(workers: int) -> None:
+    trace = run(Op(W, 2), Op(P, 1, after=(0,)), workers=workers, steps=5)
+    assert trace.step_ends_s[:, -1].tolist() == [15.0] * workers
+
+
+def test_both_directions_have_their_own_bandwidth() -> None:
+    trace = run(Op(D, 20), Op(U, 20), downlink_Bps=10.0, uplink_Bps=5.0)
+    assert trace.step_ends_s.tolist() == [[4.0]]
+
+
+def test_a_workers_own_link_may_be_the_slower_one() -> None:
+    ends = [run(Op(D, 20), workers=n, link_cap_Bps=4.0).step_ends_s[0, 0] for n in (1, 2, 4)]
+    assert ends == [5.0, 5.0, 8.0]
+
+
+def test_two_workers_share_a_link() -> None:
+    """A step computes 1 s or 2 s, then downloads 20 bytes.
+
+    Unequal: the first has 10 bytes by 2 s, shares until 4 s, and the second, with 10 bytes by
+    then, needs until 5 s. Equal: 20 bytes at half speed take 4 s.
+    """
+    graph, fast = job(Op(W, 1), Op(D, 20, after=(0,)))
+    slow = step(2.0, 0.0)
+    ends = {
+        tuple(simulate(graph, [fast, slow], options(2, 1, seed=seed)).step_ends_s[:, 0])
+        for seed in range(50)
+    }
+    assert ends == {(4.0, 5.0), (5.0, 4.0), (5.0, 5.0), (6.0, 6.0)}
+
+
+def test_flow_control_delays_a_large_tensor() -> None:
+    """Whole: 0 ends at 5 s, 1 at 6 s. WIN = 20: 0 sends 2 s, 1 sends 1 s, 0 the rest."""
+    ops = [Op(D, 50), Op(D, 10), Op(W, 0.25, after=(1,))]
+    for window_bytes, expected in ((None, [5.0, 6.0, 6.25]), (20, [6.0, 3.0, 3.25])):
+        trace = run(*ops, window_bytes=window_bytes, record=True)
+        ends = [max(i.end_s for i in trace.intervals if i.operation == op) for op in range(3)]
+        assert ends == expected
+
+
+def test_an_enforced_order_of_transfers() -> None:
+    """The first is alone when it starts; of those that wait for it, the smallest rank goes."""
+    ops = [Op(D, 10), Op(D, 10), Op(D, 20), Op(D, 30)]
+    trace = run(*ops, ranks=(3, 2, 1, 0), record=True)
+    ends = [(i.operation, i.end_s) for i in trace.intervals]
+    assert ends == [(0, 1.0), (3, 4.0), (2, 6.0), (1, 7.0)]
+
+
+def test_waiting_computations_start_in_the_order_of_the_profile() -> None:
+    """Both wait behind the first; the profile started the last one before the middle one."""
+    graph, _ = job(Op(W, 1), Op(W, 1), Op(W, 1))
+    profiled = step(1.0, 1.0, 1.0, order=(0, 2, 1))
+    trace = simulate(graph, [profiled], options(record=True))
+    assert [i.operation for i in trace.intervals] == [0, 2, 1]
+
+
+def test_operations_without_duration_take_their_turn() -> None:
+    """A control edge (0 bytes) behind a stream waits for it, and then takes no time."""
+    ops = [Op(D, 10), Op(D, 0), Op(W, 0, after=(1,)), Op(W, 0, after=(2,)), Op(U, 10, after=(3,))]
+    trace = run(*ops, record=True)
+    spans = {i.operation: (i.start_s, i.end_s) for i in trace.intervals}
+    assert spans == {0: (0, 1), 1: (1, 1), 2: (1, 1), 3: (1, 1), 4: (1, 2)}
+
+
+def test_nothing_is_lost_behind_a_preempted_stream() -> None:
+    trace = run(Op(D, 50), Op(D, 0), Op(W, 1, after=(1,)), window_bytes=20)
+    assert trace.step_ends_s.tolist() == [[5.0]]
+
+
+def test_roots_wait_for_their_release() -> None:
+    graph, _ = job(Op(W, 1), Op(D, 10), Op(W, 1, after=(1,)))
+    profiled = step(1.0, 0.0, 1.0, release_s=(0.5, 2.0, 0.0))
+    trace = simulate(graph, [profiled], options(steps=2, record=True))
+    spans = [(i.operation, i.start_s, i.end_s) for i in trace.intervals[:3]]
+    assert spans == [(0, 0.5, 1.5), (1, 2.0, 3.0), (2, 3.0, 4.0)]
+    assert trace.step_ends_s.tolist() == [[4.0, 8.0]]
+
+
+def test_a_worker_with_several_threads_shares_its_cores() -> None:
+    """On 1.5 cores: both at 3/4 speed until 0 has its 3 s at 4 s; 1 has 3 s of 5 then."""
+    trace = run(Op(W, 3), Op(W, 5), inter_op_threads=2, cores=1.5, record=True)
+    assert [(i.operation, i.end_s) for i in trace.intervals] == [(0, 4.0), (1, 6.0)]
+
+
+def test_workers_share_no_cores() -> None:
+    trace = run(Op(W, 2), Op(W, 2), workers=3, inter_op_threads=2, cores=1.0)
+    assert trace.step_ends_s.tolist() == [[4.0]] * 3
+
+
+def test_a_server_makes_nothing_wait() -> None:
+    trace = run(Op(P, 2), Op(P, 3), Op(P, 1, after=(0,)), workers=3)
+    assert trace.step_ends_s.tolist() == [[3.0]] * 3
+
+
+def test_servers_have_links_of_their_own() -> None:
+    graph, profiled = job(Op(D, 20), Op(D, 20))
+    apart = Graph(graph.names, graph.resources, (0, 1), graph.sizes_bytes, graph.successors)
+    ends = [simulate(g, [profiled], options(workers=2)).step_ends_s[0, 0] for g in (graph, apart)]
+    assert ends == [8.0, 4.0]
+
+
+def test_intervals_are_kept_only_if_asked_for() -> None:
+    assert run(*CHAIN).intervals == ()
+    trace = run(*CHAIN, steps=2, record=True)
+    last = trace.intervals[-1]
+    assert (last.worker, last.step, last.operation, last.resource) == (0, 1, 3, P)
+    assert (last.start_s, last.end_s) == (12.5, 13.0)
+
+
+def test_the_seed_decides() -> None:
+    graph, _ = job(*CHAIN)
+    steps = [step(0.0, 1.0 + i / 7, 0.0, 0.5) for i in range(5)]
+    traces = [simulate(graph, steps, options(3, 20, seed=seed, record=True)) for seed in (1, 1, 2)]
+    assert traces[0].intervals == traces[1].intervals
+    assert traces[0].intervals != traces[2].intervals
+
+
+def test_steps_are_sampled_evenly_and_with_replacement() -> None:
+    graph, profiled = job(Op(W, 1))
+    steps = [profiled, step(2.0)]
+    trace = simulate(graph, steps, options(workers=2, steps=500))
+    lengths = trace.step_ends_s - trace.step_starts_s
+    assert 1.4 < lengths.mean() < 1.6
+    assert (lengths[0] != lengths[1]).any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"workers": 0}, "workers must be 1 or more, found 0"),
+        ({"steps": 0}, "steps must be 1 or more, found 0"),
+        ({"inter_op_threads": 0}, "inter_op_threads must be 1 or more, found 0"),
+        ({"cores": 0.0}, "cores must be above 0, found 0.0"),
+        ({"uplink_Bps": 0.0}, "uplink_Bps must be above 0, found 0.0"),
+        ({"downlink_Bps": float("nan")}, "downlink_Bps must be above 0, found nan"),
+        ({"window_bytes": -1}, "window_bytes must be above 0, found -1"),
+        ({"client_gap_s": ()}, "client_gap_s must list times"),
+        ({"client_gap_s": (-0.1,)}, "client_gap_s must list times"),
+    ],
+)
+def test_options_out_of_range(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        run(Op(W, 1), **changes)  # type: ignore[arg-type]
+
+
+def test_inputs_that_do_not_fit() -> None:
+    graph, profiled = job(Op(W, 1), Op(W, 1))
+    with pytest.raises(BadInput, match="expected operations and profiled steps, found none"):
+        simulate(graph, [], options())
+    with pytest.raises(BadInput, match="profiled step 1 times 1 operations; the graph has 2"):
+        simulate(graph, [profiled, step(1.0)], options())
+    with pytest.raises(BadInput, match="expected 2 ranks, found 1"):
+        simulate(graph, [profiled], options(ranks=(0,)))
+
+
+def test_a_cycle_is_refused() -> None:
+    with pytest.raises(BadInput, match="expected no cycle, but 'b'"):
+        Graph(("a", "b", "c"), (W, W, W), (0, 0, 0), (0, 0, 0), ((1,), (2,), (1,)))
+
+
+def test_malformed_graphs_and_steps_are_refused() -> None:
+    with pytest.raises(BadInput, match="expected 2 servers, one per operation, found 1"):
+        Graph(("a", "b"), (W, W), (0,), (0, 0), ((), ()))
+    with pytest.raises(BadInput, match="'a' precedes operation 5; expected 0 to 0"):
+        Graph(("a",), (W,), (0,), (0,), ((5,),))
+    with pytest.raises(BadInput, match="expected operations 0 to 1 in some order"):
+        step(1.0, 1.0, order=(0, 0))
+    with pytest.raises(BadInput, match="expected 2 releases, found 1"):
+        step(1.0, 1.0, release_s=(0.0,))
+    with pytest.raises(BadInput, match="expected times of 0 s or more, found -1"):
+        step(-1.0)
+
+
+def test_options_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        options().workers = 2  # type: ignore[misc]
+    assert options() == Options(workers=1, steps=1, downlink_Bps=10.0, uplink_Bps=10.0)

@@ -1,0 +1,221 @@
+"""What must hold of any job: random graphs with ties, work of no duration, several threads."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.options import Options
+from models.async_sgd.simulator import Interval, Trace, simulate
+from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, P, U, W, job, options, run, step
+
+TOLERANCE_S = 1e-6
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> tuple[Graph, list[ProfiledStep]]:
+    """Return a graph of 1 to 12 operations and 1 to 3 steps that differ in times and order."""
+    count = draw(st.integers(1, 12))
+    ops = []
+    for index in range(count):
+        resource = draw(st.sampled_from([D, W, U, P]))
+        after = draw(st.sets(st.integers(0, index - 1), max_size=3)) if index else set()
+        ops.append(Op(resource, draw(st.integers(0, 40)), tuple(after)))
+    graph, profiled = job(*ops)
+    return graph, [
+        step(
+            *(seconds * factor for seconds in profiled.seconds),
+            order=draw(st.permutations(profiled.order)),
+            release_s=draw(st.lists(st.sampled_from([0.0, 2.5]), min_size=count, max_size=count)),
+        )
+        for factor in draw(st.lists(st.sampled_from([0.5, 1.0, 1.75]), min_size=1, max_size=3))
+    ]
+
+
+def any_options() -> st.SearchStrategy[Options]:
+    return st.builds(
+        options,
+        workers=st.integers(1, 4),
+        steps=st.integers(1, 3),
+        downlink_Bps=st.sampled_from([1.0, 10.0, 33.0]),
+        window_bytes=st.sampled_from([None, 7, 20]),
+        inter_op_threads=st.integers(1, 2),
+        cores=st.sampled_from([1.0, 1.5, 3.0]),
+        client_gap_s=st.sampled_from([(0.0,), (0.0, 1.5)]),
+        seed=st.integers(0, 5),
+        record=st.just(True),
+    )
+
+
+def per_step(trace: Trace) -> dict[tuple[int, int], list[Interval]]:
+    steps = defaultdict(list)
+    for interval in trace.intervals:
+        steps[interval.worker, interval.step].append(interval)
+    return steps
+
+
+def most_at_once(intervals: Iterable[Interval]) -> int:
+    """Return how many intervals that take time overlap at most."""
+    changes = sorted(
+        change
+        for one in intervals
+        if one.end_s - one.start_s > TOLERANCE_S
+        for change in ((one.start_s + TOLERANCE_S / 4, 1), (one.end_s - TOLERANCE_S / 4, -1))
+    )
+    running, most = 0, 0
+    for _, change in changes:
+        running += change
+        most = max(most, running)
+    return most
+
+
+def covered_s(intervals: Iterable[Interval]) -> float:
+    """Return the length of the union of intervals."""
+    total, until = 0.0, 0.0
+    for one in sorted(intervals, key=lambda interval: interval.start_s):
+        total += max(0.0, one.end_s - max(until, one.start_s))
+        until = max(until, one.end_s)
+    return total
+
+
+@given(jobs(), any_options())
+def test_every_operation_runs_whole_once_per_step_after_what_it_waits_for(
+    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+) -> None:
+    graph, steps = made
+    trace = simulate(graph, steps, chosen)
+    runs = per_step(trace)
+    assert set(runs) == {(w, s) for w in range(chosen.workers) for s in range(chosen.steps)}
+    for (worker, number), intervals in runs.items():
+        started: dict[int, float] = {}
+        ended: dict[int, float] = {}
+        sent: Counter[int] = Counter()
+        for one in intervals:
+            started[one.operation] = min(one.start_s, started.get(one.operation, one.start_s))
+            ended[one.operation] = max(one.end_s, ended.get(one.operation, 0.0))
+            sent[one.operation] += int(one.size_bytes)
+        chunks = Counter(one.operation for one in intervals)
+        for operation, resource in enumerate(graph.resources):
+            assert chunks[operation] in ((1, 2) if resource.is_link else (1,))
+            assert sent[operation] == graph.sizes_bytes[operation]
+            for target in graph.successors[operation]:
+                assert started[target] >= ended[operation] - TOLERANCE_S
+        assert min(started.values()) >= trace.step_starts_s[worker, number]
+        assert max(ended.values()) == pytest.approx(trace.step_ends_s[worker, number])
+
+
+@given(jobs(), any_options())
+def test_resources_are_never_over_used(
+    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+) -> None:
+    trace = simulate(*made, chosen)
+    used = defaultdict(list)
+    for interval in trace.intervals:
+        used[interval.worker, interval.resource].append(interval)
+    for (_, resource), intervals in used.items():
+        if resource.is_link or (resource is W and chosen.inter_op_threads == 1):
+            assert most_at_once(intervals) <= 1
+
+
+@given(jobs(), any_options())
+def test_a_worker_does_no_more_than_its_cores(
+    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+) -> None:
+    graph, steps = made
+    trace = simulate(graph, steps[:1], chosen)
+    cores = 1.0 if chosen.inter_op_threads == 1 else chosen.cores
+    for intervals in per_step(trace).values():
+        computed = [i for i in intervals if i.resource is W]
+        work_s = sum(steps[0].seconds[i.operation] for i in computed)
+        assert work_s <= covered_s(computed) * cores + TOLERANCE_S
+        for one in intervals:
+            assert one.end_s - one.start_s >= steps[0].seconds[one.operation] - TOLERANCE_S
+
+
+@given(jobs(), any_options())
+def test_a_link_in_use_carries_exactly_its_bandwidth(
+    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+) -> None:
+    graph, steps = made
+    trace = simulate(graph, steps, chosen)
+    for resource, speed_Bps in ((D, chosen.downlink_Bps), (U, chosen.uplink_Bps)):
+        per_step_bytes = sum(
+            size
+            for size, used in zip(graph.sizes_bytes, graph.resources, strict=True)
+            if used is resource
+        )
+        carried = covered_s(i for i in trace.intervals if i.resource is resource) * speed_Bps
+        assert carried == pytest.approx(per_step_bytes * chosen.workers * chosen.steps)
+
+
+@given(jobs(), any_options())
+def test_no_faster_than_bandwidth_and_computation_allow(
+    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+) -> None:
+    graph, steps = made
+    trace = simulate(graph, steps, chosen)
+    finished_s = trace.step_ends_s.max() + TOLERANCE_S
+    total = chosen.workers * chosen.steps
+    for resource, speed_Bps in ((D, chosen.downlink_Bps), (U, chosen.uplink_Bps)):
+        used = [i for i, other in enumerate(graph.resources) if other is resource]
+        assert finished_s >= total * sum(graph.sizes_bytes[i] for i in used) / speed_Bps
+    computed = [i for i, resource in enumerate(graph.resources) if resource is W]
+    cores = 1.0 if chosen.inter_op_threads == 1 else chosen.cores
+    least_s = min(sum(one.seconds[i] for i in computed) for one in steps) / cores
+    assert finished_s >= chosen.steps * least_s
+
+
+@given(jobs(), any_options())
+def test_equal_arguments_give_equal_traces(
+    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+) -> None:
+    first, second = simulate(*made, chosen), simulate(*made, chosen)
+    assert first.intervals == second.intervals
+    assert (first.step_ends_s == second.step_ends_s).all()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([D, W, U, P]), st.integers(0, 40)), min_size=1, max_size=8),
+    st.integers(1, 4),
+    st.integers(1, 4),
+)
+def test_more_bandwidth_never_slows_a_chain(
+    parts: list[tuple[Resource, int]], workers: int, steps: int
+) -> None:
+    """Proved where it is a theorem: a chain, and bandwidth multiplied by k >= W.
+
+    Then each flow gets at least kB/W >= B, the most it could get before, and a chain has nothing
+    to reorder, so no worker is ever behind where it was. In general graphs a transfer that ends
+    earlier can let a long operation take the thread first (Graham's anomalies), and with k < W a
+    worker that is ahead can take bandwidth from one that needs it more.
+    """
+    graph, profiled = job(*(Op(*part, (i - 1,) if i else ()) for i, part in enumerate(parts)))
+    profiles = [profiled, step(*(2 * seconds for seconds in profiled.seconds))]
+    slow = simulate(graph, profiles, options(workers, steps))
+    more_Bps = SPEED_BPS * max(2, workers)
+    faster = options(workers, steps, downlink_Bps=more_Bps, uplink_Bps=more_Bps)
+    fast = simulate(graph, profiles, faster)
+    assert (fast.step_ends_s <= slow.step_ends_s + TOLERANCE_S).all()
+
+
+def test_more_bandwidth_can_slow_a_graph() -> None:
+    """The anomaly that keeps the theorem above from holding for all graphs.
+
+    Slow link: the short operation (3) is ready first, its uplink overlaps with the long one (2).
+    Fast link: the long one is ready first, and the short one and its uplink come after it.
+    """
+    ops = [Op(P, 1), Op(D, 15), Op(W, 9, (1,)), Op(W, 1, (0,)), Op(U, 80, (3,))]
+    ends = [run(*ops, downlink_Bps=speed_Bps).step_ends_s[0, 0] for speed_Bps in (10.0, 30.0)]
+    assert ends == [11.0, 18.5]
+
+
+def test_overlaps_are_seen() -> None:
+    """The checks above can fail: two intervals at once are two, and their union is no sum."""
+    first = Interval(0, 0, 0, W, 0, 0.0, 2.0, 0.0)
+    second = Interval(0, 0, 1, W, 0, 1.0, 3.0, 0.0)
+    third = Interval(0, 0, 2, W, 0, 3.0, 4.0, 0.0)
+    assert most_at_once([first, second, third]) == 2
+    assert covered_s([first, second, third]) == 4.0

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from models.async_sgd.simulator import Trace
+from models.async_sgd.throughput import steps_per_s
+from warehouse.records import BadInput
+
+
+def trace(starts_s: list[list[float]], ends_s: list[list[float]]) -> Trace:
+    return Trace(np.array(starts_s), np.array(ends_s), events=0, intervals=())
+
+
+def test_steps_count_by_their_fraction_inside_the_window() -> None:
+    """The window is 2 s to 6 s: the second worker's warm-up ends, the first one finishes.
+
+    The first does 2 whole steps in it; the second half of its last and one whole, in 2 s to 6 s.
+    """
+    made = trace([[0, 2, 4], [0, 2, 4]], [[2, 4, 6], [2, 4, 8]])
+    assert steps_per_s(made, warm_up_steps=1) == pytest.approx((2 + 1 + 0.5) / 4)
+
+
+def test_time_between_steps_counts() -> None:
+    made = trace([[0, 2, 4, 6]], [[1, 3, 5, 7]])
+    assert steps_per_s(made, warm_up_steps=1) == pytest.approx(3 / 5)
+
+
+def test_the_warm_up_is_left_out() -> None:
+    made = trace([[0, 10, 11, 12]], [[10, 11, 12, 13]])
+    assert steps_per_s(made, warm_up_steps=1) == pytest.approx(1.0)
+    assert steps_per_s(made, warm_up_steps=0) == pytest.approx(4 / 13)
+
+
+def test_workers_that_never_step_together() -> None:
+    made = trace([[0, 1, 2], [0, 9, 10]], [[1, 2, 3], [9, 10, 11]])
+    with pytest.raises(BadInput, match="finished all 3 steps before another had left 1 behind"):
+        steps_per_s(made, warm_up_steps=1)
+
+
+@pytest.mark.parametrize("warm_up_steps", [-1, 2])
+def test_a_warm_up_that_leaves_nothing(warm_up_steps: int) -> None:
+    made = trace([[0, 1]], [[1, 2]])
+    with pytest.raises(BadInput, match="expected a warm-up of 0 to 1 steps of 2"):
+        steps_per_s(made, warm_up_steps)
+
+
+def test_steps_that_take_no_time() -> None:
+    with pytest.raises(BadInput, match="expected steps that take time"):
+        steps_per_s(trace([[0, 0]], [[0, 1]]), warm_up_steps=0)

@@ -1,0 +1,83 @@
+"""Runs, scenarios, samples and links as predictors see them."""
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from tests.models.async_sgd.frames import RUN_ID
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+
+LINK_MBPS = 0.8
+
+
+def scenario(
+    workers: int = 1,
+    *,
+    servers: int = 1,
+    batch_size: int = 8,
+    node_type: str = "emu.1c",
+    link_mbps: float | None = LINK_MBPS,
+    **strategy: object,
+) -> Scenario:
+    """Return a scenario whose workers run one operation at a time."""
+    return Scenario(
+        workload=Workload(dnn="small_cnn", image_size=32, batch_size=batch_size),
+        strategy=Strategy.model_validate({"workers": workers, "servers": servers, **strategy}),
+        nodes=(
+            NodeGroup(
+                role="worker",
+                node_type=node_type,
+                count=workers,
+                cpu_share=1.0,
+                threads=1,
+                inter_op_threads=1,
+            ),
+            NodeGroup(role="server", node_type="emu.server", count=servers),
+        ),
+        link_mbps=link_mbps,
+    )
+
+
+def run_tables(
+    profiled: Scenario | None = None, *, status: str = "ok"
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return tables run and scenario of one profile run and one other run."""
+    profiled = profiled or scenario()
+    runs = pl.DataFrame(
+        [(RUN_ID, profiled.scenario_id, status), ("other", None, "failed")],
+        schema={"run_id": pl.String, "scenario_id": pl.String, "status": pl.String},
+        orient="row",
+    )
+    scenarios = pl.DataFrame(
+        {"scenario_id": [profiled.scenario_id], "canonical": [profiled.canonical_json()]}
+    )
+    return runs, scenarios
+
+
+def samples(metrics: Mapping[str, Sequence[float | None]], run_id: str = RUN_ID) -> pl.DataFrame:
+    """Return table sample: the first value is of the whole run, others of windows."""
+    rows = [
+        (run_id, metric, "s", index - 1 if index else None, value)
+        for metric, values in metrics.items()
+        for index, value in enumerate(values)
+    ]
+    schema = {
+        "run_id": pl.String,
+        "metric": pl.String,
+        "unit": pl.String,
+        "window": pl.Int16,
+        "value": pl.Float64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def links(downlink_Bps: Sequence[float], uplink_Bps: Sequence[float]) -> pl.DataFrame:
+    """Return table link: trials of a single flow, and one of two slow flows."""
+    rows = [
+        ("links-1", direction, flows, trial, speed_Bps)
+        for direction, speeds_Bps in (("downlink", downlink_Bps), ("uplink", uplink_Bps))
+        for flows, trials in ((1, speeds_Bps), (2, [1.0]))
+        for trial, speed_Bps in enumerate(trials)
+    ]
+    columns = ["run_id", "direction", "flows", "trial", "bandwidth_Bps"]
+    return pl.DataFrame(rows, schema=columns, orient="row")

@@ -1,0 +1,39 @@
+import pytest
+
+from models.linear import Linear, fit
+from tests.models.runs import run_tables, samples, scenario
+from warehouse.records import BadInput
+
+
+def fitted(*step_times_s: float | None) -> Linear:
+    runs, scenarios = run_tables()
+    return fit(runs=runs, scenarios=scenarios, samples=samples({"step_time_s": step_times_s}))
+
+
+def test_w_workers_do_w_times_the_steps_of_one() -> None:
+    asked = [scenario(workers) for workers in (1, 2, 4)]
+    predicted = fitted(0.5).predict(asked)
+    assert predicted["scenario_id"].to_list() == [one.scenario_id for one in asked]
+    assert predicted["value"].to_list() == [2.0, 4.0, 8.0]
+    assert predicted["low"].to_list() == predicted["high"].to_list() == [None] * 3
+
+
+def test_the_metric_of_the_whole_run_goes_before_its_windows() -> None:
+    assert fitted(0.5, 9.0, 9.0).parameters.step_time_s == 0.5
+    assert fitted(None, 0.25, 0.75).parameters.step_time_s == 0.5
+
+
+def test_parameters_survive_json() -> None:
+    model = fitted(0.5)
+    assert Linear.from_json(model.parameters_json()) == model
+
+
+@pytest.mark.parametrize("step_time_s", [0.0, -1.0, None])
+def test_no_step_time(step_time_s: float | None) -> None:
+    with pytest.raises(BadInput, match="step_time_s"):
+        fitted(step_time_s)
+
+
+def test_another_link_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"the profile has a link of 0\.8 Mb/s"):
+        fitted(0.5).predict([scenario(2, link_mbps=150.0)])
