@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,9 @@ def parse(file: Path) -> Any:
     Raises:
         BadInput: the file is cut off or is something else.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import config_pb2
 
-    metadata = config_pb2.RunMetadata()
+    metadata = _run_metadata_class()()
     try:
         metadata.ParseFromString(file.read_bytes())
     except DecodeError:
@@ -92,6 +91,20 @@ def parse(file: Path) -> Any:
             "profile the step again"
         ) from None
     return metadata
+
+
+@cache
+def _run_metadata_class() -> Any:
+    """Import the message quietly: TensorFlow writes start-up notes past Python to stderr."""
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 2)
+        try:
+            from tensorflow.core.protobuf import config_pb2
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+    return config_pb2.RunMetadata
 
 
 def _operations(graphs: Iterable[Any]) -> Iterator[Operation]:

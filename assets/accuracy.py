@@ -1,0 +1,53 @@
+"""How wrong the predictions were."""
+
+from dagster import AutomationCondition, MaterializeResult, MetadataValue, ResourceParam, asset
+
+from assets import plots, report
+from assets.measured import measured_loaded
+from assets.metadata import OWNERS, of_frame
+from assets.plan import REPORT_NAME
+from assets.progress import Progress
+from assets.resources import StudyResource, WarehouseResource
+from assets.results import outcome
+
+_WHEN = AutomationCondition.eager() & AutomationCondition.all_deps_blocking_checks_passed()
+
+
+@asset(
+    key=["accuracy", "table"],
+    deps=[measured_loaded],
+    group_name="accuracy",
+    owners=OWNERS,
+    kinds={"duckdb"},
+    pool="warehouse",
+    automation_condition=_WHEN,
+)
+def table(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResult:
+    """Predicted beside measured, one row for each scenario of the round that ran last."""
+    round_ = study.latest_round()
+    rows = outcome(round_, warehouse.open().accuracy())
+    figures = [
+        plots.scaling(job, job["dnn"][0]) for job in rows.partition_by("job", maintain_order=True)
+    ]
+    return MaterializeResult(metadata=of_frame(rows, round_, figures))
+
+
+@asset(
+    key=["accuracy", "report"],
+    deps=[table],
+    group_name="accuracy",
+    owners=OWNERS,
+    kinds={"html", "matplotlib"},
+    pool="warehouse",
+    automation_condition=_WHEN,
+)
+def html_report(
+    study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+) -> MaterializeResult:
+    """The round that ran last as one HTML file that needs no network."""
+    progress.say(REPORT_NAME)
+    round_ = study.latest_round()
+    rows = outcome(round_, warehouse.open().accuracy())
+    file = report.write(round_, rows, warehouse.landing, warehouse.report)
+    progress.finished(REPORT_NAME)
+    return MaterializeResult(metadata={**of_frame(rows, round_), "file": MetadataValue.path(file)})

@@ -1,0 +1,81 @@
+"""What must hold of assets: blocking where it cannot be otherwise, warnings where it should not."""
+
+from collections.abc import Sequence
+
+from dagster import AssetCheckResult, AssetCheckSeverity, asset_check
+
+from assets import landed, sanity
+from assets.accuracy import table
+from assets.cluster import links
+from assets.measured import throughput
+from assets.predictions import async_sgd_predictions, linear_predictions
+from assets.profiles import tf_trace
+from assets.resources import StudyResource, WarehouseResource
+from assets.results import forecasts, outcome, unjudged
+
+ERROR, WARN = AssetCheckSeverity.ERROR, AssetCheckSeverity.WARN
+
+
+def _verdict(found: Sequence[str], severity: AssetCheckSeverity) -> AssetCheckResult:
+    description = "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
+    return AssetCheckResult(
+        passed=not found,
+        severity=severity,
+        description=description or None,
+        metadata={"found": len(found)},
+    )
+
+
+@asset_check(asset=links, blocking=True)
+def links_are_as_shaped(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+    """Goodput is between 50 % and 105 % of the speed that links are shaped to."""
+    round_ = study.latest_round()
+    found: list[str] = []
+    for part, run in round_.runs_of("links").items():
+        found += sanity.odd_links(landed.table(warehouse.landing, run, "link"), part.link_mbps)
+    return _verdict(found, ERROR)
+
+
+@asset_check(asset=tf_trace, blocking=True)
+def traces_are_whole(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+    """Every trace has downlink and uplink transfers, and its steps have the same operations."""
+    found: list[str] = []
+    for part, run in study.latest_round().runs_of("tf_trace").items():
+        operations = landed.table(warehouse.landing, run, "operation")
+        timings = landed.table(warehouse.landing, run, "timing")
+        found += [f"{part.name}: {odd}" for odd in sanity.odd_traces(operations, timings)]
+    return _verdict(found, ERROR)
+
+
+@asset_check(asset=async_sgd_predictions, blocking=True, pool="warehouse")
+def links_can_carry_it(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+    """No prediction is above what the server's link can carry."""
+    round_ = study.latest_round()
+    ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
+    bounds = sanity.link_bounds(
+        landed.rows(round_, warehouse.landing, "tf_trace", "operation"),
+        landed.rows(round_, warehouse.landing, "links", "link"),
+    )
+    return _verdict(sanity.impossible(forecasts(round_, ledger), bounds), ERROR)
+
+
+@asset_check(asset=async_sgd_predictions, additional_deps=[linear_predictions], pool="warehouse")
+def not_above_linear(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+    """No prediction is above linear scaling."""
+    round_ = study.latest_round()
+    ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
+    return _verdict(sanity.superlinear(forecasts(round_, ledger)), WARN)
+
+
+@asset_check(asset=throughput)
+def host_was_not_busy(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+    """The host had at least 20 % of its processor time idle in every window."""
+    samples = landed.rows(study.latest_round(), warehouse.landing, "tf_throughput", "sample")
+    return _verdict(sanity.busy_windows(samples), WARN)
+
+
+@asset_check(asset=table, blocking=True, pool="warehouse")
+def everything_is_judged(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+    """Every scenario of the round has a prediction that a later measurement judged."""
+    rows = outcome(study.latest_round(), warehouse.open().accuracy())
+    return _verdict([f"{label} is not judged" for label in unjudged(rows)], ERROR)

@@ -1,0 +1,26 @@
+"""What the cluster itself can do."""
+
+from dagster import MaterializeResult, ResourceParam, asset
+
+from assets import landed, plots
+from assets.measuring import measure_links
+from assets.metadata import OWNERS, of_frame
+from assets.progress import Progress
+from assets.resources import StudyResource, WarehouseResource
+
+
+@asset(
+    key=["cluster", "links"],
+    group_name="cluster",
+    owners=OWNERS,
+    kinds={"iperf3", "parquet"},
+    pool="measuring_host",
+)
+def links(
+    study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+) -> MaterializeResult:
+    """Goodput of 1 to n simultaneous flows between the server and the workers, each direction."""
+    round_ = measure_links(study.open_round(), warehouse.landing, progress)
+    rows = landed.rows(round_, warehouse.landing, "links", "link")
+    figures = [plots.goodput(part, name) for (name,), part in rows.group_by("name")]
+    return MaterializeResult(metadata=of_frame(rows, round_, figures))

@@ -1,0 +1,55 @@
+"""Can this study run here? Asked before anything runs."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import networks
+from assets.study import Job, Study, links_measured
+from profilers.clusters.emulated import check_shares
+from profilers.clusters.node_types import check_isa, node_group
+from warehouse.records import Backend, BadInput, Role
+
+
+def check_study(study: Study, source: Path, backend: Backend) -> None:
+    """Do nothing if every network, node type and number of workers is possible on this host.
+
+    Raises:
+        BadInput: something is not; the message names the file and the field.
+    """
+    for index, job in enumerate(study.jobs):
+        field = f"{source}: jobs[{index}]"
+        _check_network(job, field)
+        _tell(f"{field}.worker", partial(_check_type, "worker", job.worker))
+        _tell(f"{field}.server", partial(_check_type, "server", job.server))
+        if backend == "emulated":
+            _tell(f"{field}.workers", partial(check_shares, job.nodes(max(job.workers))))
+    for _, job in links_measured(study, backend):
+        flows = max(study.links.flows)
+        if flows > max(job.workers):
+            raise BadInput(
+                f"{source}: links.flows: {flows} simultaneous flows, but the job {job.dnn} on such "
+                f"links has at most {max(job.workers)} workers; use fewer flows"
+            )
+
+
+def _check_type(role: Role, name: str) -> None:
+    check_isa(node_group(role, name, 1))
+
+
+def _check_network(job: Job, field: str) -> None:
+    try:
+        networks.check(job.dnn)
+    except ValueError as error:
+        raise BadInput(f"{field}.dnn: {error}") from None
+    try:
+        networks.check(job.dnn, job.image_size)
+    except ValueError as error:
+        raise BadInput(f"{field}.image_size: {error}") from None
+
+
+def _tell(field: str, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except BadInput as error:
+        raise BadInput(f"{field}: {error}") from None

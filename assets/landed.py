@@ -1,0 +1,33 @@
+"""Rows of landed runs, read from their Parquet files: no database is opened."""
+
+from pathlib import Path
+
+import polars as pl
+
+from assets.rounds import Probe, Round
+from warehouse.landing import read_tables
+from warehouse.records import Run
+
+
+def rows(round_: Round, landing: Path, probe: Probe, name: str) -> pl.DataFrame:
+    """Return raw table `name` of all runs of one probe that landed in a round.
+
+    Adds the columns `job` (its index in the study), `link_mbps` and `name` (of the part of the
+    round, see `assets.rounds.Part`).
+    """
+    frames = [
+        table(landing, run, name).with_columns(
+            job=pl.lit(round_.study.jobs.index(part.job), pl.Int32),
+            link_mbps=pl.lit(part.link_mbps, pl.Float64),
+            name=pl.lit(part.name),
+        )
+        for part, run in round_.runs_of(probe).items()
+    ]
+    return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def table(landing: Path, run: Run, name: str) -> pl.DataFrame:
+    """Return one raw table of a landed run."""
+    frame = pl.from_arrow(read_tables(landing / run.run_id)[name])
+    assert isinstance(frame, pl.DataFrame)
+    return frame

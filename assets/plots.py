@@ -1,0 +1,153 @@
+"""Figures for the report (SVG) and for Dagster's metadata (PNG)."""
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+PREDICTED, MEASURED, LINEAR = "#3b7dd8", "#e0662b", "#8a8f98"
+RESOURCES = {"downlink": "#3b7dd8", "worker": "#e0662b", "uplink": "#2f9e6e", "ps": "#9b6bd3"}
+_INK = "#123456"
+"""A colour no figure uses: in SVG it becomes the text colour of the page around it."""
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "stepcast",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.15,
+    "grid.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "legend.frameon": False,
+}
+_styled = mpl.rc_context(_STYLE)
+
+
+@_styled
+def to_svg(figure: Figure) -> str:
+    """Return a figure as an SVG element whose texts and axes take the page's colour."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return svg.replace(_INK, "currentColor")
+
+
+@_styled
+def to_png(figure: Figure) -> bytes:
+    """Return a figure as a small PNG on white."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=80, facecolor="white")
+    return buffer.getvalue()
+
+
+@_styled
+def scaling(rows: pl.DataFrame, title: str = "") -> Figure:
+    """Plot one job's throughput by number of workers: predicted, linear, and measured if known.
+
+    `rows` has workers, predicted, low, high, linear, measured and spread_percent.
+    """
+    figure, axes = _figure(title)
+    workers = rows["workers"].to_list()
+    axes.fill_between(workers, rows["low"], rows["high"], color=PREDICTED, alpha=0.2, lw=0)
+    axes.plot(workers, rows["predicted"], "-o", ms=4, color=PREDICTED, label="predicted")
+    axes.plot(workers, rows["linear"], "--", color=LINEAR, label="linear scaling")
+    known = rows.filter(pl.col("measured").is_not_null())
+    if known.height:
+        halves = known["measured"] * known["spread_percent"].fill_null(0) / 200
+        axes.errorbar(
+            known["workers"],
+            known["measured"],
+            yerr=halves,
+            fmt="s",
+            ms=6,
+            capsize=3,
+            color=MEASURED,
+            label="measured",
+        )
+    axes.set(xlabel="workers", ylabel="steps/s of all workers", xticks=workers)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left")
+    return figure
+
+
+@_styled
+def goodput(links: pl.DataFrame, title: str = "") -> Figure:
+    """Plot the goodput of links by direction and number of simultaneous flows.
+
+    `links` has direction, flows, flow, trial and bandwidth_Bps; points are trials, all flows
+    together.
+    """
+    figure, axes = _figure(title)
+    totals = links.group_by("direction", "flows", "trial").agg(
+        mbps=pl.col("bandwidth_Bps").sum() * 8e-6
+    )
+    for offset, direction in ((-0.06, "downlink"), (0.06, "uplink")):
+        points = totals.filter(pl.col("direction") == direction)
+        axes.plot(
+            points["flows"] + offset,
+            points["mbps"],
+            "o",
+            label=direction,
+            color=RESOURCES[direction],
+        )
+    flows = links["flows"].unique().sort().to_list()
+    axes.set(xlabel="simultaneous flows", ylabel="goodput of all flows, Mb/s", xticks=flows)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="lower left")
+    return figure
+
+
+@_styled
+def step_timeline(operations: pl.DataFrame, timings: pl.DataFrame, title: str = "") -> Figure:
+    """Plot when each resource was at work in the first traced step.
+
+    `operations` has operation and resource, `timings` step, operation, start_us and duration_us.
+    """
+    figure, axes = _figure(title)
+    step = timings.filter(pl.col("step") == pl.col("step").min())
+    spans = step.join(operations, on="operation").select(
+        "resource", pl.col("start_us") / 1e3, pl.col("duration_us") / 1e3
+    )
+    for row, resource in enumerate(RESOURCES):
+        bars = spans.filter(pl.col("resource") == resource).select("start_us", "duration_us")
+        axes.broken_barh(bars.rows(), (row - 0.35, 0.7), color=RESOURCES[resource], alpha=0.5)
+    axes.set_yticks(range(len(RESOURCES)), labels=list(RESOURCES))
+    axes.invert_yaxis()
+    axes.set(xlabel="milliseconds since the step's start")
+    return figure
+
+
+@_styled
+def throughput_windows(samples: pl.DataFrame, names: Sequence[str], title: str = "") -> Figure:
+    """Plot the throughput of each window of each run.
+
+    `samples` has name and value; `names` orders them.
+    """
+    figure, axes = _figure(title)
+    points = samples.filter(pl.col("name").is_in(names))
+    order = {name: row for row, name in enumerate(names)}
+    axes.plot(points["value"], [order[name] for name in points["name"]], "o", color=MEASURED)
+    axes.set_yticks(range(len(names)), labels=list(names))
+    axes.invert_yaxis()
+    axes.set(xlabel="steps/s of all workers, one point per window")
+    axes.set_xlim(left=0)
+    return figure
+
+
+def _figure(title: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(6.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=11)
+    return figure, axes

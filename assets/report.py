@@ -1,0 +1,169 @@
+"""The report: one HTML file with everything in it, to be read without a network."""
+
+import os
+from html import escape
+from pathlib import Path
+from string import Template
+
+import polars as pl
+
+from assets import landed, plots, provenance
+from assets.html_table import Cell, table
+from assets.results import Summary, summary
+from assets.rounds import Round
+from assets.wording import DASH, count, floor, interval, link_speed, number, percent
+from warehouse.durable import remove, temporary
+
+FILE = "report.html"
+"""Name of the report in a home."""
+_TEMPLATE = Path(__file__).with_name("report.html")
+_HEAD = (
+    "scenario",
+    "predicted",
+    "interval",
+    "measured",
+    "error",
+    "within-run spread",
+    "linear scaling",
+    "error of linear scaling",
+    "split",
+)
+
+
+def write(round_: Round, rows: pl.DataFrame, landing: Path, path: Path) -> Path:
+    """Write the report of a round, whole or not at all, and return its path.
+
+    `rows` is what `assets.results.outcome` returns.
+    """
+    fresh = temporary(path.parent)
+    try:
+        fresh.write_text(render(round_, rows, landing))
+        os.replace(fresh, path)
+    finally:
+        remove(fresh)
+    return path
+
+
+def render(round_: Round, rows: pl.DataFrame, landing: Path) -> str:
+    """Return the report of a round as HTML."""
+    jobs = rows.partition_by("job", maintain_order=True)
+    return Template(_TEMPLATE.read_text()).substitute(
+        name=escape(round_.study.name),
+        repeat=round_.repeat,
+        description=escape(round_.study.description),
+        warning=_warning(round_, rows),
+        figures=_figures(summary(rows)),
+        scenarios=_scenarios(rows),
+        jobs="\n".join(_job(job) for job in jobs),
+        links=_links(landed.rows(round_, landing, "links", "link")),
+        judged=_judged(summary(rows)),
+        provenance=provenance.section(round_),
+    )
+
+
+def _warning(round_: Round, rows: pl.DataFrame) -> str:
+    notes = []
+    if round_.backend == "loopback":
+        notes.append(
+            "Measured on plain processes of one machine (loopback): links are not shaped and "
+            "workers share its cores, so no accuracy is claimed here."
+        )
+    busy = rows.filter(pl.col("host_busy"))["label"].to_list()
+    if busy:
+        notes.append(f"The host itself was busy while this was measured: {'; '.join(busy)}.")
+    return "".join(f'<p class="warning">{escape(note)}</p>' for note in notes)
+
+
+def _figures(result: Summary) -> str:
+    cards = (
+        (
+            "Mean absolute error, W ≥ 2",
+            percent(result.error),
+            f"over {count(result.n, 'scenario')}",
+        ),
+        ("Error of linear scaling", percent(result.linear_error), "the same scenarios"),
+        ("Noise floor", percent(result.noise_floor), _floor_note(result)),
+    )
+    return "\n".join(
+        f"<div><dt>{escape(title)}</dt><dd>{value}<small>{escape(note)}</small></dd></div>"
+        for title, value, note in cards
+    )
+
+
+def _floor_note(result: Summary) -> str:
+    if result.noise_floor is None:
+        return "known from the second round on"
+    return f"over {count(result.noise_n, 'scenario')} measured in several rounds"
+
+
+def _scenarios(rows: pl.DataFrame) -> str:
+    body = [
+        [
+            Cell(row["label"], is_number=False),
+            Cell(number(row["predicted"])),
+            Cell(interval(row["low"], row["high"]) or DASH),
+            Cell(number(row["measured"])),
+            Cell(percent(row["error_percent"], signed=True)),
+            Cell(percent(row["spread_percent"])),
+            Cell(number(row["linear"])),
+            Cell(percent(row["linear_error_percent"], signed=True)),
+            Cell((row["split"] or DASH).replace("_", " "), is_number=False),
+        ]
+        for row in rows.to_dicts()
+    ]
+    return table(_HEAD, body)
+
+
+def _job(rows: pl.DataFrame) -> str:
+    title = rows["label"][0].rpartition(", W=")[0]
+    known = rows.filter(pl.col("measured").is_not_null()).to_dicts()
+    said = "; ".join(
+        f"{count(row['workers'], 'worker')}: {number(row['predicted'])} predicted, "
+        f"{number(row['measured'])} measured"
+        for row in known
+    )
+    svg = plots.to_svg(plots.scaling(rows)).replace("<svg ", '<svg role="img" ', 1)
+    described = (
+        f"<title>{escape(f'Steps per second by number of workers, {title}. {said}')}</title>"
+    )
+    end = svg.index(">") + 1
+    return (
+        f"<section><h3>{escape(title)}</h3><figure>{svg[:end]}{described}{svg[end:]}<figcaption>"
+        "Band: prediction interval. Bars: spread between the windows of the run.</figcaption>"
+        "</figure></section>"
+    )
+
+
+def _links(rows: pl.DataFrame) -> str:
+    totals = rows.group_by("link_mbps", "direction", "flows", "trial").agg(
+        mbps=pl.col("bandwidth_Bps").sum() * 8e-6
+    )
+    means = (
+        totals.group_by("link_mbps", "direction", "flows")
+        .agg(pl.col("mbps").mean(), trials=pl.len())
+        .sort("link_mbps", "direction", "flows")
+    )
+    body = [
+        [
+            Cell(link_speed(row["link_mbps"]), is_number=False),
+            Cell(row["direction"], is_number=False),
+            Cell(str(row["flows"])),
+            Cell(f"{row['mbps']:.1f} Mb/s"),
+            Cell(str(row["trials"])),
+        ]
+        for row in means.to_dicts()
+    ]
+    return table(["shaped to", "direction", "flows", "goodput", "trials"], body)
+
+
+def _judged(result: Summary) -> str:
+    return (
+        "<p>Every prediction was written to a ledger before the run that judges it started, from "
+        "the profile of one worker and the measured links alone; rows of measurements are hidden "
+        "from predictors. Error is (predicted − measured) / measured. <em>Split</em> says how far "
+        "a scenario is from what the predictor was fitted to. The <em>within-run spread</em> is "
+        "(largest − smallest window) / mean of one run, not a repetition. The <em>noise floor</em> "
+        "is the mean absolute error of forecasting each run by the mean of its runs in other "
+        f"rounds, on re-created clusters: {floor(result)}. Judged with two or more workers: "
+        f"{count(result.n, 'scenario')}.</p>"
+    )

@@ -1,0 +1,134 @@
+"""How a round's predictions did: one row per scenario, and the figures over all of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from assets.fitting import ASYNC_SGD, LINEAR, METRIC
+from assets.rounds import Round
+
+JUDGED = {
+    "predicted": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "measured": pl.Float64,
+    "error_percent": pl.Float64,
+    "spread_percent": pl.Float64,
+    "split": pl.String,
+    "host_busy": pl.Boolean,
+    "noise_floor_percent": pl.Float64,
+    "noise_runs": pl.Int64,
+}
+"""Columns of report.accuracy that are taken over, for the system that is judged."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean absolute errors, percent, over the `n` judged scenarios with W of 2 or more.
+
+    `noise_floor` is the mean over the `noise_n` of them that were measured in two rounds or more,
+    None if none was.
+    """
+
+    n: int
+    error: float | None
+    linear_error: float | None
+    noise_floor: float | None
+    noise_n: int
+
+
+def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per scenario of a round, by job and W; NULL where nothing was judged.
+
+    Columns: job (index), label, dnn, link_mbps, workers, scenario_id, those of `JUDGED`, and
+    linear, linear_error_percent: the baseline's forecast and its error.
+    """
+    ours = accuracy.filter(
+        pl.col("study") == round_.study.name,
+        pl.col("repeat") == round_.repeat,
+        pl.col("backend") == round_.backend,
+        pl.col("host_id") == round_.host_id,
+        pl.col("metric") == METRIC,
+    )
+    judged = _of_system(ours, ASYNC_SGD.name).select("scenario_id", *JUDGED)
+    baseline = _of_system(ours, LINEAR.name).select(
+        "scenario_id", linear="predicted", linear_error_percent="error_percent"
+    )
+    return (
+        _scenarios(round_)
+        .join(judged, on="scenario_id", how="left", maintain_order="left")
+        .join(baseline, on="scenario_id", how="left", maintain_order="left")
+        .cast(pl.Schema({**JUDGED, "linear": pl.Float64, "linear_error_percent": pl.Float64}))
+    )
+
+
+def forecasts(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
+    """Return what the ledger forecasts for a round, in the columns of `outcome` that are known.
+
+    Columns: job, label, dnn, link_mbps, workers, scenario_id, predicted, low, high, linear.
+    """
+    ours = ledger.filter(
+        pl.col("backend") == round_.backend,
+        pl.col("host_id") == round_.host_id,
+        pl.col("metric") == METRIC,
+    ).rename({"subject_id": "scenario_id", "value": "predicted"})
+    predicted = _of_system(ours, ASYNC_SGD.name).select("scenario_id", "predicted", "low", "high")
+    baseline = _of_system(ours, LINEAR.name).select("scenario_id", linear="predicted")
+    return (
+        _scenarios(round_)
+        .join(predicted, on="scenario_id", how="left", maintain_order="left")
+        .join(baseline, on="scenario_id", how="left", maintain_order="left")
+    )
+
+
+def summary(rows: pl.DataFrame) -> Summary:
+    """Return the figures over scenarios with more than one worker."""
+    many = rows.filter(pl.col("workers") > 1, pl.col("error_percent").is_not_null())
+    floors = many["noise_floor_percent"].drop_nulls()
+    return Summary(
+        n=many.height,
+        error=_mean(many["error_percent"].abs()),
+        linear_error=_mean(many["linear_error_percent"].abs()),
+        noise_floor=_mean(floors),
+        noise_n=len(floors),
+    )
+
+
+def unjudged(rows: pl.DataFrame) -> list[str]:
+    """Return the labels of the scenarios that no measurement has judged."""
+    return rows.filter(pl.col("error_percent").is_null())["label"].to_list()
+
+
+def _scenarios(round_: Round) -> pl.DataFrame:
+    rows = [
+        (
+            index,
+            scenario.label,
+            scenario.workload.dnn,
+            scenario.link_mbps,
+            scenario.strategy.workers,
+            scenario.scenario_id,
+        )
+        for index, job in enumerate(round_.study.jobs)
+        for scenario in job.scenarios(round_.backend)
+    ]
+    schema = {
+        "job": pl.Int32,
+        "label": pl.String,
+        "dnn": pl.String,
+        "link_mbps": pl.Float64,
+        "workers": pl.Int32,
+        "scenario_id": pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _of_system(accuracy: pl.DataFrame, system: str) -> pl.DataFrame:
+    rows = accuracy.filter(pl.col("system") == system).sort("made_at")
+    return rows.unique("scenario_id", keep="last")
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

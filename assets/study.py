@@ -1,0 +1,184 @@
+"""A study: the YAML file that lists what to profile, predict and measure."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Self
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+
+from profilers.clusters import BackendChoice
+from profilers.clusters.node_types import node_group
+from warehouse.records import Backend, BadInput, NodeGroup, Record, Scenario, Strategy, Workload
+
+
+class Links(Record):
+    """How the link probe runs: numbers of simultaneous flows, counted seconds, repeats."""
+
+    flows: tuple[int, ...] = Field(min_length=1)
+    seconds: float = Field(gt=0)
+    trials: int = Field(ge=1)
+
+    @field_validator("flows")
+    @classmethod
+    def _single_flow_is_among_them(cls, flows: tuple[int, ...]) -> tuple[int, ...]:
+        if 1 not in flows or min(flows) < 1:
+            raise ValueError(f"should be 1 or more each and hold 1, found {list(flows)}")
+        return tuple(sorted(set(flows)))
+
+
+class Profile(Record):
+    """How many steps of one worker are traced, and how many are run untraced beside them."""
+
+    traced_steps: int = Field(ge=2)
+    untraced_steps: int = Field(ge=2)
+
+
+class Measure(Record):
+    """Measured windows of each scenario, and their length."""
+
+    windows: int = Field(ge=1)
+    window_s: float = Field(gt=0)
+
+
+class Job(Record):
+    """One training job, and the numbers of workers to predict and measure it with."""
+
+    dnn: str
+    image_size: int = Field(ge=8)
+    batch_size: int = Field(ge=1)
+    worker: str
+    server: str
+    link_mbps: float = Field(gt=0)
+    workers: tuple[int, ...] = Field(min_length=1)
+
+    @field_validator("workers")
+    @classmethod
+    def _at_least_one(cls, workers: tuple[int, ...]) -> tuple[int, ...]:
+        if min(workers) < 1:
+            raise ValueError(f"W should be 1 or more, found {min(workers)}")
+        return tuple(sorted(set(workers)))
+
+    def nodes(self, workers: int) -> tuple[NodeGroup, NodeGroup]:
+        """Return the worker and server groups for a number of workers."""
+        return node_group("worker", self.worker, workers), node_group("server", self.server, 1)
+
+    def scenario(self, workers: int, backend: Backend) -> Scenario:
+        """Return the scenario with a number of workers; only emulated links are shaped."""
+        return Scenario(
+            workload=Workload(dnn=self.dnn, image_size=self.image_size, batch_size=self.batch_size),
+            strategy=Strategy(workers=workers),
+            nodes=self.nodes(workers),
+            link_mbps=self.link_mbps if backend == "emulated" else None,
+        )
+
+    def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:
+        """Return what is predicted and measured, by number of workers."""
+        return tuple(self.scenario(workers, backend) for workers in self.workers)
+
+    def profiled(self, backend: Backend) -> Scenario:
+        """Return what is profiled: the job with one worker."""
+        return self.scenario(1, backend)
+
+
+class Study(Record):
+    """What a study file says."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    description: str = ""
+    backend: BackendChoice = "auto"
+    links: Links
+    profile: Profile
+    measure: Measure
+    jobs: tuple[Job, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _jobs_differ(self) -> Self:
+        seen: dict[Job, int] = {}
+        for index, job in enumerate(self.jobs):
+            bare = job.model_copy(update={"workers": ()})
+            if bare in seen:
+                raise ValueError(f"jobs[{index}] repeats jobs[{seen[bare]}]; merge their workers")
+            seen[bare] = index
+        return self
+
+    def job_of(self, scenario: Scenario, backend: Backend) -> Job:
+        """Return the job that a scenario belongs to."""
+        workers = scenario.strategy.workers
+        return next(job for job in self.jobs if job.scenario(workers, backend) == scenario)
+
+
+def read_study(path: Path) -> Study:
+    """Read a study file.
+
+    Raises:
+        BadInput: it is missing, no YAML, or has a wrong key or value; the message names the file
+            and the field.
+    """
+    try:
+        content = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        near = sorted(str(file) for file in path.parent.glob("*.yaml"))
+        hint = f"; there are {', '.join(near)}" if near else ""
+        raise BadInput(f"study {path} does not exist{hint}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"study {path} cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        expected = ", ".join(Study.model_fields)
+        raise BadInput(f"{path}: expected a mapping with {expected}; found {content!r:.60}")
+    try:
+        return Study.model_validate(content)
+    except ValidationError as error:
+        raise BadInput(f"{path}: {_first(error)}") from None
+
+
+def _first(error: ValidationError) -> str:
+    """Say in one line what pydantic found first, and how much else."""
+    details = error.errors(include_url=False)
+    # A misspelt key also makes the right one missing: tell the cause, not the consequence.
+    details.sort(key=lambda detail: detail["type"] != "extra_forbidden")
+    first, more = details[0], len(details) - 1
+    return _explained(first) + (f" (and {more} more)" if more else "")
+
+
+def _explained(detail: ErrorDetails) -> str:
+    field = _dotted(detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        *parents, key = detail["loc"]
+        keys = list(_model_at(parents).model_fields)
+        near = get_close_matches(str(key), keys, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(keys)}"
+        return f"{field}: no such key; {hint}"
+    if detail["type"] == "missing":
+        return f"{field}: missing, and it has no default"
+    message = detail["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:] if message.startswith("Input") else message
+    found = "" if "found" in message else f", found {detail['input']!r:.60}"
+    return f"{field}: {message}{found}" if field else message
+
+
+def _dotted(location: tuple[int | str, ...]) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return "".join(parts).removeprefix(".")
+
+
+def _model_at(parents: list[int | str]) -> type[BaseModel]:
+    sections: dict[str, type[BaseModel]] = {
+        "links": Links,
+        "profile": Profile,
+        "measure": Measure,
+        "jobs": Job,
+    }
+    return sections[str(parents[0])] if parents else Study
+
+
+def links_measured(study: Study, backend: Backend) -> Iterator[tuple[float | None, Job]]:
+    """Yield each distinct link speed once, with the job of most workers that uses it."""
+    by_speed: dict[float | None, Job] = {}
+    for job in sorted(study.jobs, key=lambda job: max(job.workers)):
+        by_speed[job.link_mbps if backend == "emulated" else None] = job
+    yield from by_speed.items()

@@ -1,0 +1,49 @@
+"""How figures read in tables: a missing one is a dash, never 0."""
+
+from assets.results import Summary
+
+DASH = "—"
+
+
+def number(value: float | None) -> str:
+    """Return a throughput with three significant digits or so."""
+    return DASH if value is None else f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Return an interval in brackets, nothing if there is none."""
+    return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+
+
+def percent(value: float | None, *, signed: bool = False) -> str:
+    """Return a percentage with one digit after the point."""
+    if value is None:
+        return DASH
+    return f"{value:{'+' if signed else ''}.1f} %".replace("-", "−")
+
+
+def link_speed(mbps: float | None) -> str:
+    """Return the speed that links are shaped to."""
+    return "not shaped" if mbps is None else f"{mbps:g} Mb/s"
+
+
+def count(number_of: int, what: str) -> str:
+    """Return how many there are of something."""
+    return f"{number_of} {what}{'' if number_of == 1 else 's'}"
+
+
+def floor(result: Summary) -> str:
+    """Return the noise floor, and over how many scenarios, or why there is none."""
+    if result.noise_floor is None:
+        return f"{DASH} (known from the second round on)"
+    return f"{percent(result.noise_floor)} (n = {result.noise_n})"
+
+
+def headline(result: Summary) -> str:
+    """Return the one line that says how wrong the predictions were."""
+    if result.error is None:
+        return "No scenario with 2 or more workers has been judged."
+    return (
+        f"Mean absolute error over W ≥ 2: {percent(result.error)} (n = {result.n}); "
+        f"noise floor {floor(result)}; linear scaling errs by {percent(result.linear_error)}."
+    )

@@ -1,0 +1,80 @@
+"""`stepcast sql`, `query` and `accuracy`: the history, asked."""
+
+from typing import Annotated
+
+import typer
+
+from assets.home import home
+from pipelines.cli.tables import Format, print_frame
+from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse, read_only
+
+LEADERBOARD = (
+    "system",
+    "backend",
+    "split",
+    "metric",
+    "n",
+    "mape",
+    "median_ape",
+    "p90_ape",
+    "max_ape",
+    "noise_floor",
+)
+Form = Annotated[Format, typer.Option("--format", help="How rows are printed.")]
+
+
+def sql(statement: Annotated[str, typer.Argument(help="A SELECT.")], form: Form = "table") -> None:
+    """Ask the measurement history in SQL, read-only.
+
+    Reads the published copy history.duckdb, so it never disturbs a run, nor a run it. Schemas:
+    raw (what was measured), fit, pred (the ledger) and report (views: accuracy, leaderboard …).
+
+    Example: stepcast sql "SELECT label, predicted, measured FROM report.accuracy" --format csv
+    """
+    print_frame(read_only(home(), statement), form)
+
+
+def query(
+    name: Annotated[str, typer.Argument(help="A file of warehouse/queries, without .sql.")],
+    param: Annotated[
+        list[str] | None, typer.Option(help="A parameter as name=value; may be repeated.")
+    ] = None,
+    form: Form = "table",
+) -> None:
+    """Run one of the queries that come with Stepcast.
+
+    Example: stepcast query accuracy --param study=demo --param repeat=1
+    """
+    params = dict(_parameter(text) for text in param or [])
+    print_frame(_warehouse().query(name, **params), form)
+
+
+def accuracy(
+    as_json: Annotated[bool, typer.Option("--json", help="A list of objects, in percent.")] = False,
+) -> None:
+    """Show how wrong each system has been, in percent, beside the noise floor.
+
+    Example: stepcast accuracy --json
+    """
+    board = _warehouse().leaderboard().select(LEADERBOARD)
+    print_frame(board, "json" if as_json else "table")
+
+
+def _warehouse() -> Warehouse:
+    warehouse = Warehouse(home())
+    if not (warehouse.home / "warehouse.duckdb").exists():
+        raise BadInput(f"no warehouse in {warehouse.home} yet; run `make demo` or `stepcast run`")
+    return warehouse
+
+
+def _parameter(text: str) -> tuple[str, str | int | float]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise BadInput(f"--param {text!r}: expected name=value, e.g. --param study=demo")
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    return name, value

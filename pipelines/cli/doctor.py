@@ -1,0 +1,245 @@
+"""`stepcast doctor`: what this machine can do, what is missing, and the command that mends it."""
+
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from profilers import commands, host, hostlock
+from profilers.clusters import cgroups, choose_backend, netns, owner
+from profilers.clusters.node_types import node_types
+from warehouse.records import MissingTool, StepcastError
+
+LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
+MEMORY_GIB = 4.0
+"""Five TensorFlow processes of 0.7 GiB each: a server and the demo's four workers."""
+_TOOLS = {
+    "ip": ("iproute2", "emulated cluster"),
+    "tc": ("iproute2", "emulated cluster"),
+    "nsenter": ("util-linux", "emulated cluster"),
+    "sysctl": ("procps", "emulated cluster"),
+    "setpriv": ("util-linux", "every cluster"),
+    "iperf3": ("iperf3", "link probe, on every cluster"),
+    "tcpdump": ("tcpdump", "packet traces"),
+    "tshark": ("tshark", "packet traces"),
+}
+"""Programs, with their Debian package and what needs them."""
+_ESSENTIAL_TOOLS = {"setpriv", "iperf3"}
+_MODULES = (
+    "boto3 dagster dagster_webserver duckdb matplotlib numpy pandas polars pyarrow pydantic rich "
+    "statsmodels tenacity tensorflow tf_keras torch typer xgboost yaml"
+).split()
+_AS_ROOT = "run as root; in a container also with --privileged"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at; `essential` if the demo cannot run on any backend without it."""
+
+    name: str
+    ok: bool
+    found: str
+    needed_for: str
+    mend: str = ""
+    essential: bool = False
+
+
+def examine() -> list[Finding]:
+    """Look at this machine by trying; leaves nothing behind and needs no special rights."""
+    namespaces = _network_namespaces()
+    return [
+        _python(),
+        _packages(),
+        _locked_versions(),
+        _cores(),
+        _memory(),
+        _instruction_sets(),
+        *(_tool(name) for name in _TOOLS),
+        namespaces,
+        _shaped_links(namespaces.ok),
+        _congestion_control(),
+        _control_group("cpu", "CPU shares"),
+        _control_group("memory", "memory limits"),
+        _leftovers(),  # before the backend: its trial cluster removes them
+        _host_lock(),
+        _backend(),
+    ]
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """Return 0 if the demo can run at all (the loopback backend counts), else 1."""
+    return int(any(finding.essential and not finding.ok for finding in findings))
+
+
+def render(findings: Sequence[Finding]) -> Table:
+    """Return the findings as a table, with what to do about those that are not as they should."""
+    table = Table("", "what", "found", "needed for", "to mend")
+    for finding in findings:
+        bad = Text("no", "red") if finding.essential else Text("warn", "yellow")
+        mend = "" if finding.ok else finding.mend
+        cells = (finding.name, finding.found, finding.needed_for, mend)
+        table.add_row(Text("ok", "green") if finding.ok else bad, *(Text(cell) for cell in cells))
+    return table
+
+
+def version_differences(lock: str, installed: Callable[[str], str | None]) -> list[str]:
+    """Say which packages of a lock file's text are absent or have another version.
+
+    Builds of one version (`2.13.0+cpu`) count as that version. `installed` maps a name to its
+    version, None if absent.
+    """
+    pins = re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)
+    found = {name: (installed(name) or "absent").partition("+")[0] for name, _ in pins}
+    return [f"{name} {found[name]}, not {pin}" for name, pin in pins if found[name] != pin]
+
+
+def _python() -> Finding:
+    ok = sys.version_info >= (3, 11)
+    mend = "make setup PYTHON=<a Python 3.11 or later>"
+    return Finding("Python", ok, platform.python_version(), "everything (3.11+)", mend, True)
+
+
+def _packages() -> Finding:
+    absent = [name for name in _MODULES if find_spec(name) is None]
+    found = f"cannot be imported: {', '.join(absent)}" if absent else f"all {len(_MODULES)} there"
+    return Finding("Python packages", not absent, found, "everything", "make setup", True)
+
+
+def _locked_versions() -> Finding:
+    try:
+        different = version_differences(LOCK_FILE.read_text(), _installed_version)
+    except OSError as error:
+        different = [f"{LOCK_FILE}: {error.strerror}"]
+    found = "; ".join(different[:5]) or "as in requirements.lock"
+    more = f" and {len(different) - 5} more" if len(different) > 5 else ""
+    return Finding("locked versions", not different, found + more, "repeatable runs", "make setup")
+
+
+def _installed_version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cores() -> Finding:
+    cores = len(os.sched_getaffinity(0))
+    mend = "use a machine with more cores, or fewer workers"
+    return Finding("CPU cores", cores >= 2, str(cores), "accuracy of the demo (2)", mend)
+
+
+def _memory() -> Finding:
+    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    gib = int(fields["MemAvailable"].split()[0]) / 2**20
+    needed, mend = f"four workers ({MEMORY_GIB:g} GiB)", "end other programs, or use fewer workers"
+    return Finding("free memory", gib >= MEMORY_GIB, f"{gib:.1f} GiB", needed, mend)
+
+
+def _instruction_sets() -> Finding:
+    has = host.instruction_sets()
+    refused = [name for name, kind in node_types().items() if kind.isa and kind.isa not in has]
+    found = ", ".join(has) or "none known to oneDNN"
+    if refused:
+        found += f"; so not {', '.join(refused)}"
+    mend = "use other node types in studies, or a newer CPU"
+    return Finding("instruction sets", not refused, found, "node types with an isa", mend)
+
+
+def _tool(name: str) -> Finding:
+    package, use = _TOOLS[name]
+    path, mend = shutil.which(name), f"apt-get install {package} (as root)"
+    if path is None and (hidden := shutil.which(name, path="/usr/sbin:/sbin")):
+        mend = f"export PATH=$PATH:{os.path.dirname(hidden)}"
+    found = path or "not on the PATH"
+    return Finding(name, path is not None, found, use, mend, name in _ESSENTIAL_TOOLS)
+
+
+def _tried(name: str, attempt: Callable[[], str], needed_for: str, mend: str) -> Finding:
+    try:
+        return Finding(name, True, attempt(), needed_for, mend)
+    except StepcastError as error:
+        found = re.sub(r"; (see )?`stepcast doctor`.*", "", str(error))
+        return Finding(name, False, found, needed_for, mend)
+
+
+def _network_namespaces() -> Finding:
+    name = f"{owner.new_prefix()}-doctor"
+
+    def attempt() -> str:
+        try:
+            commands.run(["ip", "netns", "add", name])
+            return "permitted"
+        finally:
+            netns.delete(name)
+
+    return _tried("network namespaces", attempt, "emulated cluster", _AS_ROOT)
+
+
+def _shaped_links(namespaces: bool) -> Finding:
+    network = netns.Network(owner.new_prefix(), link_mbps=100)
+
+    def attempt() -> str:
+        if not namespaces:
+            raise MissingTool("not tried without network namespaces")
+        try:
+            network.up(["doctor"])
+            return "veth, bridge, htb and bfifo work"
+        finally:
+            network.down()
+
+    mend = "modprobe -a veth bridge sch_htb (as root), or another kernel"
+    return _tried("shaped links", attempt, "emulated cluster", mend)
+
+
+def _congestion_control() -> Finding:
+    try:
+        listed = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().strip()
+    except OSError as error:
+        listed = str(error.strerror)
+    wanted = netns.CONGESTION_CONTROL
+    use, mend = f"fair sharing of links ({wanted})", f"modprobe tcp_{wanted} (as root)"
+    return Finding("congestion control", wanted in listed.split(), listed, use, mend)
+
+
+def _control_group(controller: str, use: str) -> Finding:
+    name = f"{owner.new_prefix()}-doctor"
+
+    def attempt() -> str:
+        try:
+            is_cpu = controller == "cpu"
+            cgroups.create(name, 0.1 if is_cpu else None, None if is_cpu else 2**26)
+            version, folder = cgroups.controllers()[controller]
+            return f"version {version} at {folder}"
+        finally:
+            cgroups.delete(name)
+
+    return _tried(f"{controller} control group", attempt, f"{use} of emulated nodes", _AS_ROOT)
+
+
+def _leftovers() -> Finding:
+    names = {*netns.namespaces(), *cgroups.names(owner.PREFIX)}
+    orphans = sorted(name for name in names if owner.is_orphan(name))
+    found = f"of killed runs: {', '.join(orphans)}" if orphans else "none"
+    return Finding("leftovers", not orphans, found, "a quiet host", "stepcast reap")
+
+
+def _host_lock() -> Finding:
+    holder = hostlock.holder()
+    found = f"held by process {holder}" if holder else "free"
+    return Finding("measuring", not holder, found, "one at a time", f"wait for process {holder}")
+
+
+def _backend() -> Finding:
+    backend, why = choose_backend("auto")
+    found = f"{backend}: {why}"
+    mend = "mend what is lacking above; until then accuracy has no goal here"
+    return Finding("backend", backend == "emulated", found, "what `auto` runs on", mend)

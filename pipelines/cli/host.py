@@ -1,0 +1,79 @@
+"""`stepcast doctor`, `reap`, `networks`, `node-types` and `ui`: this machine and what it offers."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+
+def doctor() -> None:
+    """Say what this machine can do, what is missing, and the command that mends it.
+
+    Example: stepcast doctor
+    """
+    from pipelines.cli import doctor as examination
+    from pipelines.cli.tables import console
+
+    findings = examination.examine()
+    console().print(examination.render(findings))
+    raise typer.Exit(examination.exit_code(findings))
+
+
+def reap() -> None:
+    """Remove what killed runs left behind: namespaces, control groups, runs without a process.
+
+    Example: stepcast reap
+    """
+    from assets.home import home
+    from assets.turns import free_dead_runs
+    from pipelines import history
+    from profilers import clusters
+
+    removed = [f"removed {name}" for name in clusters.reap()]
+    if (home() / "dagster.yaml").exists():
+        with history.instance(home()) as instance:
+            removed += [f"marked run {run_id} as failed" for run_id in free_dead_runs(instance)]
+    typer.echo("\n".join(removed) or "nothing was left behind")
+
+
+def networks() -> None:
+    """List the networks that studies can name, and the smallest image each takes.
+
+    Example: stepcast networks
+    """
+    import networks
+
+    for name in networks.names():
+        typer.echo(f"{name}  (images of {networks.minimum_image_size(name)} px or more)")
+
+
+def node_types() -> None:
+    """List the emulated node types that studies can name.
+
+    Example: stepcast node-types
+    """
+    import polars as pl
+
+    from pipelines.cli.tables import print_table
+    from profilers.clusters import node_types as catalogue
+
+    kinds = catalogue.node_types()
+    rows = [{"node_type": name, **kind.model_dump()} for name, kind in kinds.items()]
+    print_table(pl.DataFrame(rows, infer_schema_length=None))
+
+
+def ui(port: Annotated[int, typer.Option(help="Where it listens.")] = 3000) -> None:
+    """Start Dagster's web interface on everything that ran; Ctrl-C ends it.
+
+    Example: stepcast ui --port 3001
+    """
+    from assets.home import CHECKOUT, home
+    from pipelines import history
+
+    history.prepare(home())
+    os.environ["STEPCAST_HOME"] = str(home())
+    module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]
+    command = [sys.executable, "-m", "dagster", "dev", *module, "--port", str(port)]
+    typer.echo(f"http://127.0.0.1:{port} shows the history in {home()}", err=True)
+    os.execv(sys.executable, command)

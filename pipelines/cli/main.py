@@ -1,0 +1,85 @@
+"""The command line. Errors are one line: exit 2 for the user's mistakes, 1 for ours."""
+
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from assets.home import CHECKOUT
+from pipelines.cli import ask, host, load, run
+from pipelines.cli.errors import explain
+
+app = typer.Typer(
+    name="stepcast",
+    help="Measure DNN training, predict what nobody has run yet, show how wrong that was.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for command in (
+    run.run,
+    run.plan,
+    ask.sql,
+    ask.query,
+    ask.accuracy,
+    load.load,
+    run.report,
+    host.doctor,
+    host.reap,
+    host.networks,
+    host.node_types,
+    host.ui,
+):
+    app.command()(command)
+
+
+@dataclass
+class Options:
+    """What holds for every command."""
+
+    debug: bool = False
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+        typer.echo(f"stepcast {project['version']}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Take the options that hold for every command."""
+    context.obj.debug = debug
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line.
+
+    Raises:
+        SystemExit: always, with the exit code.
+    """
+    given = Options()
+    try:
+        app(sys.argv[1:] if arguments is None else list(arguments), obj=given)
+    except Exception as error:
+        if given.debug:
+            raise
+        code, line = explain(error)
+        typer.echo(f"stepcast: {line}", err=True)
+        raise SystemExit(code) from None
+
+
+if __name__ == "__main__":
+    main()

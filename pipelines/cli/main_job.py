@@ -1,0 +1,124 @@
+"""What `stepcast run`, `plan` and `report` do. Imports Dagster, which takes seconds."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import typer
+
+from assets import report
+from assets.home import home
+from assets.plan import Task, tasks
+from assets.resources import study_for
+from assets.results import outcome
+from assets.rounds import Round, latest_round, open_round, parts
+from assets.turns import turn
+from pipelines import execution, history
+from pipelines.cli.errors import Interrupted
+from pipelines.cli.progress import shown
+from pipelines.cli.results import print_results
+from pipelines.cli.tables import print_table
+from pipelines.estimate import readable
+from profilers.host import host_id
+from warehouse.landing import landed_runs
+from warehouse.records import BadInput
+from warehouse.warehouse import HISTORY, Warehouse
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """A round that is to be done, why on its backend, and what it will do."""
+
+    round_: Round
+    why: str
+    tasks: tuple[Task, ...]
+
+
+def run_study(path: Path, backend: str | None) -> None:
+    """Run a round of a study, and show how it went.
+
+    Raises:
+        Interrupted: the user stopped it.
+    """
+    place = home()
+    try:
+        with turn(place, _tell), history.instance(place) as instance:
+            ahead = _prospect(path, backend, place)
+            _announce(ahead)
+            with shown(ahead.tasks) as progress:
+                warnings = execution.execute(instance, path, ahead.round_.backend, progress)
+            for warning in warnings:
+                _tell(f"warning: {warning}")
+            _show(ahead.round_, place)
+    except KeyboardInterrupt:
+        command = " ".join(["stepcast run", str(path), *_backend_option(backend)])
+        raise Interrupted(
+            f"stopped, and everything torn down; `{command}` resumes with what is missing"
+        ) from None
+
+
+def show_plan(path: Path, backend: str | None) -> None:
+    """Print what a round would do."""
+    ahead = _prospect(path, backend, home())
+    _announce(ahead)
+    rows = [(task.name, readable(task.expected_s)) for task in ahead.tasks]
+    print_table(pl.DataFrame(rows, schema=["what", "about"], orient="row"))
+
+
+def write_report(path: Path, backend: str | None) -> None:
+    """Write the report of the round that ran last again."""
+    study, chosen, _ = study_for(path, backend)
+    place = home()
+    warehouse = Warehouse(place)
+    found = latest_round(study, chosen, host_id(), landed_runs(warehouse.landing))
+    if found is None:
+        raise BadInput(
+            f"nothing of study {study.name} has run on {chosen} in {place} yet; "
+            f"`stepcast run {path}` does"
+        )
+    rows = outcome(found, warehouse.accuracy())
+    typer.echo(report.write(found, rows, warehouse.landing, place / report.FILE))
+
+
+def _prospect(path: Path, backend: str | None, place: Path) -> Prospect:
+    study, chosen, why = study_for(path, backend)
+    round_ = open_round(study, chosen, host_id(), landed_runs(place / "landing"))
+    return Prospect(round_, why, tasks(round_))
+
+
+def _announce(ahead: Prospect) -> None:
+    round_ = ahead.round_
+    total, missing = len(parts(round_.study, round_.backend)), len(round_.missing)
+    runs = f"{missing} runs" if missing == total else f"{missing} of {total} runs are missing"
+    seconds = readable(sum(task.expected_s for task in ahead.tasks))
+    _tell(f"study {round_.study.name}, round {round_.repeat}: {runs}, about {seconds}")
+    _tell(f"backend {round_.backend}: {ahead.why}")
+    for warning in _loopback_warnings(round_):
+        _tell(f"warning: {warning}")
+
+
+def _loopback_warnings(round_: Round) -> Iterator[str]:
+    if round_.backend != "loopback":
+        return
+    yield "loopback shapes no links and enforces no CPU shares; no accuracy is claimed there"
+    workers, cores = max(max(job.workers) for job in round_.study.jobs), os.cpu_count() or 1
+    if workers > cores:
+        yield f"{workers} workers share {cores} cores, so they slow each other down"
+
+
+def _show(round_: Round, place: Path) -> None:
+    rows = outcome(round_, Warehouse(place).accuracy())
+    print_results(rows)
+    typer.echo(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
+    typer.echo(f"report     {place / report.FILE}")
+    typer.echo(f'warehouse  {place / HISTORY} (stepcast sql "SELECT * FROM report.accuracy")')
+
+
+def _backend_option(backend: str | None) -> list[str]:
+    return ["--backend", backend] if backend else []
+
+
+def _tell(text: str) -> None:
+    typer.echo(text, err=True)

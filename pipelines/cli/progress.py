@@ -1,0 +1,109 @@
+"""Progress on a terminal (a bar) and elsewhere (lines)."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Display
+from rich.progress import Task as Row
+from rich.text import Text
+
+from assets.plan import Task
+from assets.progress import Progress
+from pipelines.estimate import Estimate, readable
+
+_REFRESHES_PER_S = 2.0
+"""Few: drawing takes processor time from what is measured."""
+
+
+class Lines(Progress):
+    """One line for each thing that begins."""
+
+    def __init__(self, estimate: Estimate, out: TextIO) -> None:
+        self._estimate, self._out, self._last = estimate, out, ""
+
+    def say(self, text: str) -> None:
+        """Print what runs now, for how long everything has run, and how long is left."""
+        super().say(text)
+        if text != self._last:
+            self._last = text
+            left = readable(self._estimate.left_s())
+            self._print(f"[{self._estimate.elapsed_s():4.0f} s, about {left} left] {text}")
+
+    def warn(self, text: str) -> None:
+        """Print a warning."""
+        super().warn(text)
+        self._print(f"warning: {text}")
+
+    def finished(self, task: str) -> None:
+        """Take a finished task off what is left."""
+        self._estimate.finish(task)
+
+    def _print(self, line: str) -> None:
+        self._out.write(line + "\n")
+        self._out.flush()
+
+
+class Bar(Progress):
+    """A bar with what runs now, elapsed time and time left."""
+
+    def __init__(self, estimate: Estimate, display: Display) -> None:
+        self._estimate, self._display = estimate, display
+        self._row = display.add_task("starting", total=1.0)
+
+    def say(self, text: str) -> None:
+        """Show what runs now."""
+        super().say(text)
+        self._display.update(self._row, description=text)
+
+    def warn(self, text: str) -> None:
+        """Print a warning above the bar."""
+        super().warn(text)
+        self._display.console.print(Text(f"warning: {text}", "yellow"))
+
+    def finished(self, task: str) -> None:
+        """Take a finished task off what is left."""
+        self._estimate.finish(task)
+
+
+class _Left(ProgressColumn):
+    """Elapsed time and time left; also moves the bar, whose length is time."""
+
+    def __init__(self, estimate: Estimate) -> None:
+        super().__init__()
+        self._estimate = estimate
+
+    def render(self, task: Row) -> Text:
+        """Return both times."""
+        elapsed_s, left_s = self._estimate.elapsed_s(), self._estimate.left_s()
+        task.completed = elapsed_s / max(elapsed_s + left_s, 1e-9)
+        minutes, seconds = divmod(round(elapsed_s), 60)
+        return Text(f"{minutes}:{seconds:02d}, about {readable(left_s)} left", "cyan")
+
+
+@contextmanager
+def shown(tasks: Sequence[Task]) -> Iterator[Progress]:
+    """Show progress on stderr until the context ends.
+
+    Dagster captures the process's output while assets run; a duplicate of stderr escapes that.
+    """
+    estimate = Estimate(tasks)
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w") as out:
+        console = Console(file=out)
+        if not console.is_terminal:
+            yield Lines(estimate, out)
+            return
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _Left(estimate))
+        with Display(
+            *columns,
+            console=console,
+            transient=True,
+            refresh_per_second=_REFRESHES_PER_S,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ) as display:
+            yield Bar(estimate, display)

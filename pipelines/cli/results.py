@@ -1,0 +1,33 @@
+"""The table that the main job ends with."""
+
+import polars as pl
+from rich import box
+from rich.table import Table
+
+from assets.results import summary
+from assets.wording import headline, interval, number, percent
+from pipelines.cli.tables import console
+
+
+def print_results(rows: pl.DataFrame) -> None:
+    """Print a round's scenarios, predicted beside measured, and how wrong that was on average."""
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("scenario")
+    for title in ("predicted", "interval", "measured", "error", "spread*", "linear's error"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("split")
+    for row in rows.to_dicts():
+        table.add_row(
+            row["label"],
+            number(row["predicted"]),
+            interval(row["low"], row["high"]),
+            number(row["measured"]),
+            percent(row["error_percent"], signed=True),
+            percent(row["spread_percent"]),
+            percent(row["linear_error_percent"], signed=True),
+            (row["split"] or "").replace("_", " "),
+        )
+    out = console()
+    out.print(table)
+    out.print("Throughput in steps/s of all workers together. * within-run: between windows.")
+    out.print(headline(summary(rows)))

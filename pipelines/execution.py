@@ -1,0 +1,81 @@
+"""Running the demo job in this process, in the history that the web interface shows."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckSeverity,
+    DagsterError,
+    DagsterEventType,
+    DagsterExecutionInterruptedError,
+    DagsterInstance,
+)
+
+from assets.progress import Progress
+from pipelines.definitions import definitions
+from pipelines.resources import resources
+from warehouse.records import StepcastError
+
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+_LOCATION = {".dagster/repository": "__repository__@pipelines.definitions"}
+"""Lists the run among those of the job in the web interface."""
+
+
+class CheckFailed(StepcastError):
+    """A blocking check of an asset failed; nothing downstream of it ran."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A check that did not pass, and what it found."""
+
+    check: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.found}"
+
+
+def execute(
+    instance: DagsterInstance, study: Path, backend: str, progress: Progress
+) -> Sequence[Verdict]:
+    """Materialise every asset for a study; return the checks that warn.
+
+    Raises:
+        CheckFailed: a blocking check failed.
+        KeyboardInterrupt: the run was interrupted; everything is torn down.
+        StepcastError: as an asset raised it.
+    """
+    job = definitions(resources(study, backend, progress)).resolve_job_def("demo")
+    run_id = str(uuid4())
+    # Reading traces imports TensorFlow, which would talk on stderr.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        job.execute_in_process(_QUIET, instance, run_id=run_id, tags=_LOCATION)
+    except DagsterExecutionInterruptedError:
+        raise KeyboardInterrupt from None
+    except DagsterError as error:
+        failed = _failed_checks(instance, run_id, AssetCheckSeverity.ERROR)
+        if failed:
+            raise CheckFailed(f"check {failed[0]}") from error
+        raise
+    return _failed_checks(instance, run_id, AssetCheckSeverity.WARN)
+
+
+def _failed_checks(
+    instance: DagsterInstance, run_id: str, severity: AssetCheckSeverity
+) -> list[Verdict]:
+    entries = instance.all_logs(run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
+    data = [entry.get_dagster_event().event_specific_data for entry in entries]
+    return [
+        Verdict(
+            f"{one.asset_key.to_user_string()} {one.check_name.replace('_', ' ')}",
+            one.description or "no description",
+        )
+        for one in data
+        if isinstance(one, AssetCheckEvaluation) and not one.passed and one.severity == severity
+    ]
