@@ -13,6 +13,7 @@ from models.async_sgd.options import Options
 from models.async_sgd.simulator import simulate
 from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.trace import Profile, read_profile
+from models.async_sgd.tracer import tracer_excess_s, without_tracer
 from models.profiled_run import (
     PREDICTED,
     metric_mean,
@@ -36,8 +37,6 @@ class Settings(Record):
     """
 
     window_bytes: int | None = Field(default=None, gt=0)
-    overhead_s_per_byte: float = Field(default=0.0, ge=0)
-    overhead_s: float = Field(default=0.0, ge=0)
     warm_up_steps: int = Field(default=50, ge=0)
     simulated_operations: int = Field(default=800_000, ge=1)
     seeds: int = Field(default=5, ge=2)
@@ -228,17 +227,19 @@ def worker_cores(scenario: Scenario) -> float:
 
 def _read(parameters: Parameters, tables: Sequence[pl.DataFrame]) -> Profile:
     operations, edges, timings, steps = tables
-    settings = parameters.settings
-    return read_profile(
+    scenario = parameters.scenario
+    link = next(one for one in parameters.links if one.link_mbps == scenario.link_mbps)
+    profile = read_profile(
         operations,
         edges,
         timings,
         steps,
-        inter_op_threads=worker_group(parameters.scenario).inter_op_threads,
-        cores=worker_cores(parameters.scenario),
-        overhead_s_per_byte=settings.overhead_s_per_byte,
-        overhead_s=settings.overhead_s,
+        downlink_Bps=link.downlink_Bps,
+        uplink_Bps=link.uplink_Bps,
+        inter_op_threads=worker_group(scenario).inter_op_threads,
+        cores=worker_cores(scenario),
     )
+    return without_tracer(profile, tracer_excess_s(timings, steps))
 
 
 def _link_speed(link_mbps: float | None, links: pl.DataFrame) -> LinkSpeed:

@@ -1,6 +1,6 @@
 """From the frames of a traced single-worker run to the graph and the steps that are simulated."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -31,16 +31,16 @@ def read_profile(
     timings: pl.DataFrame,
     steps: pl.DataFrame,
     *,
+    downlink_Bps: float,
+    uplink_Bps: float,
     inter_op_threads: int = 1,
     cores: float = 1.0,
-    overhead_s_per_byte: float = 0.0,
-    overhead_s: float = 0.0,
 ) -> Profile:
     """Turn the raw tables of one traced run (docs/design.md) into a graph and profiled steps.
 
-    A transfer becomes bytes; its recorded times are not work, for it is recorded from the moment
-    its tensor is ready until it has been parsed. Parsing becomes a computation of
-    `overhead_s_per_byte` * size + `overhead_s` seconds at the receiver, where that is above 0.
+    A transfer is recorded from the moment its tensor is ready until the receiver has parsed it. It
+    becomes bytes on the link, and a computation at the receiver (its parsing) from the moment the
+    link, at the given speeds, had sent it until its recorded end.
 
     An operation that no step times (TensorFlow leaves out `_Send`) counts as started, and ended,
     when the first operation that waits for it was started. A step in which the tracer lost the
@@ -52,34 +52,26 @@ def read_profile(
 
     Source: Li et al., ICPE 2020, sections 2, 3.2.1 and 3.4.
     """
-    if not (overhead_s_per_byte >= 0 and overhead_s >= 0):
-        raise BadInput(
-            f"parsing overhead must be 0 or more, found {overhead_s_per_byte} s/byte and "
-            f"{overhead_s} s"
-        )
-    graph = _recorded_graph(operations, edges)
-    transfers = [i for i, resource in enumerate(graph.resources) if resource.is_link]
-    parsing_s = {i: overhead_s_per_byte * graph.sizes_bytes[i] + overhead_s for i in transfers}
-    parsed = [i for i in transfers if parsing_s[i] > 0]
-    waits_for = (*graph.predecessors, *(1 for _ in parsed))
+    recorded = _recorded_graph(operations, edges)
+    transfers = [i for i, resource in enumerate(recorded.resources) if resource.is_link]
+    graph = _with_parsing(recorded, transfers)
+    speed_Bps = {Resource.DOWNLINK: downlink_Bps, Resource.UPLINK: uplink_Bps}
     profiled = []
     requested_us = dict.fromkeys(transfers, 0)
-    for intervals in _recorded_steps(graph, timings, steps):
-        serial = inter_op_threads == 1
-        work_s = _work_seconds(graph, intervals, cores, serial)
-        seconds = (*work_s, *(parsing_s[i] for i in parsed))
+    for whole in _recorded_steps(recorded, timings, steps):
+        intervals = _with_parsed(recorded, whole, transfers, speed_Bps)
         starts_us = [start_us for start_us, _ in intervals]
-        starts_us += [intervals[i][1] for i in parsed]
         order = tuple(sorted(range(len(starts_us)), key=starts_us.__getitem__))
         release_s = tuple(
             0.0 if waits else max(start_us, 0) / 1e6
-            for waits, start_us in zip(waits_for, starts_us, strict=True)
+            for waits, start_us in zip(graph.predecessors, starts_us, strict=True)
         )
-        profiled.append(ProfiledStep(seconds, order, release_s))
+        work_s = tuple(_work_seconds(graph, intervals, cores, inter_op_threads == 1))
+        profiled.append(ProfiledStep(work_s, order, release_s))
         for i in transfers:
             requested_us[i] += starts_us[i]
     return Profile(
-        graph=_with_parsing(graph, parsed),
+        graph=graph,
         steps=tuple(profiled),
         requested=tuple(sorted(transfers, key=requested_us.__getitem__)),
     )
@@ -225,6 +217,27 @@ def _divided(
         served = [min(active)] if serial else active
         for _, operation in served:
             yield operation, (until_us - now_us) * share(cores, len(served), 1.0)
+
+
+def _with_parsed(
+    graph: Graph,
+    intervals: list[tuple[int, int]],
+    transfers: Sequence[int],
+    speed_Bps: Mapping[Resource, float],
+) -> list[tuple[int, int]]:
+    """Cut each transfer where its link had sent it and append its parsing, in their order.
+
+    A link sends what is ready in order, one transfer at a time.
+    """
+    cut = list(intervals)
+    free_us: dict[int, float] = {}
+    for i in sorted(transfers, key=lambda i: intervals[i]):
+        start_us, end_us = intervals[i]
+        station = graph.station_of[i]
+        seconds = graph.sizes_bytes[i] / speed_Bps[graph.resources[i]]
+        free_us[station] = max(free_us.get(station, 0.0), start_us) + seconds * 1e6
+        cut[i] = start_us, min(round(free_us[station]), end_us)
+    return cut + [(cut[i][1], intervals[i][1]) for i in transfers]
 
 
 def _with_parsing(graph: Graph, parsed: Sequence[int]) -> Graph:
