@@ -14,6 +14,7 @@ from models.async_sgd.simulator import simulate
 from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.trace import Profile, read_profile
 from models.async_sgd.tracer import tracer_excess_s, without_tracer
+from models.async_sgd.transfer_order import transfer_ranks
 from models.profiled_run import (
     PREDICTED,
     metric_mean,
@@ -22,7 +23,7 @@ from models.profiled_run import (
     profiled_scenario,
     refuse_unlike,
 )
-from warehouse.records import BadInput, NodeGroup, Order, Record, Scenario
+from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 _MIN_COUNTED_STEPS = 20
 
@@ -38,7 +39,7 @@ class Settings(Record):
 
     window_bytes: int | None = Field(default=None, gt=0)
     warm_up_steps: int = Field(default=50, ge=0)
-    simulated_operations: int = Field(default=800_000, ge=1)
+    simulated_operations: int = Field(default=500_000, ge=1)
     seeds: int = Field(default=5, ge=2)
     coverage: float = Field(default=0.9, gt=0, lt=1)
 
@@ -188,27 +189,6 @@ def fit(
     )
     tables = [of_run(one, run_id) for one in (operations, edges, timings, steps)]
     return AsyncSGD(parameters, _read(parameters, tables))
-
-
-def transfer_ranks(profile: Profile, order: Order, seed: int) -> tuple[int, ...] | None:
-    """Return the rank of every operation in an enforced transfer order, None for `framework`.
-
-    `reverse` sends what the framework asked for last first; `random` is a permutation by seed.
-
-    Raises:
-        BadInput: `tic`, which is not modelled yet.
-    """
-    if order == "framework":
-        return None
-    if order == "tic":
-        raise BadInput("order 'tic' is not predicted yet; use framework, reverse or random")
-    first = list(reversed(profile.requested))
-    if order == "random":
-        random.Random(seed).shuffle(first)
-    ranks = [0] * len(profile.graph.names)
-    for rank, operation in enumerate(first):
-        ranks[operation] = rank
-    return tuple(ranks)
 
 
 def worker_group(scenario: Scenario) -> NodeGroup:

@@ -5,48 +5,20 @@ Source: Li et al., "Throughput Prediction of Asynchronous SGD in TensorFlow", IC
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.options import Options
 from models.async_sgd.scheduler import Chunk, ComputationQueue, StreamScheduler
 from models.async_sgd.sharing import SharedResource
+from models.async_sgd.synthetic_trace import Interval, Trace
 from warehouse.records import BadInput
 
 _NEXT_STEP = -1
 _RELEASE = -2
 _UNLIMITED = 2**62
-
-
-class Interval(NamedTuple):
-    """An operation, or one chunk of a transfer, that ran without a break."""
-
-    worker: int
-    step: int
-    operation: int
-    resource: Resource
-    server: int
-    start_s: float
-    end_s: float
-    size_bytes: float
-
-
-@dataclass(frozen=True)
-class Trace:
-    """When steps started and ended: seconds, shape (workers, steps).
-
-    `events` counts the chunks that ran; `intervals` is empty unless they were asked for.
-    """
-
-    step_starts_s: NDArray[np.float64]
-    step_ends_s: NDArray[np.float64]
-    events: int
-    intervals: tuple[Interval, ...]
 
 
 def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Trace:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.async_sgd.simulator import Trace
+from models.async_sgd.synthetic_trace import Trace
 from warehouse.records import BadInput
 
 

@@ -1,12 +1,13 @@
 """From the frames of a traced single-worker run to the graph and the steps that are simulated."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import polars as pl
 
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.parsing import with_parsed, with_parsing
 from models.async_sgd.sharing import share
 from warehouse.records import BadInput
 
@@ -47,19 +48,24 @@ def read_profile(
     record of an operation is left out.
 
     Raises:
-        BadInput: a table that contradicts itself or another, a cycle, or more than half of the
-            traced steps incomplete.
+        BadInput: a table that contradicts itself or another, a cycle, more than half of the
+            traced steps incomplete, or a speed of 0 or less.
 
     Source: Li et al., ICPE 2020, sections 2, 3.2.1 and 3.4.
     """
+    if not (downlink_Bps > 0 and uplink_Bps > 0):
+        raise BadInput(
+            f"link speeds must be above 0, found {downlink_Bps} bytes/s down and {uplink_Bps} up; "
+            "run the links probe again"
+        )
     recorded = _recorded_graph(operations, edges)
     transfers = [i for i, resource in enumerate(recorded.resources) if resource.is_link]
-    graph = _with_parsing(recorded, transfers)
+    graph = with_parsing(recorded, transfers)
     speed_Bps = {Resource.DOWNLINK: downlink_Bps, Resource.UPLINK: uplink_Bps}
     profiled = []
     requested_us = dict.fromkeys(transfers, 0)
     for whole in _recorded_steps(recorded, timings, steps):
-        intervals = _with_parsed(recorded, whole, transfers, speed_Bps)
+        intervals = with_parsed(recorded, whole, transfers, speed_Bps)
         starts_us = [start_us for start_us, _ in intervals]
         order = tuple(sorted(range(len(starts_us)), key=starts_us.__getitem__))
         release_s = tuple(
@@ -123,7 +129,12 @@ def _recorded_steps(
     by_step = timings.sort("operation").partition_by("step", as_dict=True)
     timed = timings["operation"].unique().sort().to_list()
     whole = [step for step in traced if _operations_of(by_step, step) == timed]
-    if len(whole) * 2 < len(traced) or not timed:
+    if not timed:
+        raise BadInput(
+            f"table timing: expected operations of {len(traced)} traced steps, found none; "
+            "profile again"
+        )
+    if len(whole) * 2 < len(traced):
         raise BadInput(
             f"table timing: {len(traced) - len(whole)} of {len(traced)} traced steps lack some of "
             f"the {len(timed)} timed operations or time one twice; profile again"
@@ -217,40 +228,3 @@ def _divided(
         served = [min(active)] if serial else active
         for _, operation in served:
             yield operation, (until_us - now_us) * share(cores, len(served), 1.0)
-
-
-def _with_parsed(
-    graph: Graph,
-    intervals: list[tuple[int, int]],
-    transfers: Sequence[int],
-    speed_Bps: Mapping[Resource, float],
-) -> list[tuple[int, int]]:
-    """Cut each transfer where its link had sent it and append its parsing, in their order.
-
-    A link sends what is ready in order, one transfer at a time.
-    """
-    cut = list(intervals)
-    free_us: dict[int, float] = {}
-    for i in sorted(transfers, key=lambda i: intervals[i]):
-        start_us, end_us = intervals[i]
-        station = graph.station_of[i]
-        seconds = graph.sizes_bytes[i] / speed_Bps[graph.resources[i]]
-        free_us[station] = max(free_us.get(station, 0.0), start_us) + seconds * 1e6
-        cut[i] = start_us, min(round(free_us[station]), end_us)
-    return cut + [(cut[i][1], intervals[i][1]) for i in transfers]
-
-
-def _with_parsing(graph: Graph, parsed: Sequence[int]) -> Graph:
-    """Put a computation at the receiver between each of these transfers and what waits for it."""
-    count = len(graph.names)
-    successors = list(graph.successors)
-    for index, transfer in enumerate(parsed):
-        successors[transfer] = (count + index,)
-    receiver = {Resource.DOWNLINK: Resource.WORKER, Resource.UPLINK: Resource.PS}
-    return Graph(
-        names=(*graph.names, *(f"{graph.names[i]}/parsing" for i in parsed)),
-        resources=(*graph.resources, *(receiver[graph.resources[i]] for i in parsed)),
-        servers=(*graph.servers, *(graph.servers[i] for i in parsed)),
-        sizes_bytes=(*graph.sizes_bytes, *(0 for _ in parsed)),
-        successors=(*successors, *(graph.successors[i] for i in parsed)),
-    )

@@ -5,7 +5,12 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from models.async_sgd.trace import Profile, read_profile
+
 RUN_ID = "profile-1"
+EPOCH_US = 1_700_000_000_000_000
+UNTRACED_US = 1_000_000
+"""An untraced step so long that tracing seems to add nothing to the small steps here."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,13 @@ def tables(
     operations: Sequence[tuple[str, int | None]],
     edges: Sequence[tuple[int, int]],
     steps: Sequence[Mapping[int, tuple[int, int]]],
+    untraced_us: Sequence[int] = (UNTRACED_US,),
 ) -> Tables:
-    """Return tables of operations (resource, bytes) and of (start_us, duration_us) per step."""
+    """Return tables of operations (resource, bytes), (start_us, duration_us) per step, and steps.
+
+    The client takes 5 s longer for a traced step, to receive the records, than its operations do.
+    """
+    traced_us = [max(map(sum, timed.values()), default=0) + 5_000_000 for timed in steps]
     return Tables(
         operations=pl.DataFrame(
             [
@@ -84,12 +94,18 @@ def tables(
             orient="row",
         ),
         steps=pl.DataFrame(
-            [(RUN_ID, 0, step, True) for step in range(len(steps))] + [(RUN_ID, 0, 0, False)],
+            [
+                (RUN_ID, 0, step, traced, EPOCH_US, EPOCH_US + lasted_us)
+                for traced, all_us in ((True, traced_us), (False, untraced_us))
+                for step, lasted_us in enumerate(all_us)
+            ],
             schema={
                 "run_id": pl.String,
                 "worker": pl.Int16,
                 "step": pl.Int32,
                 "traced": pl.Boolean,
+                "start_us": pl.Int64,
+                "end_us": pl.Int64,
             },
             orient="row",
         ),
@@ -108,8 +124,11 @@ CHAIN_STEP = {
 """TensorFlow records neither of the two sends."""
 
 
-def chain(steps: int = 3) -> Tables:
-    """Return a run of equal steps: read, send, receive 20 kB, compute, send 10 kB back, apply."""
+def chain(steps: int = 3, untraced_us: Sequence[int] = (UNTRACED_US,)) -> Tables:
+    """Return a run of equal steps: read, send, receive 20 kB, compute, send 10 kB back, apply.
+
+    On links of 100 kB/s the transfers take 200 and 100 ms: parsing takes 50 and 30 ms more.
+    """
     return tables(
         [
             ("ps", None),
@@ -122,4 +141,21 @@ def chain(steps: int = 3) -> Tables:
         ],
         [(i, i + 1) for i in range(6)],
         [CHAIN_STEP] * steps,
+        untraced_us,
+    )
+
+
+def profile(
+    made: Tables, *, link_Bps: float = 100e3, inter_op_threads: int = 1, cores: float = 1.0
+) -> Profile:
+    """Read the tables of a run on links of this speed."""
+    return read_profile(
+        made.operations,
+        made.edges,
+        made.timings,
+        made.steps,
+        downlink_Bps=link_Bps,
+        uplink_Bps=link_Bps,
+        inter_op_threads=inter_op_threads,
+        cores=cores,
     )

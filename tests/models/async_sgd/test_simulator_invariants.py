@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.options import Options
-from models.async_sgd.simulator import Interval, Trace, simulate
+from models.async_sgd.simulator import simulate
+from models.async_sgd.synthetic_trace import Interval, Trace
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, P, U, W, job, options, run, step
 
 TOLERANCE_S = 1e-6

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from models.async_sgd.simulator import Trace
+from models.async_sgd.synthetic_trace import Trace
 from models.async_sgd.throughput import steps_per_s
 from warehouse.records import BadInput
 

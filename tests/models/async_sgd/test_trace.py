@@ -5,14 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd.graph import Resource
 from models.async_sgd.simulator import simulate
-from models.async_sgd.trace import Profile, read_profile
-from tests.models.async_sgd.frames import APPLY, COMPUTE, RECEIVE, UPLOAD, Tables, chain, tables
+from tests.models.async_sgd.frames import (
+    APPLY,
+    COMPUTE,
+    RECEIVE,
+    UPLOAD,
+    Tables,
+    chain,
+    profile,
+    tables,
+)
 from tests.models.async_sgd.graphs import D, P, U, W, options
 from warehouse.records import BadInput
 
 THREADS = 4
+PARSE_DOWN, PARSE_UP = 7, 8
+_PARSING_US = st.integers(0, 70)
 
 
 def test_a_chain() -> None:
@@ -21,33 +30,26 @@ def test_a_chain() -> None:
     Sends take what was recorded up to the start of their transfer, here nothing.
     """
     made = chain()
-    profile = read_profile(made.operations, made.edges, made.timings, made.steps)
-    assert profile.graph.resources == (P, P, D, W, W, U, P)
-    assert profile.graph.sizes_bytes == (0, 0, 20_000, 0, 0, 10_000, 0)
-    assert profile.graph.successors == ((1,), (2,), (3,), (4,), (5,), (6,), ())
-    assert len(profile.steps) == 3
-    step = profile.steps[0]
-    assert step.seconds == pytest.approx((0.002, 0, 0, 0.307, 0, 0, 0.010))
-    assert step.release_s == (0.001, 0, 0, 0, 0, 0, 0)
-    assert profile.requested == (RECEIVE, UPLOAD)
+    read = profile(made)
+    assert read.graph.resources == (P, P, D, W, W, U, P, W, P)
+    assert read.graph.sizes_bytes == (0, 0, 20_000, 0, 0, 10_000, 0, 0, 0)
+    before_parsing = ((1,), (2,), (PARSE_DOWN,), (4,), (5,), (PARSE_UP,), ())
+    assert read.graph.successors == (*before_parsing, (COMPUTE,), (APPLY,))
+    assert read.graph.names[7:] == ("downlink2/parsing", "uplink5/parsing")
+    assert len(read.steps) == 3
+    step = read.steps[0]
+    assert step.seconds == pytest.approx((0.002, 0, 0, 0.307, 0, 0, 0.010, 0.05, 0.03))
+    assert step.release_s == (0.001, *[0] * 8)
+    assert read.requested == (RECEIVE, UPLOAD)
 
 
-def test_transfers_last_as_their_bytes_and_not_as_recorded() -> None:
-    made = chain()
-    slower = made.timings.with_columns(
-        duration_us=pl.when(pl.col("operation") == UPLOAD)
-        .then(pl.col("duration_us") - 100_000)
-        .otherwise("duration_us"),
-        start_us=pl.when(pl.col("operation") == UPLOAD)
-        .then(pl.col("start_us") + 100_000)
-        .otherwise("start_us"),
-    )
-    profile = read_profile(made.operations, made.edges, slower, made.steps)
-    trace = simulate(
-        profile.graph, profile.steps, options(downlink_Bps=100e3, uplink_Bps=100e3, record=True)
-    )
+def test_another_link_changes_transfers_and_not_parsing() -> None:
+    """Recorded at 100 kB/s, simulated at 1 MB/s: 0.02 and 0.01 s, then 50 and 30 ms of parsing."""
+    read = profile(chain())
+    trace = simulate(read.graph, read.steps, options(downlink_Bps=1e6, uplink_Bps=1e6, record=True))
     lasted = {i.operation: i.end_s - i.start_s for i in trace.intervals}
-    assert (lasted[RECEIVE], lasted[UPLOAD]) == pytest.approx((0.2, 0.1))
+    assert (lasted[RECEIVE], lasted[UPLOAD]) == pytest.approx((0.02, 0.01))
+    assert (lasted[PARSE_DOWN], lasted[PARSE_UP]) == pytest.approx((0.05, 0.03))
 
 
 def test_an_unrecorded_send_ends_when_its_transfer_starts() -> None:
@@ -57,12 +59,10 @@ def test_an_unrecorded_send_ends_when_its_transfer_starts() -> None:
         [(0, 1), (0, 2), (1, 3)],
         [{0: (0, 100), 2: (100, 500), 3: (620, 50)}],
     )
-    profile = read_profile(made.operations, made.edges, made.timings, made.steps)
-    assert profile.steps[0].seconds == pytest.approx((100e-6, 20e-6, 500e-6, 0))
-    assert profile.steps[0].order == (0, 2, 1, 3)
-    trace = simulate(
-        profile.graph, profile.steps, options(downlink_Bps=1e9, uplink_Bps=1e9, record=True)
-    )
+    read = profile(made, link_Bps=1e9)
+    assert read.steps[0].seconds == pytest.approx((100e-6, 20e-6, 500e-6, 0, 50e-6))
+    assert read.steps[0].order == (0, 2, 1, 3, 4)
+    trace = simulate(read.graph, read.steps, options(downlink_Bps=1e9, uplink_Bps=1e9, record=True))
     starts_us = {i.operation: i.start_s * 1e6 for i in trace.intervals}
     assert starts_us[3] == pytest.approx(620)
 
@@ -75,97 +75,106 @@ def test_threads_that_compute_at_once_divide_the_cores(
 ) -> None:
     """0 from 0 to 200 us, 1 from 100 to 300 us: alone, together, alone."""
     made = tables([("worker", None)] * 2, [], [{0: (0, 200), 1: (100, 200)}])
-    profile = read_profile(
-        made.operations, made.edges, made.timings, made.steps, inter_op_threads=2, cores=cores
-    )
-    assert profile.steps[0].seconds == pytest.approx(tuple(us / 1e6 for us in work_us))
+    read = profile(made, inter_op_threads=2, cores=cores)
+    assert read.steps[0].seconds == pytest.approx(tuple(us / 1e6 for us in work_us))
 
 
 def test_one_thread_works_for_what_ends_first() -> None:
     """An asynchronous operation (0) is recorded across another (1) on the same thread."""
     made = tables([("worker", None)] * 2, [], [{0: (0, 300), 1: (100, 50)}])
-    profile = read_profile(made.operations, made.edges, made.timings, made.steps)
-    assert profile.steps[0].seconds == pytest.approx((250e-6, 50e-6))
+    read = profile(made)
+    assert read.steps[0].seconds == pytest.approx((250e-6, 50e-6))
 
 
 def test_servers_compute_for_all_at_once() -> None:
     made = tables([("ps", None)] * 2, [], [{0: (0, 300), 1: (100, 50)}])
-    profile = read_profile(made.operations, made.edges, made.timings, made.steps)
-    assert profile.steps[0].seconds == pytest.approx((300e-6, 50e-6))
+    read = profile(made)
+    assert read.steps[0].seconds == pytest.approx((300e-6, 50e-6))
 
 
-@given(st.data(), st.sampled_from([1.0, 1.5, 3.0]))
-def test_replaying_a_step_gives_its_recorded_times(data: st.DataObject, cores: float) -> None:
-    """Any graph, with stalls before and within operations, on several threads.
+@st.composite
+def recorded_steps(draw: st.DrawFn) -> tuple[Tables, dict[int, int], dict[int, int]]:
+    """Return a run of one step, when its link had sent each transfer, and when each record ends.
 
-    Operations of `ps` stand for transfers that last as recorded.
+    Any graph, with stalls before and within operations. Each link sends 1 byte per microsecond,
+    one transfer after the other; the receiver then parses. Each transfer has a send that is not
+    recorded. On a link, transfers are numbered as they start.
     """
-    count = data.draw(st.integers(1, 10))
-    resources, edges = [], []
+    resources: list[tuple[str, int | None]] = []
+    edges: list[tuple[int, int]] = []
     recorded: dict[int, tuple[int, int]] = {}
-    for operation in range(count):
-        resources.append(data.draw(st.sampled_from(["worker", "worker", "ps"])))
-        sources = (
-            data.draw(st.sets(st.integers(0, operation - 1), max_size=3)) if operation else set()
-        )
-        edges += [(source, operation) for source in sources]
+    sent_us: dict[int, int] = {}
+    free_us, last_us = {"downlink": 0, "uplink": 0}, {"downlink": -1, "uplink": -1}
+    for _ in range(draw(st.integers(1, 10))):
+        resource = draw(st.sampled_from(["worker", "worker", "ps", "downlink", "uplink"]))
+        ended = sorted(recorded)
+        sources = draw(st.sets(st.sampled_from(ended), max_size=3)) if ended else set()
         ready_us = max((sum(recorded[source]) for source in sources), default=0)
-        stall_us, duration_us = data.draw(st.tuples(st.integers(0, 60), st.integers(0, 90)))
-        recorded[operation] = (ready_us + stall_us, duration_us)
-    made = tables([(resource, None) for resource in resources], edges, [recorded])
-    profile = read_profile(
-        made.operations, made.edges, made.timings, made.steps, inter_op_threads=THREADS, cores=cores
-    )
+        start_us = ready_us + draw(st.integers(0, 60))
+        operation = len(resources)
+        edges += [(source, operation) for source in sources]
+        if resource in free_us:
+            resources.append(("ps" if resource == "downlink" else "worker", None))
+            edges.append((operation, operation + 1))
+            operation += 1
+            start_us = max(start_us, last_us[resource] + 1)
+            last_us[resource] = start_us
+            size = draw(st.integers(0, 90))
+            free_us[resource] = sent_us[operation] = max(free_us[resource], start_us) + size
+            resources.append((resource, size))
+            recorded[operation] = start_us, sent_us[operation] - start_us + draw(_PARSING_US)
+        else:
+            resources.append((resource, None))
+            recorded[operation] = start_us, draw(st.integers(0, 90))
+    ends_us = {operation: sum(times) for operation, times in recorded.items()}
+    return tables(resources, edges, [recorded]), sent_us, ends_us
+
+
+@given(recorded_steps(), st.sampled_from([1.0, 1.5, 3.0]))
+def test_replaying_a_step_gives_its_recorded_times(
+    recorded: tuple[Tables, dict[int, int], dict[int, int]], cores: float
+) -> None:
+    """On several threads, all that is computed, sent and parsed ends as recorded."""
+    made, sent_us, ends_us = recorded
+    read = profile(made, link_Bps=1e6, inter_op_threads=THREADS, cores=cores)
     trace = simulate(
-        profile.graph,
-        profile.steps,
-        options(inter_op_threads=THREADS, cores=cores, record=True),
+        read.graph,
+        read.steps,
+        options(
+            downlink_Bps=1e6, uplink_Bps=1e6, inter_op_threads=THREADS, cores=cores, record=True
+        ),
     )
     replayed_us = {i.operation: i.end_s * 1e6 for i in trace.intervals}
-    assert replayed_us == pytest.approx({i: sum(times) for i, times in recorded.items()}, abs=1e-3)
-
-
-def test_parsing_is_computed_at_the_receiver() -> None:
-    made = chain()
-    profile = read_profile(
-        made.operations,
-        made.edges,
-        made.timings,
-        made.steps,
-        overhead_s_per_byte=1e-6,
-        overhead_s=0.005,
-    )
-    graph = profile.graph
-    assert graph.names[7:] == ("downlink2/parsing", "uplink5/parsing")
-    assert graph.resources[7:] == (Resource.WORKER, Resource.PS)
-    assert profile.steps[0].seconds[7:] == pytest.approx((0.025, 0.015))
-    assert (graph.successors[RECEIVE], graph.successors[7]) == ((7,), (COMPUTE,))
-    assert (graph.successors[UPLOAD], graph.successors[8]) == ((8,), (APPLY,))
+    assert {i: replayed_us[i] for i in sent_us} == pytest.approx(sent_us, abs=1e-3)
+    parsing = {i: read.graph.names.index(f"{read.graph.names[i]}/parsing") for i in sent_us}
+    ended_us = {i: replayed_us[parsing.get(i, i)] for i in ends_us}
+    assert ended_us == pytest.approx(ends_us, abs=1e-3)
+    assert trace.step_ends_s[0, 0] * 1e6 == pytest.approx(max(ends_us.values()), abs=1e-3)
 
 
 def test_an_incomplete_step_is_left_out() -> None:
     made = chain(steps=3).without_timing(step=1, operation=COMPUTE)
-    assert len(_read(made).steps) == 2
+    assert len(profile(made).steps) == 2
 
 
 def test_too_many_incomplete_steps_are_refused() -> None:
     made = chain(steps=3).without_timing(1, COMPUTE).without_timing(2, RECEIVE)
     with pytest.raises(BadInput, match="2 of 3 traced steps lack some of the 5 timed operations"):
-        _read(made)
+        profile(made)
 
 
 def test_an_operation_timed_twice_spoils_its_step() -> None:
     made = chain(steps=1).with_timing(0, COMPUTE, 1, 1)
     with pytest.raises(BadInput, match="1 of 1 traced steps lack some"):
-        _read(made)
+        profile(made)
 
 
 def test_no_timings_at_all() -> None:
     made = chain()
-    with pytest.raises(BadInput, match="of the 0 timed operations"):
-        _read(replace(made, timings=made.timings.clear()))
+    with pytest.raises(BadInput, match="expected operations of 3 traced steps, found none"):
+        profile(replace(made, timings=made.timings.clear()))
     with pytest.raises(BadInput, match="expected traced steps, found none"):
-        _read(replace(made, steps=made.steps.clear()))
+        profile(replace(made, steps=made.steps.clear()))
 
 
 @pytest.mark.parametrize(
@@ -178,19 +187,19 @@ def test_no_timings_at_all() -> None:
 )
 def test_bad_timings(timing: tuple[int, int, int, int], message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        _read(chain().with_timing(*timing))
+        profile(chain().with_timing(*timing))
 
 
 def test_bad_operations() -> None:
     made = chain()
     unknown = made.operations.with_columns(resource=pl.lit("gpu"))
     with pytest.raises(BadInput, match="'ps0' uses resource 'gpu'; expected one of downlink"):
-        _read(replace(made, operations=unknown))
+        profile(replace(made, operations=unknown))
     unsized = made.operations.with_columns(size_bytes=pl.lit(None, pl.Int64))
     with pytest.raises(BadInput, match="'downlink2' has size_bytes None; expected 0 or more"):
-        _read(replace(made, operations=unsized))
+        profile(replace(made, operations=unsized))
     with pytest.raises(BadInput, match="expected indices 0 to n - 1, each once, found 6 rows"):
-        _read(replace(made, operations=made.operations.tail(6)))
+        profile(replace(made, operations=made.operations.tail(6)))
 
 
 @pytest.mark.parametrize(
@@ -205,14 +214,10 @@ def test_bad_edges(edge: tuple[int, int], message: str) -> None:
     made = chain()
     row = pl.DataFrame([("profile-1", *edge)], schema=made.edges.schema, orient="row")
     with pytest.raises(BadInput, match=message):
-        _read(replace(made, edges=pl.concat([made.edges, row])))
+        profile(replace(made, edges=pl.concat([made.edges, row])))
 
 
-def test_bad_overhead() -> None:
-    made = chain()
-    with pytest.raises(BadInput, match="parsing overhead must be 0 or more"):
-        read_profile(made.operations, made.edges, made.timings, made.steps, overhead_s=-1.0)
-
-
-def _read(made: Tables) -> Profile:
-    return read_profile(made.operations, made.edges, made.timings, made.steps)
+@pytest.mark.parametrize("link_Bps", [0.0, -1.0, float("nan")])
+def test_links_that_send_nothing(link_Bps: float) -> None:
+    with pytest.raises(BadInput, match="link speeds must be above 0, found"):
+        profile(chain(), link_Bps=link_Bps)

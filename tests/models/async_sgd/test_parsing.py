@@ -1,0 +1,52 @@
+"""Links of 1 MB/s, 1 byte per microsecond: figures are microseconds and bytes alike."""
+
+import pytest
+
+from models.async_sgd.graph import Graph, Resource
+from models.async_sgd.parsing import with_parsed, with_parsing
+from tests.models.async_sgd.graphs import D, Op, P, U, W, job
+
+SPEED_BPS = {D: 1e6, U: 1e6}
+
+
+def test_a_transfer_is_cut_where_the_link_had_sent_it() -> None:
+    graph, _ = job(Op(D, 100), Op(W, 1, (0,)))
+    assert with_parsed(graph, [(5, 145), (145, 200)], [0], SPEED_BPS) == [
+        (5, 105),
+        (145, 200),
+        (105, 145),
+    ]
+
+
+def test_a_link_sends_one_after_the_other() -> None:
+    """The second (0) waits until 110 for the first; the third comes to an idle link."""
+    graph, _ = job(Op(D, 50), Op(D, 100), Op(D, 7))
+    cut = with_parsed(graph, [(20, 200), (10, 300), (400, 407)], [0, 1, 2], SPEED_BPS)
+    assert cut[:3] == [(20, 160), (10, 110), (400, 407)]
+    assert cut[3:] == [(160, 200), (110, 300), (407, 407)]
+
+
+def test_directions_and_servers_have_links_of_their_own() -> None:
+    graph, _ = job(Op(D, 100), Op(U, 100), Op(D, 100))
+    apart = Graph(graph.names, graph.resources, (0, 0, 1), graph.sizes_bytes, graph.successors)
+    cut = with_parsed(apart, [(0, 500)] * 3, [0, 1, 2], {D: 1e6, U: 2e6})
+    assert cut[:3] == [(0, 100), (0, 50), (0, 100)]
+
+
+def test_a_record_shorter_than_the_link_allows_leaves_no_parsing() -> None:
+    """The link is busy until 100 all the same: the second is sent at 150."""
+    graph, _ = job(Op(D, 100), Op(D, 50))
+    cut = with_parsed(graph, [(0, 90), (10, 170)], [0, 1], SPEED_BPS)
+    assert cut == [(0, 90), (10, 150), (90, 90), (150, 170)]
+
+
+@pytest.mark.parametrize(("link", "receiver"), [(D, W), (U, P)])
+def test_the_receiver_parses_before_anything_else_goes_on(
+    link: Resource, receiver: Resource
+) -> None:
+    graph, _ = job(Op(P, 1), Op(link, 100, (0,)), Op(W, 1, (1,)), Op(P, 1, (1,)))
+    parsed = with_parsing(graph, [1])
+    name = f"{graph.names[1]}/parsing"
+    assert (parsed.names, parsed.resources[4]) == ((*graph.names, name), receiver)
+    assert (parsed.sizes_bytes[1], parsed.sizes_bytes[4]) == (100, 0)
+    assert parsed.successors == ((1,), (4,), (), (), (2, 3))
