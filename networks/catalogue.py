@@ -80,6 +80,7 @@ APPLICATIONS: Mapping[str, str] = {
 
 _MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
     "small_cnn": 16,
+    "cuda_convnet": 16,
     "alexnet": 64,
     "vgg11": 32,
     "googlenet": 32,

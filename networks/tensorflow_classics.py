@@ -1,4 +1,4 @@
-"""Sequential networks in plain TensorFlow: a small CNN, AlexNet, VGG-11.
+"""Sequential networks in plain TensorFlow: a small CNN, cuda-convnet, AlexNet, VGG-11.
 
 Each builder takes float32 images [batch, side, side, channels] and returns logits
 [batch, num_classes]; dropout is active.
@@ -27,6 +27,24 @@ def small_cnn(images: "Tensor", num_classes: int) -> "Tensor":
     layer = conv("conv3", layer, 64, 3)
     layer = max_pool(layer, 2)
     layer = dense("dense", layer, 320)
+    return dense("logits", layer, num_classes, relu=False)
+
+
+def cuda_convnet(images: "Tensor", num_classes: int) -> "Tensor":
+    """Krizhevsky's cuda-convnet for CIFAR-10 as TensorFlow's tutorial trains it.
+
+    1.07 M parameters at 24 px and 10 classes; 83 % of them in the first dense layer, which grows
+    with the number of pixels.
+
+    Source: A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009, chapter
+    4, and the network of TensorFlow's tutorial on convolutional networks.
+    """
+    layer = conv("conv1", images, 64, 5)
+    layer = local_response_norm(max_pool(layer, 3))
+    layer = local_response_norm(conv("conv2", layer, 64, 5))
+    layer = max_pool(layer, 3)
+    layer = dense("dense3", layer, 384)
+    layer = dense("dense4", layer, 192)
     return dense("logits", layer, num_classes, relu=False)
 
 

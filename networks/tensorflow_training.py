@@ -40,6 +40,8 @@ def build_tensorflow(name: str, images: "Tensor", num_classes: int = 10) -> "Ten
         match name:
             case "small_cnn":
                 return tensorflow_classics.small_cnn(images, num_classes)
+            case "cuda_convnet":
+                return tensorflow_classics.cuda_convnet(images, num_classes)
             case "alexnet":
                 return tensorflow_classics.alexnet(images, num_classes)
             case "vgg11":

@@ -30,7 +30,15 @@ def test_every_keras_application_is_listed() -> None:
 def test_names_are_sorted_and_hold_the_plain_networks_too() -> None:
     found = networks.names()
     assert list(found) == sorted(found)
-    assert {"small_cnn", "alexnet", "vgg11", "googlenet", "squeezenet", *APPLICATIONS} == set(found)
+    assert {
+        "small_cnn",
+        "alexnet",
+        "vgg11",
+        "googlenet",
+        "squeezenet",
+        "cuda_convnet",
+        *APPLICATIONS,
+    } == set(found)
 
 
 def test_a_framework_without_networks_is_refused() -> None:

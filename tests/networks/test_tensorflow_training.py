@@ -9,7 +9,7 @@ import pytest
 
 import networks
 
-PLAIN = ("small_cnn", "alexnet", "vgg11", "googlenet", "squeezenet")
+PLAIN = ("small_cnn", "alexnet", "vgg11", "googlenet", "squeezenet", "cuda_convnet")
 WORKER = "/job:worker/task:3"
 
 
@@ -39,6 +39,11 @@ def test_published_parameter_counts(graph: Any, name: str, expected: int) -> Non
     assert parameters(graph) == expected
 
 
+def test_cuda_convnet_has_the_tutorials_parameters(graph: Any) -> None:
+    networks.training_loss("cuda_convnet", 2, 24)
+    assert parameters(graph) == 1_068_298
+
+
 @pytest.mark.parametrize("image_size", [16, 32, 33])
 def test_one_dense_layer_holds_most_of_the_small_cnn(graph: Any, image_size: int) -> None:
     networks.training_loss("small_cnn", 2, image_size)
@@ -66,6 +71,7 @@ def test_smallest_image_trains_every_variable(graph: Any, name: str) -> None:
         ("vgg11", 0, 2),
         ("googlenet", 2, 1),
         ("squeezenet", 0, 1),
+        ("cuda_convnet", 2, 0),
     ],
 )
 def test_normalization_and_dropout_are_those_of_the_papers(
