@@ -137,11 +137,14 @@ def read_study(path: Path) -> Study:
 
 
 def _first(error: ValidationError) -> str:
-    """Say in one line what pydantic found first, and how much else."""
+    """Say in one line what pydantic found first, and how much else.
+
+    A misspelt key also makes the right one missing: only the cause is told.
+    """
     details = error.errors(include_url=False)
-    # A misspelt key also makes the right one missing: tell the cause, not the consequence.
-    details.sort(key=lambda detail: detail["type"] != "extra_forbidden")
-    first, more = details[0], len(details) - 1
+    misspelt = {one["loc"][:-1] for one in details if one["type"] == "extra_forbidden"}
+    causes = [one for one in details if one["type"] != "missing" or one["loc"][:-1] not in misspelt]
+    first, more = causes[0], len(causes) - 1
     return _explained(first) + (f" (and {more} more)" if more else "")
 
 
@@ -156,7 +159,7 @@ def _explained(detail: ErrorDetails) -> str:
     if detail["type"] == "missing":
         return f"{field}: missing, and it has no default"
     message = detail["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:] if message.startswith("Input") else message
+    message = message[0].lower() + message[1:] if not message.startswith("W ") else message
     found = "" if "found" in message else f", found {detail['input']!r:.60}"
     return f"{field}: {message}{found}" if field else message
 

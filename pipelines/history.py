@@ -1,7 +1,7 @@
 """Dagster's own history, kept in the home: one for the command line and for the web interface."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,11 @@ from warehouse.durable import remove, temporary
 
 _RELATIVE = ".stepcast/dagster"
 """Where the checkout's dagster.yaml keeps history, relative to the working directory."""
+_HERE = "dagster-here.yaml"
+_UNCAPTURED = {
+    "module": "dagster.core.storage.noop_compute_log_manager",
+    "class": "NoOpComputeLogManager",
+}
 
 
 def prepare(home: Path) -> None:
@@ -20,32 +25,44 @@ def prepare(home: Path) -> None:
 
     It is the checkout's file with absolute paths, so that the working directory does not matter.
     """
-    settings = yaml.safe_load((CHECKOUT / "dagster.yaml").read_text())
-    text = yaml.safe_dump(_absolute(settings, home / "dagster"), sort_keys=False)
-    target = home / "dagster.yaml"
     home.mkdir(parents=True, exist_ok=True)
+    _write(home / "dagster.yaml", _settings(home))
     os.environ["DAGSTER_HOME"] = str(home)
-    if target.exists() and target.read_text() == text:
-        return
-    fresh = temporary(home)
-    try:
-        fresh.write_text(text)
-        os.replace(fresh, target)
-    finally:
-        remove(fresh)
 
 
 @contextmanager
 def instance(home: Path) -> Iterator[DagsterInstance]:
-    """Open the history of `home`."""
+    """Open the history of `home`, for runs in this process.
+
+    Their output is left alone: Dagster would send it through files and helper programs, which
+    disturb progress bars, Ctrl-C and measurements.
+    """
     prepare(home)
-    with DagsterInstance.get() as opened:
+    _write(home / _HERE, {**_settings(home), "compute_logs": _UNCAPTURED})
+    with DagsterInstance.from_config(str(home), _HERE) as opened:
         yield opened
 
 
-def _absolute(settings: object, folder: Path) -> object:
-    if isinstance(settings, dict):
-        return {key: _absolute(value, folder) for key, value in settings.items()}
-    if isinstance(settings, str) and settings.startswith(_RELATIVE):
-        return str(folder) + settings.removeprefix(_RELATIVE)
-    return settings
+def _settings(home: Path) -> Mapping[str, object]:
+    settings = yaml.safe_load((CHECKOUT / "dagster.yaml").read_text())
+    return {key: _absolute(value, home / "dagster") for key, value in settings.items()}
+
+
+def _absolute(setting: object, folder: Path) -> object:
+    if isinstance(setting, dict):
+        return {key: _absolute(value, folder) for key, value in setting.items()}
+    if isinstance(setting, str) and setting.startswith(_RELATIVE):
+        return str(folder) + setting.removeprefix(_RELATIVE)
+    return setting
+
+
+def _write(path: Path, settings: Mapping[str, object]) -> None:
+    text = yaml.safe_dump(dict(settings), sort_keys=False)
+    if path.exists() and path.read_text() == text:
+        return
+    fresh = temporary(path.parent)
+    try:
+        fresh.write_text(text)
+        os.replace(fresh, path)
+    finally:
+        remove(fresh)

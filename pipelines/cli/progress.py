@@ -1,6 +1,5 @@
 """Progress on a terminal (a bar) and elsewhere (lines)."""
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Display
 from rich.progress import Task as Row
+from rich.table import Column
 from rich.text import Text
 
 from assets.plan import Task
@@ -74,7 +74,7 @@ class _Left(ProgressColumn):
     """Elapsed time and time left; also moves the bar, whose length is time."""
 
     def __init__(self, estimate: Estimate) -> None:
-        super().__init__()
+        super().__init__(table_column=Column(no_wrap=True))
         self._estimate = estimate
 
     def render(self, task: Row) -> Text:
@@ -87,23 +87,22 @@ class _Left(ProgressColumn):
 
 @contextmanager
 def shown(tasks: Sequence[Task]) -> Iterator[Progress]:
-    """Show progress on stderr until the context ends.
-
-    Dagster captures the process's output while assets run; a duplicate of stderr escapes that.
-    """
-    estimate = Estimate(tasks)
-    with os.fdopen(os.dup(sys.stderr.fileno()), "w") as out:
-        console = Console(file=out)
-        if not console.is_terminal:
-            yield Lines(estimate, out)
-            return
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _Left(estimate))
-        with Display(
-            *columns,
-            console=console,
-            transient=True,
-            refresh_per_second=_REFRESHES_PER_S,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ) as display:
-            yield Bar(estimate, display)
+    """Show progress on stderr until the context ends: a bar on a terminal, elsewhere lines."""
+    estimate, console = Estimate(tasks), Console(stderr=True)
+    if not console.is_terminal:
+        yield Lines(estimate, sys.stderr)
+        return
+    what = TextColumn(
+        "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    )
+    with Display(
+        SpinnerColumn(),
+        what,
+        BarColumn(bar_width=16),
+        _Left(estimate),
+        console=console,
+        expand=True,
+        transient=True,
+        refresh_per_second=_REFRESHES_PER_S,
+    ) as display:
+        yield Bar(estimate, display)

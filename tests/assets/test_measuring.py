@@ -1,0 +1,129 @@
+"""What probes return lands at once, failures too, and nothing is left behind."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assets.measuring import measure_links, measure_throughput, trace_profiles
+from assets.progress import Progress
+from assets.rounds import Round, open_round
+from assets.study import read_study
+from profilers.host import host_id
+from tests.synthetic import PaperProbes
+from warehouse.landing import landed_runs
+from warehouse.records import ProbeFailed, Scenario
+
+SCENARIOS = [
+    "measure small_cnn 16px b4, unshaped, W=1",
+    "measure small_cnn 16px b4, unshaped, W=2",
+    "measure alexnet 64px b4, unshaped, W=1",
+    "measure alexnet 64px b4, unshaped, W=3",
+]
+
+
+class Listener(Progress):
+    """Keeps what was finished."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def finished(self, task: str) -> None:
+        self.done.append(task)
+
+
+@pytest.fixture
+def landing(home: Path) -> Path:
+    """Return a landing folder that is not there yet."""
+    return home / "landing"
+
+
+def now(study_file: Path, landing: Path) -> Round:
+    return open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
+
+
+@pytest.mark.parametrize(
+    ("measure", "names"),
+    [
+        (measure_links, ["probe links, unshaped"]),
+        (
+            trace_profiles,
+            [
+                "profile small_cnn 16px b4, unshaped, W=1",
+                "profile alexnet 64px b4, unshaped, W=1",
+            ],
+        ),
+        (measure_throughput, SCENARIOS),
+    ],
+)
+def test_what_is_missing_is_run_once(
+    measure: Callable[[Round, Path, Progress], Round],
+    names: list[str],
+    study_file: Path,
+    landing: Path,
+    probes: PaperProbes,
+) -> None:
+    listener = Listener()
+    after = measure(now(study_file, landing), landing, listener)
+    assert listener.done == names
+    assert not set(names) & {part.name for part in after.missing}
+    assert len(list(landing.iterdir())) == len(names)
+    again = measure(now(study_file, landing), landing, listener)
+    assert again == after
+    assert listener.done == names
+
+
+@pytest.mark.parametrize(
+    ("measure", "name", "fail_at"),
+    [
+        (measure_links, "probe links, unshaped", "links"),
+        (trace_profiles, "profile alexnet 64px b4, unshaped, W=1", "profile alexnet"),
+        (measure_throughput, SCENARIOS[1], SCENARIOS[1]),
+    ],
+)
+def test_a_failed_run_lands_and_is_told(
+    measure: Callable[[Round, Path, Progress], Round],
+    name: str,
+    fail_at: str,
+    study_file: Path,
+    landing: Path,
+    probes: PaperProbes,
+) -> None:
+    probes.fail_at = fail_at
+    with pytest.raises(ProbeFailed, match="no paper left; its run has landed") as caught:
+        measure(now(study_file, landing), landing, Progress())
+    assert str(caught.value).startswith(f"{name} failed: ")
+    (failed,) = [run for run in landed_runs(landing) if run.status == "failed"]
+    assert failed.error is not None
+    assert "no paper left" in failed.error
+    assert name in {part.name for part in now(study_file, landing).missing}
+    assert not [path for path in landing.iterdir() if path.name.startswith(".")]
+
+
+def test_each_scenario_has_landed_before_the_next_is_measured(
+    study_file: Path, landing: Path, probes: PaperProbes
+) -> None:
+    landed: list[int] = []
+
+    def throughput(scenario: Scenario) -> float:
+        landed.extend({len(landed_runs(landing))} - set(landed))
+        return 1.0
+
+    probes.throughput = throughput
+    measure_throughput(now(study_file, landing), landing, Progress())
+    assert landed == [0, 1, 2, 3]
+
+
+def test_an_interrupt_leaves_whole_runs_only(
+    study_file: Path, landing: Path, probes: PaperProbes
+) -> None:
+    def throughput(scenario: Scenario) -> float:
+        if scenario.strategy.workers == 2:
+            raise KeyboardInterrupt
+        return 1.0
+
+    probes.throughput = throughput
+    with pytest.raises(KeyboardInterrupt):
+        measure_throughput(now(study_file, landing), landing, Progress())
+    (run,) = landed_runs(landing)
+    assert [path.name for path in landing.iterdir()] == [run.run_id]

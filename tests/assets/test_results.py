@@ -1,0 +1,103 @@
+"""A round's results: one row per scenario, whatever of it has been judged."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from assets.results import JUDGED, Summary, forecasts, outcome, summary, unjudged
+from assets.rounds import Round, open_round
+from assets.study import read_study
+from assets.wording import headline
+
+HOST = "host-1"
+
+
+@pytest.fixture
+def round_(study_file: Path) -> Round:
+    """Return a round of four scenarios: W=1, 2 and W=1, 3."""
+    return open_round(read_study(study_file), "emulated", HOST, [])
+
+
+def judged(round_: Round, errors: dict[int, float], **changes: object) -> pl.DataFrame:
+    """Return rows of report.accuracy for scenarios by their place in the round."""
+    scenarios = [one for job in round_.study.jobs for one in job.scenarios("emulated")]
+    rows = [
+        {
+            "study": "paper",
+            "repeat": 1,
+            "backend": "emulated",
+            "host_id": HOST,
+            "metric": "throughput_steps_per_s",
+            "system": system,
+            "scenario_id": scenarios[place].scenario_id,
+            "predicted": factor * (100 + error),
+            "low": None,
+            "high": None,
+            "measured": 100.0,
+            "error_percent": factor * (100 + error) - 100,
+            "spread_percent": 1.0,
+            "split": "seen",
+            "host_busy": False,
+            "noise_floor_percent": 2.0 if place == 1 else None,
+            "noise_runs": 0,
+            "made_at": datetime(2030, 1, 1, tzinfo=UTC),
+        }
+        | changes
+        for place, error in errors.items()
+        for system, factor in (("async_sgd", 1.0), ("linear", 2.0))
+    ]
+    extra = {"made_at": pl.Datetime("us", "UTC")}
+    return pl.DataFrame(rows, schema_overrides={**JUDGED, **extra})
+
+
+def test_every_scenario_has_a_row_in_the_order_of_the_study(round_: Round) -> None:
+    rows = outcome(round_, judged(round_, {3: 5.0, 0: -1.0}))
+    assert rows["workers"].to_list() == [1, 2, 1, 3]
+    assert rows["job"].to_list() == [0, 0, 1, 1]
+    assert rows["error_percent"].to_list() == pytest.approx([-1.0, None, None, 5.0])
+    assert rows["linear"].to_list() == pytest.approx([198.0, None, None, 210.0])
+    assert unjudged(rows) == ["small_cnn 16px b4, 200 Mb/s, W=2", "alexnet 64px b4, 200 Mb/s, W=1"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"study": "other"}, {"repeat": 2}, {"backend": "loopback"}, {"host_id": "2"}, {"metric": "x"}],
+)
+def test_rows_of_other_rounds_are_left_out(round_: Round, changes: dict[str, object]) -> None:
+    rows = outcome(round_, judged(round_, {0: 1.0}, **changes))
+    assert len(unjudged(rows)) == 4
+
+
+def test_the_newest_prediction_counts(round_: Round) -> None:
+    late = judged(round_, {1: 7.0}, made_at=datetime(2030, 1, 2, tzinfo=UTC))
+    rows = outcome(round_, pl.concat([late, judged(round_, {1: -3.0})]))
+    assert rows["error_percent"].to_list() == [None, 7.0, None, None]
+
+
+def test_the_summary_is_of_scenarios_with_several_workers(round_: Round) -> None:
+    rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
+    assert summary(rows) == Summary(
+        n=2, error=6.0, linear_error=pytest.approx(104.0), noise_floor=2.0, noise_n=1
+    )
+    assert headline(summary(rows)) == (
+        "Mean absolute error over W ≥ 2: 6.0 % (n = 2); noise floor 2.0 % (n = 1); "
+        "linear scaling errs by 104.0 %."
+    )
+
+
+def test_without_judged_scenarios_there_is_no_figure(round_: Round) -> None:
+    nothing = summary(outcome(round_, judged(round_, {0: 1.0})))
+    assert nothing == Summary(n=0, error=None, linear_error=None, noise_floor=None, noise_n=0)
+    assert headline(nothing) == "No scenario with 2 or more workers has been judged."
+
+
+def test_forecasts_put_the_systems_side_by_side(round_: Round) -> None:
+    ledger = judged(round_, {1: 0.0}).select(
+        "backend", "host_id", "metric", "system", "made_at", "low", "high",
+        subject_id="scenario_id", value="predicted",
+    )  # fmt: skip
+    rows = forecasts(round_, ledger)
+    assert rows["predicted"].to_list() == [None, 100.0, None, None]
+    assert rows["linear"].to_list() == [None, 200.0, None, None]

@@ -1,0 +1,152 @@
+"""Which round of a study is to be done, and what of it is missing."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from assets.rounds import Part, latest_round, open_round, parts, refreshed
+from assets.study import Study, read_study
+from tests.synthetic import STUDY, write_study
+from warehouse.records import Run
+
+HOST = "host-1"
+
+
+@pytest.fixture
+def study(study_file: Path) -> Study:
+    """Return a study of 7 runs per round: links, 2 profiles, 4 scenarios."""
+    return read_study(study_file)
+
+
+def landed(part: Part, repeat: int = 1, **changes: object) -> Run:
+    """Return a run that is a part of a round; later rounds ran later."""
+    started_at = datetime(2030, 1, repeat, tzinfo=UTC)
+    fields: dict[str, object] = {
+        "run_id": f"{part.name}, round {repeat}",
+        "probe": part.probe,
+        "purpose": part.purpose,
+        "study": "paper",
+        "repeat": repeat,
+        "scenario_id": part.scenario.scenario_id if part.scenario else None,
+        "backend": "emulated",
+        "status": "ok",
+        "started_at": started_at,
+        "ended_at": started_at + timedelta(seconds=9),
+        "host_id": HOST,
+        "host": {},
+        "software": {},
+        "config": {"link_mbps": part.link_mbps},
+    }
+    return Run.model_validate(fields | changes)
+
+
+def missing(study: Study, runs: Iterable[Run]) -> tuple[int, list[str]]:
+    found = open_round(study, "emulated", HOST, runs)
+    return found.repeat, [part.name for part in found.missing]
+
+
+def test_a_round_profiles_first_and_measures_every_scenario(study: Study) -> None:
+    assert [part.name for part in parts(study, "emulated")] == [
+        "probe links, 200 Mb/s",
+        "profile small_cnn 16px b4, 200 Mb/s, W=1",
+        "profile alexnet 64px b4, 200 Mb/s, W=1",
+        "measure small_cnn 16px b4, 200 Mb/s, W=1",
+        "measure small_cnn 16px b4, 200 Mb/s, W=2",
+        "measure alexnet 64px b4, 200 Mb/s, W=1",
+        "measure alexnet 64px b4, 200 Mb/s, W=3",
+    ]
+    purposes = [part.purpose for part in parts(study, "emulated")]
+    assert purposes == ["profile"] * 3 + ["measurement"] * 4
+
+
+def test_links_are_probed_once_for_each_speed(tmp_path: Path) -> None:
+    text = STUDY.replace("link_mbps: 200, workers: [1, 3]", "link_mbps: 400, workers: [1, 3]")
+    study = read_study(write_study(tmp_path, text))
+    speeds = {part.link_mbps for part in parts(study, "emulated") if part.probe == "links"}
+    assert speeds == {200, 400}
+    unshaped = [part for part in parts(study, "loopback") if part.probe == "links"]
+    assert [part.link_mbps for part in unshaped] == [None]
+
+
+def test_nothing_landed_means_the_first_round(study: Study) -> None:
+    assert missing(study, []) == (1, [part.name for part in parts(study, "emulated")])
+    assert latest_round(study, "emulated", HOST, []) is None
+
+
+def test_an_interrupted_round_is_continued(study: Study) -> None:
+    done = parts(study, "emulated")[:4]
+    rest = [part.name for part in parts(study, "emulated")[4:]]
+    assert missing(study, [landed(part) for part in done]) == (1, rest)
+
+
+def test_a_complete_round_opens_the_next(study: Study) -> None:
+    first = [landed(part) for part in parts(study, "emulated")]
+    assert missing(study, first)[0] == 2
+    second = [landed(part, 2) for part in parts(study, "emulated")[:2]]
+    repeat, names = missing(study, first + second)
+    assert (repeat, len(names)) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": "failed", "error": "no"},
+        {"study": "other"},
+        {"backend": "loopback"},
+        {"host_id": "host-2"},
+        {"purpose": "profile"},
+        {"probe": "tf_trace"},
+        {"scenario_id": "0" * 16},
+    ],
+)
+def test_only_an_ok_run_of_the_same_kind_counts(study: Study, changes: dict[str, str]) -> None:
+    *others, last = parts(study, "emulated")
+    runs = [landed(part) for part in others]
+    assert missing(study, [*runs, landed(last, **changes)]) == (1, [last.name])
+    assert missing(study, [*runs, landed(last)])[0] == 2
+
+
+def test_links_of_another_speed_do_not_count(study: Study) -> None:
+    links, *others = parts(study, "emulated")
+    runs = [landed(part) for part in others]
+    wrong = landed(links, config={"link_mbps": 100.0})
+    assert missing(study, [*runs, wrong]) == (1, [links.name])
+
+
+def test_a_scenario_added_later_is_made_up_for_in_the_first_round(
+    study: Study, tmp_path: Path
+) -> None:
+    runs = [landed(part, repeat) for part in parts(study, "emulated") for repeat in (1, 2)]
+    longer = read_study(write_study(tmp_path, STUDY.replace("[1, 3]", "[1, 3, 4]")))
+    added = "measure alexnet 64px b4, 200 Mb/s, W=4"
+    assert missing(longer, runs) == (1, [added])
+    late = landed(
+        parts(longer, "emulated")[-1], started_at=datetime(2030, 2, 1, tzinfo=UTC),
+        ended_at=datetime(2030, 2, 2, tzinfo=UTC),
+    )  # fmt: skip
+    judged = latest_round(longer, "emulated", HOST, [*runs, late])
+    assert judged is not None
+    assert (judged.repeat, judged.missing) == (1, ())
+
+
+def test_the_latest_round_stays_the_same_when_it_is_complete(study: Study) -> None:
+    runs = [landed(part) for part in parts(study, "emulated")]
+    judged = latest_round(study, "emulated", HOST, runs)
+    assert judged is not None
+    assert (judged.repeat, judged.missing) == (1, ())
+
+
+def test_a_refreshed_round_knows_what_landed_meanwhile(study: Study) -> None:
+    before = open_round(study, "emulated", HOST, [])
+    after = refreshed(before, [landed(part) for part in parts(study, "emulated")])
+    assert (after.repeat, after.missing) == (1, ())
+
+
+def test_the_newest_of_several_runs_of_a_part_counts(study: Study) -> None:
+    part = parts(study, "emulated")[0]
+    late = datetime(2030, 1, 1, 5, tzinfo=UTC)
+    newer = landed(part, run_id="newer", started_at=late, ended_at=late)
+    found = open_round(study, "emulated", HOST, [newer, landed(part)])
+    assert found.runs_of("links") == {part: newer}

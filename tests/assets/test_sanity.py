@@ -1,0 +1,114 @@
+"""What cannot be, or should not be, is told in one line for each offence."""
+
+import polars as pl
+import pytest
+
+from assets.sanity import (
+    busy_windows,
+    impossible,
+    link_bounds,
+    odd_links,
+    odd_traces,
+    superlinear,
+)
+
+
+def links(*mbps: float, flows: int = 1) -> pl.DataFrame:
+    """Return one downlink trial for each total goodput, divided evenly among flows."""
+    return pl.DataFrame(
+        [
+            ("downlink", flows, flow, trial, total * 125_000 / flows)
+            for trial, total in enumerate(mbps)
+            for flow in range(flows)
+        ],
+        schema=["direction", "flows", "flow", "trial", "bandwidth_Bps"],
+        orient="row",
+    )
+
+
+@pytest.mark.parametrize("flows", [1, 4])
+def test_goodput_is_near_the_shaped_speed(flows: int) -> None:
+    assert odd_links(links(101, 191, 209, flows=flows), 200) == []
+    slow, fast = odd_links(links(99, 191, 211, flows=flows), 200)
+    assert slow == f"downlink, {flows} flow(s), trial 1: 99 Mb/s on a link shaped to 200 Mb/s"
+    assert fast == f"downlink, {flows} flow(s), trial 3: 211 Mb/s on a link shaped to 200 Mb/s"
+
+
+def test_unshaped_links_may_have_any_speed() -> None:
+    assert odd_links(links(1, 99_999), None) == []
+
+
+def trace(lost: int = 0, resources: str = "downlink worker uplink") -> list[str]:
+    """Judge a trace of 4 steps, of which the first `lost` lack an operation."""
+    names = resources.split()
+    operations = pl.DataFrame({"operation": range(len(names)), "resource": names})
+    timings = pl.DataFrame(
+        [
+            (step, operation)
+            for step in range(4)
+            for operation in range(len(names))
+            if step >= lost or operation
+        ],
+        schema=["step", "operation"],
+        orient="row",
+    )
+    return odd_traces(operations, timings)
+
+
+def test_a_whole_trace_is_fine_even_if_a_record_was_lost() -> None:
+    assert trace() == []
+    assert trace(lost=1) == []
+
+
+def test_a_trace_of_steps_that_differ_is_odd() -> None:
+    assert trace(lost=2) == ["only 2 of 4 traced steps have all 3 operations"]
+
+
+@pytest.mark.parametrize("gone", ["downlink", "uplink"])
+def test_a_trace_without_transfers_is_odd(gone: str) -> None:
+    assert trace(resources="downlink worker uplink".replace(gone, "")) == [f"no {gone} transfer"]
+
+
+def test_busy_windows_are_told() -> None:
+    samples = pl.DataFrame(
+        {
+            "name": ["measure a"] * 3,
+            "metric": ["idle_cpu_fraction"] * 2 + ["throughput_steps_per_s"],
+            "window": [0, 1, 0],
+            "value": [0.2, 0.19, 0.1],
+        }
+    )
+    assert busy_windows(samples) == ["measure a, window 2: 19 % idle"]
+
+
+def test_the_bound_is_the_fuller_direction_of_a_single_flow() -> None:
+    operations = pl.DataFrame(
+        {
+            "job": [0, 0, 0, 0, 1, 1],
+            "link_mbps": [200.0, 200.0, 200.0, 200.0, None, None],
+            "resource": ["downlink", "downlink", "uplink", "worker", "downlink", "uplink"],
+            "size_bytes": [6, 4, 5, None, 50, 100],
+        },
+        schema_overrides={"job": pl.Int32},
+    )
+    speeds = pl.DataFrame(
+        {
+            "link_mbps": [200.0, 200.0, 200.0, 200.0, None, None],
+            "direction": ["downlink", "downlink", "downlink", "uplink", "downlink", "uplink"],
+            "flows": [1, 1, 2, 1, 1, 1],
+            "bandwidth_Bps": [90.0, 110.0, 1.0, 45.0, 1000.0, 1000.0],
+        }
+    )
+    assert link_bounds(operations, speeds) == {0: 9.0, 1: 10.0}
+
+
+def test_predictions_above_their_bounds_are_told() -> None:
+    forecast = pl.DataFrame(
+        {"job": [0, 0], "label": ["a", "b"], "predicted": [10.4, 10.6], "linear": [10.0, 10.0]}
+    )
+    assert impossible(forecast, {0: 10.0}) == [
+        "b: 10.60 steps/s predicted, the links carry at most 10.50"
+    ]
+    assert superlinear(forecast) == [
+        "b: 10.60 steps/s predicted, linear scaling gives at most 10.50"
+    ]

@@ -1,0 +1,89 @@
+"""Study files: read as written, and every mistake told in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from assets.home import CHECKOUT
+from assets.study import read_study
+from tests.synthetic import STUDY, write_study
+from warehouse.records import BadInput
+
+
+def told(folder: Path, text: str) -> str:
+    """Return what is said about a study's text, after the name of its file."""
+    path = write_study(folder, text)
+    with pytest.raises(BadInput) as caught:
+        read_study(path)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.startswith(f"{path}: ")
+    return line.removeprefix(f"{path}: ")
+
+
+def test_a_study_gives_scenarios(study_file: Path) -> None:
+    study = read_study(study_file)
+    small = study.jobs[0]
+    scenarios = small.scenarios("emulated")
+    assert [one.strategy.workers for one in scenarios] == [1, 2]
+    assert {one.link_mbps for one in scenarios} == {200}
+    assert [group.node_type for group in scenarios[1].nodes] == ["emu.native.c25", "emu.server"]
+    assert small.profiled("emulated") == scenarios[0]
+    assert small.profiled("loopback").link_mbps is None
+
+
+def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
+    demo = read_study(CHECKOUT / "studies" / "demo.yaml")
+    assert demo.name == "demo"
+    assert [job.workers for job in demo.jobs] == [(1, 2, 3, 4)] * 2
+    assert len({job.dnn for job in demo.jobs}) == 2
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("measure:", "mesure:", "mesure: no such key; did you mean measure?"),
+        ("flows:", "flow:", "links.flow: no such key; did you mean flows?"),
+        (
+            "image_size: 16",
+            "imagesize: 16",
+            "jobs[0].imagesize: no such key; did you mean image_size?",
+        ),
+        (
+            "dnn: small_cnn, ",
+            "dnn: small_cnn, zzz: 1, ",
+            "jobs[0].zzz: no such key; the keys are dnn, image_size, batch_size, worker, server, "
+            "link_mbps, workers",
+        ),
+        ("name: paper", "", "name: missing, and it has no default"),
+        ("workers: [1, 2]", "workers: [0, 2]", "jobs[0].workers: W should be 1 or more, found 0"),
+        ("workers: [1, 2]", "workers: []", "jobs[0].workers: "),
+        ("flows: [1, 2]", "flows: [2, 4]", "links.flows: should be 1 or more each and hold 1"),
+        (
+            "batch_size: 4",
+            "batch_size: many",
+            "jobs[0].batch_size: input should be a valid integer, unable to parse string as an "
+            "integer, found 'many'",
+        ),
+        ("backend: loopback", "backend: cloud", "backend: input should be 'auto', 'emulated' or"),
+        ("name: paper", "name: Paper study", "name: string should match pattern"),
+        (
+            "dnn: alexnet, image_size: 64",
+            "dnn: small_cnn, image_size: 16",
+            "jobs[1] repeats jobs[0]",
+        ),
+        ("name: paper", "name: [", "not valid YAML: "),
+    ],
+)
+def test_a_mistake_is_one_line(right: str, wrong: str, expected: str, tmp_path: Path) -> None:
+    assert right in STUDY
+    assert told(tmp_path, STUDY.replace(right, wrong)).startswith(expected)
+
+
+def test_a_file_that_is_no_mapping_is_told(tmp_path: Path) -> None:
+    assert told(tmp_path, "- a\n- b\n").startswith("expected a mapping with name, description")
+
+
+def test_a_missing_file_lists_its_neighbours(study_file: Path) -> None:
+    with pytest.raises(BadInput, match=r"none\.yaml does not exist; there are .*paper\.yaml"):
+        read_study(study_file.with_name("none.yaml"))

@@ -1,0 +1,127 @@
+"""`stepcast doctor` looks at the machine as it is, leaves nothing behind, and says what mends."""
+
+import os
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pipelines.cli import doctor
+from pipelines.cli.doctor import Finding, examine, exit_code, render, version_differences
+from profilers import commands
+from profilers.clusters import cgroups, netns, owner
+from profilers.hostlock import host_lock
+
+
+def by_name(findings: list[Finding]) -> dict[str, Finding]:
+    named = {finding.name: finding for finding in findings}
+    assert len(named) == len(findings)
+    return named
+
+
+def text_of(findings: list[Finding]) -> str:
+    output = StringIO()
+    Console(file=output, width=400).print(render(findings))
+    return output.getvalue()
+
+
+def ours() -> set[str]:
+    """Return the namespaces and control groups that this process made."""
+    names = {*netns.namespaces(), *cgroups.names(owner.PREFIX)}
+    return {name for name in names if name.startswith(f"{owner.PREFIX}-{os.getpid()}-")}
+
+
+def test_every_finding_says_what_it_is_for_and_how_to_mend_it() -> None:
+    before = ours()
+    findings = examine()
+    assert ours() == before
+    assert all(finding.found and finding.needed_for for finding in findings)
+    assert all(finding.mend for finding in findings if not finding.ok)
+    named = by_name(findings)
+    assert named["Python packages"].ok
+    assert named["CPU cores"].found == str(len(os.sched_getaffinity(0)))
+
+
+def test_without_any_tool_the_cluster_is_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    findings = by_name(examine())
+    assert not findings["network namespaces"].ok
+    assert not findings["shaped links"].ok
+    assert "not installed" in findings["backend"].found
+    assert findings["backend"].found.startswith("loopback: ")
+    assert exit_code([findings["backend"], findings["tcpdump"]]) == 0
+    assert exit_code([findings["backend"], findings["setpriv"]]) == 1
+
+
+def test_tools_are_looked_up_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for tool in ("setpriv", "nsenter", "iperf3", "ip"):
+        (tmp_path / tool).symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    findings = by_name(examine())
+    assert findings["iperf3"] == Finding(
+        "iperf3", True, f"{tmp_path}/iperf3", "link probe, on every cluster",
+        "apt-get install iperf3 (as root)", True,
+    )  # fmt: skip
+    assert "tc" in findings["backend"].found
+    assert findings["tc"].mend in (
+        "export PATH=$PATH:/usr/sbin",
+        "apt-get install iproute2 (as root)",
+    )
+
+
+def test_exit_code_counts_what_is_essential() -> None:
+    def finding(ok: bool, essential: bool) -> Finding:
+        return Finding("x", ok, "found", "use", "mend", essential)
+
+    assert exit_code([finding(True, True), finding(False, False)]) == 0
+    assert exit_code([finding(True, True), finding(False, True)]) == 1
+
+
+def test_the_table_shows_how_to_mend_what_is_not_ok() -> None:
+    good = Finding("good", True, "fine", "much", "unneeded cure")
+    bad = Finding("bad", False, "found [brackets]", "more", "cure 7", essential=True)
+    shown = text_of([good, bad])
+    assert "unneeded cure" not in shown
+    assert all(part in shown for part in ("fine", "found [brackets]", "cure 7"))
+
+
+def test_versions_are_compared_with_the_lock() -> None:
+    lock = "# made by\ntorch==2.13.0\nduckdb==1.5.5\nrich==15.0.0\nxgboost==3.2.0\n"
+    installed = {"torch": "2.13.0+cpu", "duckdb": "2.0.0", "rich": "15.0.0"}
+    assert version_differences(lock, installed.get) == [
+        "duckdb 2.0.0, not 1.5.5",
+        "xgboost absent, not 3.2.0",
+    ]
+
+
+def test_a_missing_lock_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "LOCK_FILE", tmp_path / "nowhere.lock")
+    finding = by_name(examine())["locked versions"]
+    assert not finding.ok
+    assert "nowhere.lock" in finding.found
+
+
+def test_a_running_measurement_is_told() -> None:
+    with host_lock():
+        finding = by_name(examine())["measuring"]
+    assert not finding.ok
+    assert str(os.getpid()) in finding.found
+
+
+@pytest.mark.cluster
+def test_an_emulating_host_is_seen_and_leftovers_are_named() -> None:
+    leftover = f"{owner.PREFIX}-{os.getpid()}-1-0-worker0"  # no process of ours started at tick 1
+    with host_lock():  # nobody else starts a cluster, which would remove it
+        commands.run(["ip", "netns", "add", leftover])
+        try:
+            findings = by_name(examine())
+        finally:
+            netns.delete(leftover)
+    assert leftover in findings["leftovers"].found
+    assert findings["leftovers"].mend == "stepcast reap"
+    for name in ("network namespaces", "shaped links", "cpu control group"):
+        assert findings[name].ok
+    assert findings["backend"].found.startswith("emulated: ")

@@ -1,0 +1,102 @@
+"""A tiny study for real: killed in the middle, resumed, judged, opened in a second round."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profilers.clusters import cgroups, netns, owner
+from profilers.hostlock import host_lock
+from warehouse.landing import landed_runs
+from warehouse.warehouse import Warehouse, read_only
+
+pytestmark = pytest.mark.cluster
+
+STUDY = """
+name: tiny
+description: the smallest study that runs every probe
+backend: emulated
+links: {flows: [1], seconds: 1, trials: 1}
+profile: {traced_steps: 10, untraced_steps: 4}
+measure: {windows: 1, window_s: 3}
+jobs:
+  - {dnn: small_cnn, image_size: 16, batch_size: 2, worker: emu.native.c25, server: emu.server,
+     link_mbps: 200, workers: [1, 2]}
+"""
+COMMAND = [sys.executable, "-m", "pipelines.cli.main"]
+
+
+def stepcast(*arguments: str) -> str:
+    """Run a command that must succeed and return what it prints."""
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def kill_when(study: Path, line: str) -> None:
+    """Start a run and kill -9 it as soon as it says that it does `line`."""
+    process = subprocess.Popen(
+        [*COMMAND, "run", str(study)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    said = []
+    for printed in process.stdout:
+        said.append(printed)
+        if line in printed:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "".join(said)
+
+
+def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_path: Path) -> None:
+    study = tmp_path / "tiny.yaml"
+    study.write_text(STUDY)
+
+    kill_when(study, "measure small_cnn 16px b2, 200 Mb/s, W=2")
+    interrupted = landed_runs(home / "landing")
+    assert sorted(run.probe for run in interrupted) == ["links", "tf_throughput", "tf_trace"]
+    assert Warehouse(home).predictions("tiny", 1).height == 4
+
+    printed = stepcast("run", str(study))
+    assert "W=2" in printed
+    assert "n = 1" in printed
+    runs = landed_runs(home / "landing")
+    assert sorted(run.probe for run in runs) == [
+        "links",
+        "tf_throughput",
+        "tf_throughput",
+        "tf_trace",
+    ]
+    assert {run.run_id for run in interrupted} < {run.run_id for run in runs}
+    assert {run.repeat for run in runs} == {1}
+    with host_lock():
+        left = [name for name in netns.namespaces() if owner.is_orphan(name)]
+        left += [name for name in cgroups.names(owner.PREFIX) if owner.is_orphan(name)]
+        assert left == []
+
+    order = read_only(
+        home,
+        "SELECT (SELECT max(made_at) FROM pred.ledger) < (SELECT min(started_at) FROM raw.run "
+        "WHERE probe = 'tf_throughput') AS predicted_first",
+    )
+    assert order["predicted_first"].to_list() == [True]
+    rows = read_only(home, "SELECT system, split FROM report.accuracy ORDER BY ALL").rows()
+    assert rows == [
+        (system, split)
+        for system in ("async_sgd", "linear")
+        for split in ("held_out_world_size", "seen")
+    ]
+    assert "<svg" in (home / "report.html").read_text()
+
+    leaderboard = json.loads(stepcast("accuracy", "--json"))
+    keys = "system backend split metric n mape median_ape p90_ape max_ape noise_floor"
+    assert {tuple(row) for row in leaderboard} == {tuple(keys.split())}
+    assert {row["backend"] for row in leaderboard} == {"emulated"}
+    assert all(row["n"] == 1 and row["noise_floor"] is None for row in leaderboard)

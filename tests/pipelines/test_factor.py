@@ -1,0 +1,67 @@
+"""Predictions never see what judges them: not even in rounds that were measured long ago."""
+
+from pathlib import Path
+from random import Random
+
+import polars as pl
+import pytest
+from dagster import AssetSelection, DagsterInstance
+
+from pipelines.definitions import definitions
+from pipelines.resources import resources
+from tests.synthetic import PaperProbes, by_workers
+from warehouse.records import Scenario
+from warehouse.warehouse import Warehouse
+
+BEFORE_MEASURING = AssetSelection.groups("cluster", "profiles", "fits", "predictions")
+
+
+def two_rounds(
+    home: Path, study: Path, factors: Random | None, monkeypatch: pytest.MonkeyPatch
+) -> tuple[bytes, pl.DataFrame]:
+    """Run a round, with every measurement multiplied by a factor, and predict the next one.
+
+    Returns the forecasts of both rounds, and what was measured in the first.
+    """
+
+    def throughput(scenario: Scenario) -> float:
+        return by_workers(scenario) * (factors.uniform(0.01, 100) if factors else 1)
+
+    monkeypatch.setenv("STEPCAST_HOME", str(home))
+    PaperProbes(throughput).install(monkeypatch)
+    defs = definitions(resources(study, "loopback"))
+    with DagsterInstance.ephemeral() as instance:
+        defs.resolve_job_def("demo").execute_in_process(instance=instance)
+        keys = BEFORE_MEASURING.resolve(defs.resolve_asset_graph())
+        defs.resolve_job_def("demo").execute_in_process(
+            instance=instance, asset_selection=sorted(keys)
+        )
+    warehouse = Warehouse(home)
+    ledger = pl.concat([warehouse.predictions("paper", repeat) for repeat in (1, 2)])
+    assert ledger.height == 2 * 2 * 4
+    return figures(ledger), warehouse.accuracy().select("measured")
+
+
+def figures(ledger: pl.DataFrame) -> bytes:
+    """Return what was forecast, byte for byte; ids name runs, which differ by nature."""
+    columns = ["system", "model_version", "subject_id", "repeat", "metric", "value", "low", "high"]
+    return ledger.select(columns).sort(columns).write_csv().encode()
+
+
+def test_factors_on_measurements_change_no_prediction(
+    tmp_path: Path, study_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, measured = two_rounds(tmp_path / "plain", study_file, None, monkeypatch)
+    altered, otherwise = two_rounds(tmp_path / "altered", study_file, Random(7), monkeypatch)
+    assert not measured.equals(otherwise)
+    assert plain == altered
+
+
+def test_a_factor_on_what_is_profiled_does_change_them(
+    tmp_path: Path, study_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, measured = two_rounds(tmp_path / "plain", study_file, None, monkeypatch)
+    monkeypatch.setattr("tests.synthetic.LINK_BPS", 5e6)
+    slower, otherwise = two_rounds(tmp_path / "slower", study_file, None, monkeypatch)
+    assert measured.equals(otherwise)
+    assert plain != slower

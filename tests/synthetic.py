@@ -1,0 +1,197 @@
+"""Probes that run nothing: small results typed in here, in the shape of those of real probes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from models.async_sgd import predictor
+from profilers import links, tf_throughput, tf_trace
+from profilers.clusters import Cluster
+from profilers.result import ProbeResult, RunContext, failed, finished_run
+from warehouse.records import ProbeFailed, Scenario
+
+STUDY = """
+name: paper
+description: two jobs that exist on paper
+backend: loopback
+links: {flows: [1, 2], seconds: 1, trials: 2}
+profile: {traced_steps: 4, untraced_steps: 4}
+measure: {windows: 2, window_s: 1}
+jobs:
+  - {dnn: small_cnn, image_size: 16, batch_size: 4, worker: emu.native.c25, server: emu.server,
+     link_mbps: 200, workers: [1, 2]}
+  - {dnn: alexnet, image_size: 64, batch_size: 4, worker: emu.native.c25, server: emu.server,
+     link_mbps: 200, workers: [1, 3]}
+"""
+SHORT = predictor.Settings(simulated_operations=5_000, warm_up_steps=5)
+LINK_BPS = 25e6
+STEP_US = 100_000
+OPERATIONS = [
+    ("weights", "VariableV2", "ps", 0, None),
+    ("weights/read", "Recv", "downlink", 0, 400_000),
+    ("forward", "Conv2D", "worker", None, None),
+    ("gradient", "Conv2DBackpropFilter", "worker", None, None),
+    ("gradient/send", "Recv", "uplink", 0, 400_000),
+    ("update", "ApplyGradientDescent", "ps", 0, None),
+]
+EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+STARTS_US = [0, 1_000, 17_000, 40_000, 70_000, 86_000]
+DURATIONS_US = [1_000, 16_000, 23_000, 30_000, 16_000, 2_000]
+
+
+def by_workers(scenario: Scenario) -> float:
+    """Return a throughput that grows ever more slowly."""
+    workers = scenario.strategy.workers
+    return 10.0 * workers / (1 + 0.2 * (workers - 1))
+
+
+@dataclass
+class PaperProbes:
+    """Stand-ins for the probes, with short simulations; `asked` lists what they were asked for."""
+
+    throughput: Callable[[Scenario], float] = by_workers
+    idle: float = 0.5
+    asked: list[str] = field(default_factory=list)
+    fail_at: str = ""
+    operations: list[tuple[Any, ...]] = field(default_factory=lambda: list(OPERATIONS))
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Put these in the place of the real probes."""
+        monkeypatch.setattr(links, "measure", self.measure_links)
+        monkeypatch.setattr(tf_trace, "profile", self.profile)
+        monkeypatch.setattr(tf_throughput, "measure", self.measure_throughput)
+        monkeypatch.setattr(predictor, "Settings", lambda: SHORT)
+
+    def _ask(self, name: str) -> None:
+        self.asked.append(name)
+        if name == self.fail_at:
+            raise ProbeFailed(f"worker0 of {name} ended early\n(exit 1): no paper left")
+
+    def measure_links(
+        self,
+        cluster: Cluster,
+        context: RunContext,
+        *,
+        flows: Sequence[int],
+        seconds: float,
+        trials: int,
+        progress: Callable[[str], None],
+    ) -> ProbeResult:
+        """Return links on which flows share evenly."""
+        started_at = datetime.now(UTC)
+        self._ask("links")
+        progress("probe links")
+        rows = [
+            (direction, count, flow, trial, seconds, LINK_BPS / count)
+            for direction in ("downlink", "uplink")
+            for count in flows
+            for trial in range(trials)
+            for flow in range(count)
+        ]
+        columns = ["direction", "flows", "flow", "trial", "seconds", "bandwidth_Bps"]
+        frame = pl.DataFrame(rows, schema=columns, orient="row").with_columns(
+            bytes=(pl.col("seconds") * pl.col("bandwidth_Bps")).cast(pl.Int64), retransmits=0
+        )
+        artefact = context.scratch / "iperf3.json"
+        artefact.write_text("[]")
+        run = finished_run("links", cluster, None, context, started_at, {"trials": trials})
+        return ProbeResult(run, None, {"link": frame}, {artefact.name: artefact})
+
+    def profile(
+        self,
+        cluster: Cluster,
+        scenario: Scenario,
+        context: RunContext,
+        *,
+        traced_steps: int,
+        untraced_steps: int,
+        progress: Callable[[str], None],
+    ) -> ProbeResult:
+        """Return steps that are all alike."""
+        started_at = datetime.now(UTC)
+        try:
+            self._ask(f"profile {scenario.workload.dnn}")
+        except ProbeFailed as error:
+            return failed("tf_trace", cluster, scenario, context, started_at, error)
+        progress(f"profile {scenario.workload.dnn}")
+        run = finished_run("tf_trace", cluster, scenario, context, started_at, {})
+        return ProbeResult(run, scenario, self._trace(traced_steps, untraced_steps))
+
+    def _trace(self, traced_steps: int, untraced_steps: int) -> dict[str, pl.DataFrame]:
+        names = ["name", "type", "resource", "server", "size_bytes"]
+        operation = pl.DataFrame(self.operations, schema=names, orient="row").with_row_index(
+            "operation"
+        )
+        timing = [
+            (step, index, STARTS_US[index], DURATIONS_US[index])
+            for step in range(traced_steps)
+            for index in range(len(self.operations))
+        ]
+        steps = [
+            (0, step, traced, step * STEP_US, step * STEP_US + 90_000)
+            for traced, count in ((True, traced_steps), (False, untraced_steps))
+            for step in range(count)
+        ]
+        samples = [("step_time_s", "s", 0.1), ("client_gap_s", "s", 0.012)]
+        window = pl.lit(None, pl.Int16)
+        return {
+            "operation": operation,
+            "edge": pl.DataFrame(EDGES, schema=["source", "target"], orient="row"),
+            "timing": pl.DataFrame(
+                timing, schema=["step", "operation", "start_us", "duration_us"], orient="row"
+            ),
+            "step": pl.DataFrame(
+                steps, schema=["worker", "step", "traced", "start_us", "end_us"], orient="row"
+            ).with_columns(window=window),
+            "sample": pl.DataFrame(
+                samples, schema=["metric", "unit", "value"], orient="row"
+            ).with_columns(window=window),
+        }
+
+    def measure_throughput(
+        self,
+        cluster: Cluster,
+        scenarios: Sequence[Scenario],
+        context: RunContext,
+        *,
+        windows: int,
+        window_s: float,
+        progress: Callable[[str], None],
+    ) -> Iterator[ProbeResult]:
+        """Yield `throughput` of each scenario, in windows 2 % apart."""
+        for scenario in scenarios:
+            started_at = datetime.now(UTC)
+            try:
+                self._ask(f"measure {scenario.label}")
+            except ProbeFailed as error:
+                yield failed("tf_throughput", cluster, scenario, context, started_at, error)
+                continue
+            progress(f"measure {scenario.label}")
+            rows = [
+                row
+                for window in range(windows)
+                for row in (
+                    (
+                        "throughput_steps_per_s",
+                        "step/s",
+                        window,
+                        self.throughput(scenario) * (1 + 0.02 * window),
+                    ),
+                    ("idle_cpu_fraction", "1", window, self.idle),
+                )
+            ]
+            sample = pl.DataFrame(rows, schema=["metric", "unit", "window", "value"], orient="row")
+            run = finished_run("tf_throughput", cluster, scenario, context, started_at, {})
+            yield ProbeResult(run, scenario, {"sample": sample})
+
+
+def write_study(folder: Path, text: str = STUDY) -> Path:
+    """Write a study file and return its path."""
+    path = folder / "paper.yaml"
+    path.write_text(text)
+    return path
