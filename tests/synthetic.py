@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from assets.rounds import Part
 from models.async_sgd import predictor
 from profilers import links, tf_throughput, tf_trace
 from profilers.clusters import Cluster
 from profilers.result import ProbeResult, RunContext, failed, finished_run
-from warehouse.records import ProbeFailed, Scenario
+from warehouse.records import ProbeFailed, Run, Scenario
 
 STUDY = """
 name: paper
@@ -28,6 +29,7 @@ jobs:
   - {dnn: alexnet, image_size: 64, batch_size: 4, worker: emu.native.c25, server: emu.server,
      link_mbps: 200, workers: [1, 3]}
 """
+HOST = "host-1"
 SHORT = predictor.Settings(simulated_operations=5_000, warm_up_steps=5)
 LINK_BPS = 25e6
 STEP_US = 100_000
@@ -188,6 +190,28 @@ class PaperProbes:
             sample = pl.DataFrame(rows, schema=["metric", "unit", "window", "value"], orient="row")
             run = finished_run("tf_throughput", cluster, scenario, context, started_at, {})
             yield ProbeResult(run, scenario, {"sample": sample})
+
+
+def landed(part: Part, repeat: int = 1, **changes: object) -> Run:
+    """Return a run that is a part of a round; later rounds ran later."""
+    started_at = datetime(2030, 1, repeat, tzinfo=UTC)
+    fields: dict[str, object] = {
+        "run_id": f"{part.name}, round {repeat}",
+        "probe": part.probe,
+        "purpose": part.purpose,
+        "study": "paper",
+        "repeat": repeat,
+        "scenario_id": part.scenario.scenario_id if part.scenario else None,
+        "backend": "emulated",
+        "status": "ok",
+        "started_at": started_at,
+        "ended_at": started_at + timedelta(seconds=9),
+        "host_id": HOST,
+        "host": {},
+        "software": {},
+        "config": {"link_mbps": part.link_mbps},
+    }
+    return Run.model_validate(fields | changes)
 
 
 def write_study(folder: Path, text: str = STUDY) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 from assets.plan import REPORT_NAME, tasks
 from assets.rounds import open_round, parts
 from assets.study import read_study
-from tests.assets.test_rounds import HOST, landed
+from tests.synthetic import HOST, landed
 
 
 def names(study_file: Path, done: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 import pytest
@@ -10,8 +11,7 @@ from assets.results import JUDGED, Summary, forecasts, outcome, summary, unjudge
 from assets.rounds import Round, open_round
 from assets.study import read_study
 from assets.wording import headline
-
-HOST = "host-1"
+from tests.synthetic import HOST
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_newest_prediction_counts(round_: Round) -> None:
 def test_the_summary_is_of_scenarios_with_several_workers(round_: Round) -> None:
     rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
     assert summary(rows) == Summary(
-        n=2, error=6.0, linear_error=pytest.approx(104.0), noise_floor=2.0, noise_n=1
+        n=2, error=6.0, linear_error=cast(float, pytest.approx(104.0)), noise_floor=2.0, noise_n=1
     )
     assert headline(summary(rows)) == (
         "Mean absolute error over W ≥ 2: 6.0 % (n = 2); noise floor 2.0 % (n = 1); "

@@ -1,45 +1,22 @@
 """Which round of a study is to be done, and what of it is missing."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from assets.rounds import Part, latest_round, open_round, parts, refreshed
+from assets.rounds import latest_round, open_round, parts, refreshed
 from assets.study import Study, read_study
-from tests.synthetic import STUDY, write_study
+from tests.synthetic import HOST, STUDY, landed, write_study
 from warehouse.records import Run
-
-HOST = "host-1"
 
 
 @pytest.fixture
 def study(study_file: Path) -> Study:
     """Return a study of 7 runs per round: links, 2 profiles, 4 scenarios."""
     return read_study(study_file)
-
-
-def landed(part: Part, repeat: int = 1, **changes: object) -> Run:
-    """Return a run that is a part of a round; later rounds ran later."""
-    started_at = datetime(2030, 1, repeat, tzinfo=UTC)
-    fields: dict[str, object] = {
-        "run_id": f"{part.name}, round {repeat}",
-        "probe": part.probe,
-        "purpose": part.purpose,
-        "study": "paper",
-        "repeat": repeat,
-        "scenario_id": part.scenario.scenario_id if part.scenario else None,
-        "backend": "emulated",
-        "status": "ok",
-        "started_at": started_at,
-        "ended_at": started_at + timedelta(seconds=9),
-        "host_id": HOST,
-        "host": {},
-        "software": {},
-        "config": {"link_mbps": part.link_mbps},
-    }
-    return Run.model_validate(fields | changes)
 
 
 def missing(study: Study, runs: Iterable[Run]) -> tuple[int, list[str]]:
@@ -101,7 +78,7 @@ def test_a_complete_round_opens_the_next(study: Study) -> None:
         {"scenario_id": "0" * 16},
     ],
 )
-def test_only_an_ok_run_of_the_same_kind_counts(study: Study, changes: dict[str, str]) -> None:
+def test_only_an_ok_run_of_the_same_kind_counts(study: Study, changes: dict[str, Any]) -> None:
     *others, last = parts(study, "emulated")
     runs = [landed(part) for part in others]
     assert missing(study, [*runs, landed(last, **changes)]) == (1, [last.name])

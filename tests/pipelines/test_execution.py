@@ -85,8 +85,8 @@ def test_assets_show_rows_columns_and_plots(finished: tuple[Path, PaperProbes]) 
     common = {"dagster/row_count", "dagster/column_schema", "study", "round", "backend"}
     assert all(common <= set(metadata) for metadata in shown.values())
     assert shown["measured/throughput"]["dagster/row_count"].value == 16
-    for key in ("cluster/links", "profiles/tf_trace", "measured/throughput", "accuracy/table"):
-        assert "data:image/png;base64," in str(shown[key]["plot"].value)
+    for plotted in ("cluster/links", "profiles/tf_trace", "measured/throughput", "accuracy/table"):
+        assert "data:image/png;base64," in str(shown[plotted]["plot"].value)
 
 
 def test_the_next_call_is_a_new_round(

@@ -11,6 +11,7 @@ import pytest
 
 from profilers import links
 from profilers.clusters import cgroups, netns, open_cluster, owner, reap
+from profilers.clusters.emulated import EmulatedCluster
 from profilers.clusters.node_types import node_group
 from profilers.hostlock import host_lock
 from profilers.result import RunContext
@@ -73,13 +74,12 @@ def test_two_clusters_at_once_do_not_collide() -> None:
 
 def test_a_confined_process_waits_for_its_quota() -> None:
     group = NodeGroup(role="worker", node_type="slow", count=1, cpu_share=0.1)
-    with open_cluster("emulated", (group,), None) as cluster:
+    with EmulatedCluster((group,), None) as cluster:
         node = cluster.nodes[0]
         process = cluster.popen(node, BUSY)
         cluster.confine(node, process)
         process.communicate(timeout=60)
-        name = cluster._network.namespace(node.name)  # noqa: SLF001
-        assert cgroups.throttled_s(name) > 0.5
+        assert cluster.throttled_s(node) > 0.5
 
 
 def test_a_process_above_its_nodes_memory_is_killed() -> None:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from profilers.clusters import choose_backend, open_cluster
@@ -43,7 +45,7 @@ def test_auto_falls_back_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         choose_backend("emulated")
 
 
-def test_a_file_is_copied_there_and_back(tmp_path) -> None:
+def test_a_file_is_copied_there_and_back(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     with open_cluster("loopback", NODES, None) as cluster:
         cluster.send(cluster.nodes[0], tmp_path / "a", tmp_path / "b")

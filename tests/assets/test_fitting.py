@@ -1,0 +1,105 @@
+"""Fits name what they saw; nothing is measured before it is predicted."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from assets.fitting import ASYNC_SGD, LINEAR, SYSTEMS, fit_jobs, predict_missing, refuse_unpredicted
+from assets.measuring import measure_links, trace_profiles
+from assets.progress import Progress
+from assets.resources import WarehouseResource
+from assets.rounds import Round, open_round
+from assets.study import read_study
+from profilers.host import host_id
+from tests.synthetic import PaperProbes
+from warehouse.landing import landed_runs
+from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse, read_only
+
+
+@pytest.fixture
+def warehouse(home: Path) -> Warehouse:
+    """Return an empty warehouse."""
+    return Warehouse(home)
+
+
+@pytest.fixture
+def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
+    """Return a round whose profiles are in the warehouse."""
+    landing = warehouse.landing
+    found = open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
+    for measure in (measure_links, trace_profiles):
+        found = measure(found, landing, Progress())
+    warehouse.load()
+    return found
+
+
+def record_fits(round_: Round, warehouse: Warehouse) -> None:
+    for system in SYSTEMS:
+        for fit in fit_jobs(system, round_, warehouse):
+            warehouse.record_fit(fit.record)
+
+
+def ledger(warehouse: Warehouse) -> pl.DataFrame:
+    return WarehouseResource(home=str(warehouse.home)).published_ledger()
+
+
+def test_a_fit_names_the_runs_and_rows_it_saw(round_: Round, warehouse: Warehouse) -> None:
+    probes_of = {run.run_id: run.probe for run in round_.runs}
+    for system, probes in ((ASYNC_SGD, ["links", "tf_trace"]), (LINEAR, ["tf_trace"])):
+        for fit in fit_jobs(system, round_, warehouse):
+            assert [probes_of[run_id] for run_id in fit.record.run_ids] == probes
+            assert fit.record.row_count > len(probes)
+            assert fit.record.host_id == host_id()
+
+
+def test_a_fit_is_the_same_fit_again(round_: Round, warehouse: Warehouse) -> None:
+    for system in SYSTEMS:
+        first, second = (fit_jobs(system, round_, warehouse) for _ in range(2))
+        assert [one.record.fit_id for one in first] == [one.record.fit_id for one in second]
+        assert len({one.record.fit_id for one in first}) == 2
+
+
+def test_without_a_profile_there_is_no_fit(study_file: Path, warehouse: Warehouse) -> None:
+    empty = open_round(read_study(study_file), "loopback", host_id(), [])
+    with pytest.raises(BadInput, match="round 1 of paper has no links and tf_trace run of it"):
+        fit_jobs(ASYNC_SGD, empty, warehouse)
+
+
+def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
+    record_fits(round_, warehouse)
+    first = predict_missing(LINEAR, round_, warehouse, Progress())
+    assert first.height == 4
+    assert first["value"].to_list() == pytest.approx(
+        [10.0 * workers for workers in _workers(first, round_)]
+    )
+    again = predict_missing(LINEAR, round_, warehouse, Progress())
+    assert again.equals(first)
+
+
+def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
+    scenarios = [one for job in round_.study.jobs for one in job.scenarios("loopback")]
+    by_id = {one.scenario_id: one.strategy.workers for one in scenarios}
+    return [by_id[one] for one in rows["subject_id"]]
+
+
+def test_nothing_is_measured_before_every_system_has_predicted_it(
+    round_: Round, warehouse: Warehouse
+) -> None:
+    record_fits(round_, warehouse)
+    with pytest.raises(BadInput, match="no prediction by async_sgd for round 1 of paper"):
+        refuse_unpredicted(round_, ledger(warehouse))
+    predict_missing(ASYNC_SGD, round_, warehouse, Progress())
+    with pytest.raises(BadInput, match="no prediction by linear for round 1 of paper"):
+        refuse_unpredicted(round_, ledger(warehouse))
+    predict_missing(LINEAR, round_, warehouse, Progress())
+    refuse_unpredicted(round_, ledger(warehouse))
+
+
+def test_predictions_cannot_be_recorded_without_their_fit(
+    round_: Round, warehouse: Warehouse
+) -> None:
+    with pytest.raises(BadInput, match="which is not recorded"):
+        predict_missing(LINEAR, round_, warehouse, Progress())
+    assert read_only(warehouse.home, "SELECT * FROM pred.ledger").is_empty()

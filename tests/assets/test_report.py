@@ -1,0 +1,165 @@
+"""The report is one file that needs nothing else, and says what the round found."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from assets import report
+from assets.measuring import measure_links, measure_throughput, trace_profiles
+from assets.progress import Progress
+from assets.results import JUDGED
+from assets.rounds import Round, open_round
+from assets.study import read_study
+from profilers.host import host_id
+from tests.synthetic import PaperProbes
+from warehouse.landing import landed_runs
+
+NO_CLOSING = {"meta", "br", "img", "link"}
+
+
+class Page(HTMLParser):
+    """Keeps the attributes of every element, the text, and which elements are open."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in NO_CLOSING:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def landing(home: Path) -> Path:
+    """Return the landing folder of a fresh home."""
+    return home / "landing"
+
+
+@pytest.fixture
+def round_(study_file: Path, landing: Path, probes: PaperProbes) -> Round:
+    """Return a round of which everything has landed."""
+    found = open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
+    for measure in (measure_links, trace_profiles, measure_throughput):
+        found = measure(found, landing, Progress())
+    return found
+
+
+def results(round_: Round, **changes: object) -> pl.DataFrame:
+    """Return results in which every scenario was judged alike, but for its error."""
+    scenarios = [one for job in round_.study.jobs for one in job.scenarios("loopback")]
+    jobs = [index for index, job in enumerate(round_.study.jobs) for _ in job.workers]
+    rows = [
+        {
+            "job": job,
+            "label": one.label,
+            "dnn": one.workload.dnn,
+            "link_mbps": None,
+            "workers": one.strategy.workers,
+            "scenario_id": one.scenario_id,
+            "predicted": 9.5 + place,
+            "low": 9.0,
+            "high": 10.0,
+            "measured": 10.0,
+            "error_percent": -5.0 + 10 * place,
+            "spread_percent": 2.0,
+            "split": "held_out_world_size",
+            "host_busy": False,
+            "noise_floor_percent": None,
+            "noise_runs": 0,
+            "linear": 12.0,
+            "linear_error_percent": 20.0,
+        }
+        | changes
+        for place, (job, one) in enumerate(zip(jobs, scenarios, strict=True))
+    ]
+    return pl.DataFrame(rows, schema_overrides=JUDGED)
+
+
+def test_the_report_loads_nothing(round_: Round, landing: Path) -> None:
+    text = report.render(round_, results(round_), landing)
+    page = Page(text)
+    assert page.open == []
+    loading = {"src", "srcset", "data", "action", "poster", "background"}
+    assert not [one for one in page.attributes if one[1] in loading]
+    links = [value for _, name, value in page.attributes if name in ("href", "xlink:href")]
+    assert all(value.startswith("#") for value in links)
+    assert {tag for tag, *_ in page.attributes}.isdisjoint({"script", "link", "iframe", "img"})
+    assert "@import" not in text
+    assert not re.findall(r"url\((?!#)", text)
+    spaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r"https?://[^\"'\s<)]+", text)) <= spaces
+
+
+def test_the_report_shows_every_scenario(round_: Round, landing: Path) -> None:
+    text = Page(report.render(round_, results(round_), landing)).text
+    for scenario in [one for job in round_.study.jobs for one in job.scenarios("loopback")]:
+        assert scenario.label in text
+    for figure in ("−5.0 %", "+5.0 %", "+15.0 %", "[9.00, 10.00]", "held out world size", "2.0 %"):
+        assert figure in text
+    assert "15.0 %over 2 scenarios" in text
+    assert "—known from the second round on" in text
+
+
+def test_plots_can_be_read_without_seeing_them(round_: Round, landing: Path) -> None:
+    text = report.render(round_, results(round_), landing)
+    assert text.count('<svg role="img"') == 2
+    titles = re.findall(r"<title>(Steps per second[^<]*)</title>", text)
+    assert titles[0] == (
+        "Steps per second by number of workers, small_cnn 16px b4, unshaped. 1 worker: 9.50 "
+        "predicted, 10.00 measured; 2 workers: 10.50 predicted, 10.00 measured"
+    )
+    assert "currentColor" in text
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_the_report_says_where_figures_come_from(round_: Round, landing: Path) -> None:
+    text = Page(report.render(round_, results(round_), landing)).text
+    for fact in (round_.host_id, "paper, round 1", "loopback", "tensorflow 2.", "cpu"):
+        assert fact in text
+    assert all(run.run_id in text for run in round_.runs)
+    assert "not shaped" in text
+    assert "200.0 Mb/s" in text
+
+
+def test_the_report_warns(round_: Round, landing: Path) -> None:
+    quiet = Page(report.render(round_, results(round_), landing)).text
+    assert "no accuracy is claimed" in quiet
+    assert "host itself was busy" not in quiet
+    busy = Page(report.render(round_, results(round_, host_busy=True), landing)).text
+    assert "host itself was busy" in busy
+
+
+def test_what_was_not_measured_is_a_dash(round_: Round, landing: Path) -> None:
+    missing = dict.fromkeys(("measured", "error_percent", "spread_percent", "split"))
+    text = Page(report.render(round_, results(round_, **missing), landing)).text
+    assert "—over 0 scenarios" in text
+
+
+def test_text_is_escaped(round_: Round, landing: Path) -> None:
+    evil = round_.study.model_copy(update={"description": "<script>alert(1)</script> & $name"})
+    text = report.render(replace(round_, study=evil), results(round_), landing)
+    assert "<script>" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; $name" in text
+
+
+def test_the_report_is_replaced_whole(round_: Round, landing: Path, home: Path) -> None:
+    path = home / report.FILE
+    path.write_text("old")
+    assert report.write(round_, results(round_), landing, path) == path
+    assert path.read_text().startswith("<!doctype html>")
+    assert sorted(one.name for one in home.iterdir()) == ["landing", report.FILE]
