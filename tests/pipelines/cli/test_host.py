@@ -1,0 +1,62 @@
+"""`stepcast reap`, `networks`, `node-types`, `doctor` and `ui`."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import networks
+from pipelines.cli import host
+from profilers.clusters.node_types import node_types
+from tests.pipelines.test_execution import leave_dead_run
+
+
+def test_networks_are_listed(stepcast: Callable[..., Any]) -> None:
+    lines = stepcast("networks").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(networks.names())
+    assert "small_cnn  (images of 16 px or more)" in lines
+
+
+def test_node_types_are_listed(stepcast: Callable[..., Any]) -> None:
+    out = stepcast("node-types").out
+    assert all(name in out for name in node_types())
+    assert "usd_per_hour" in out
+
+
+def test_reap_ends_runs_without_a_process(stepcast: Callable[..., Any], home: Path) -> None:
+    dead = leave_dead_run(home)
+    assert f"marked run {dead} as failed" in stepcast("reap").out
+    assert f"marked run {dead}" not in stepcast("reap").out
+
+
+def test_doctor_exits_as_its_findings_say(
+    stepcast: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipelines.cli import doctor
+
+    bad = doctor.Finding("a thing", False, "broken", "everything", "mend it", essential=True)
+    monkeypatch.setattr(doctor, "examine", lambda: [bad])
+    answer = stepcast("doctor")
+    assert answer.code == 1
+    assert "mend it" in answer.out
+
+
+def test_the_web_interface_shows_the_history_of_this_home(
+    stepcast: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+
+    def start(program: str, arguments: list[str]) -> None:
+        started.append([program, *arguments])
+        assert os.environ["DAGSTER_HOME"] == os.environ["STEPCAST_HOME"] == str(home)
+
+    monkeypatch.setattr(host.os, "execv", start)
+    assert stepcast("ui", "--port", "3456").code == 0
+    ((program, *arguments),) = started
+    assert program == arguments[0] == sys.executable
+    assert arguments[1:6] == ["-m", "dagster", "dev", "-m", "pipelines.definitions"]
+    assert arguments[-2:] == ["--port", "3456"]
+    assert (home / "dagster.yaml").exists()

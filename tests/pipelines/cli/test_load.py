@@ -1,0 +1,72 @@
+"""`stepcast load`: landed runs come into the warehouse, broken ones are set aside."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets.measuring import measure_links, trace_profiles
+from assets.progress import Progress
+from assets.rounds import open_round
+from assets.study import read_study
+from profilers.host import host_id
+from tests.synthetic import PaperProbes
+from warehouse.warehouse import read_only
+
+
+@pytest.fixture
+def landing(tmp_path: Path, study_file: Path, probes: PaperProbes) -> Path:
+    """Return another machine's landing folder, with three runs."""
+    folder = tmp_path / "elsewhere"
+    found = open_round(read_study(study_file), "loopback", host_id(), [])
+    for measure in (measure_links, trace_profiles):
+        found = measure(found, folder, Progress())
+    return folder
+
+
+def loaded(home: Path) -> int:
+    return int(read_only(home, "SELECT count(*) AS runs FROM raw.run")["runs"][0])
+
+
+def test_runs_of_another_machine_are_copied_and_loaded_once(
+    stepcast: Callable[..., Any], home: Path, landing: Path
+) -> None:
+    first = stepcast("load", str(landing))
+    assert (first.code, first.out) == (
+        0,
+        f"copied 3 runs from {landing}\nloaded 3 runs, 0 were there already\n",
+    )
+    second = stepcast("load", str(landing))
+    assert second.out == f"copied 0 runs from {landing}\nloaded 0 runs, 3 were there already\n"
+    assert loaded(home) == 3
+    assert len(list(landing.iterdir())) == 3
+
+
+def test_without_a_folder_what_has_landed_here_is_loaded(
+    stepcast: Callable[..., Any], home: Path
+) -> None:
+    assert stepcast("load").out == "loaded 0 runs, 0 were there already\n"
+
+
+def test_a_broken_run_is_set_aside_and_the_others_load(
+    stepcast: Callable[..., Any], home: Path, landing: Path
+) -> None:
+    import polars as pl
+
+    (broken,) = landing.glob("*-links-*")
+    pl.read_parquet(broken / "link.parquet").drop("bytes").write_parquet(broken / "link.parquet")
+    answer = stepcast("load", str(landing))
+    assert answer.code == 2
+    (line,) = answer.err.splitlines()
+    assert line.startswith(
+        f"stepcast: {broken.name} was set aside: link.parquet: missing columns bytes"
+    )
+    assert line.endswith(f"see {home}/landing/quarantine")
+    assert loaded(home) == 2
+
+
+def test_a_folder_that_is_not_there_is_told(stepcast: Callable[..., Any], home: Path) -> None:
+    answer = stepcast("load", "/nowhere/at/all")
+    assert answer.code == 2
+    assert "/nowhere/at/all is not a folder" in answer.err

@@ -1,0 +1,138 @@
+"""`stepcast run`, `plan` and `report`, on probes that run nothing."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.synthetic import STUDY, PaperProbes, write_study
+
+
+def test_a_run_ends_with_the_table_and_where_things_are(
+    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
+) -> None:
+    answer = stepcast("run", str(study_file))
+    assert answer.code == 0, answer.err
+    told = answer.err.splitlines()
+    assert told[0].startswith("study paper, round 1: 7 runs, about ")
+    assert told[1] == "backend loopback: asked for"
+    assert told[2].startswith("warning: loopback shapes no links")
+    assert any(re.fullmatch(r"\[ +\d+ s, about .* left\] probe links", line) for line in told)
+    rows = [line for line in answer.out.splitlines() if "unshaped, W=" in line]
+    assert len(rows) == 4
+    assert re.search(
+        r"small_cnn 16px b4, unshaped, W=2 +\d+\.\d\d +\[[\d., ]+\] +16\.83 +[+−]\d+\.\d % +2\.0 %"
+        r" +\+18\.8 % +held out world size",
+        rows[1],
+    )
+    assert re.search(
+        r"Mean absolute error over W ≥ 2: \d+\.\d % \(n = 2\); noise floor — \(known from the "
+        r"second round on\)",
+        answer.out,
+    )
+    assert f"report     {home}/report.html" in answer.out
+    assert f"warehouse  {home}/history.duckdb" in answer.out
+
+    again = stepcast("run", str(study_file))
+    assert again.err.startswith("study paper, round 2: 7 runs")
+    assert "noise floor 0.0 % (n = 2)" in again.out
+
+
+def test_loopback_warns_when_workers_exceed_cores(
+    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+) -> None:
+    many = (os.cpu_count() or 1) + 1
+    study = write_study(tmp_path, STUDY.replace("[1, 3]", f"[1, {many}]"))
+    answer = stepcast("plan", str(study))
+    assert answer.code == 0
+    assert f"warning: {many} workers share {many - 1} cores" in answer.err
+
+
+def test_a_failed_run_is_one_line_and_is_resumed(
+    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
+) -> None:
+    probes.fail_at = "measure alexnet 64px b4, unshaped, W=3"
+    answer = stepcast("run", str(study_file))
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.splitlines()[-1] == (
+        "stepcast: measure alexnet 64px b4, unshaped, W=3 failed: worker0 of measure alexnet 64px "
+        "b4, unshaped, W=3 ended early (exit 1): no paper left; its run has landed"
+    )
+    assert "Traceback" not in answer.err
+    plan = stepcast("plan", str(study_file))
+    assert plan.err.startswith("study paper, round 1: 1 of 7 runs are missing")
+    probes.fail_at = ""
+    assert stepcast("run", str(study_file)).code == 0
+
+
+def test_an_interrupt_says_how_to_resume(
+    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
+) -> None:
+    def interrupted(scenario: object) -> float:
+        raise KeyboardInterrupt
+
+    probes.throughput = interrupted
+    answer = stepcast("run", str(study_file), "--backend", "loopback")
+    assert answer.code == 130
+    assert answer.err.splitlines()[-1] == (
+        "stepcast: stopped, and everything torn down; "
+        f"`stepcast run {study_file} --backend loopback` resumes with what is missing"
+    )
+
+
+def test_a_plan_runs_nothing(
+    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
+) -> None:
+    answer = stepcast("plan", str(study_file))
+    assert answer.code == 0
+    assert "measure alexnet 64px b4, unshaped, W=3" in answer.out
+    assert probes.asked == []
+    assert list(home.iterdir()) == []
+
+
+def test_a_report_can_be_written_again(
+    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
+) -> None:
+    early = stepcast("report", str(study_file))
+    assert early.code == 2
+    assert "nothing of study paper has run on loopback" in early.err
+    stepcast("run", str(study_file))
+    (home / "report.html").unlink()
+    assert stepcast("report", str(study_file)).out == f"{home}/report.html\n"
+    assert (home / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("dnn: alexnet", "dnn: alexnett", "jobs[1].dnn: unknown DNN 'alexnett'"),
+        ("worker: emu.native.c25", "worker: emu.x", "jobs[0].worker: unknown node type 'emu.x'"),
+        ("workers: [1, 2]", "workers: [0]", "jobs[0].workers: W should be 1 or more, found 0"),
+        ("measure:", "mesure:", "mesure: no such key; did you mean measure?"),
+    ],
+)
+def test_bad_studies_are_one_line_and_exit_2(
+    stepcast: Callable[..., Any], home: Path, tmp_path: Path, right: str, wrong: str, expected: str
+) -> None:
+    study = write_study(tmp_path, STUDY.replace(right, wrong))
+    for command in ("run", "plan"):
+        answer = stepcast(command, str(study))
+        assert (answer.code, answer.out) == (2, "")
+        (line,) = answer.err.splitlines()
+        assert line.startswith(f"stepcast: {study}: {expected}")
+
+
+@pytest.mark.cluster
+def test_more_cpu_shares_than_cores_are_refused(
+    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+) -> None:
+    many = ", ".join(str(workers) for workers in range(1, 4 * (os.cpu_count() or 1) + 2))
+    text = STUDY.replace("backend: loopback", "backend: emulated")
+    study = write_study(tmp_path, text.replace("[1, 3]", f"[{many}]"))
+    answer = stepcast("run", str(study))
+    assert answer.code == 2
+    (line,) = answer.err.splitlines()
+    assert "jobs[1].workers: the nodes' CPU shares add up to" in line

@@ -1,0 +1,71 @@
+"""What Dagster is given loads, and every asset says what it is."""
+
+import pytest
+from dagster import AssetKey, Definitions
+
+from pipelines.definitions import defs
+
+KEYS = {
+    "cluster/links",
+    "profiles/tf_trace",
+    "profiles/loaded",
+    "fits/async_sgd",
+    "fits/linear",
+    "predictions/async_sgd",
+    "predictions/linear",
+    "measured/throughput",
+    "measured/loaded",
+    "accuracy/table",
+    "accuracy/report",
+}
+MEASURING = {"cluster/links", "profiles/tf_trace", "measured/throughput"}
+
+
+def test_definitions_are_loadable() -> None:
+    Definitions.validate_loadable(defs)
+
+
+def test_every_asset_describes_itself() -> None:
+    specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+    assert set(specs) == KEYS
+    for key, spec in specs.items():
+        assert spec.group_name == key.partition("/")[0]
+        assert spec.description
+        assert spec.owners
+        assert spec.kinds
+        assert (spec.freshness_policy is not None) == (
+            key in {"profiles/tf_trace", "measured/throughput"}
+        )
+
+
+@pytest.mark.parametrize("key", sorted(KEYS))
+def test_what_measures_and_what_opens_the_database_is_in_a_pool(key: str) -> None:
+    asset = defs.resolve_assets_def(AssetKey(key.split("/")))
+    assert asset.op.pool == ("measuring_host" if key in MEASURING else "warehouse")
+
+
+def test_nothing_is_measured_before_it_is_predicted() -> None:
+    graph = defs.resolve_asset_graph()
+    upstream = graph.get(AssetKey(["measured", "throughput"])).parent_keys
+    assert upstream == {AssetKey(["predictions", name]) for name in ("async_sgd", "linear")}
+
+
+def test_the_job_runs_everything_in_one_process() -> None:
+    job = defs.resolve_job_def("demo")
+    assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == KEYS
+    assert job.executor_def.name == "in_process"
+    names = {check.name for check in job.asset_layer.asset_graph.asset_check_keys}
+    assert names == {
+        "links_are_as_shaped",
+        "traces_are_whole",
+        "links_can_carry_it",
+        "not_above_linear",
+        "host_was_not_busy",
+        "everything_is_judged",
+    }
+
+
+def test_the_schedule_is_off_until_somebody_wants_it() -> None:
+    schedule = defs.resolve_schedule_def("weekly_reprofiling")
+    assert schedule.default_status.value == "STOPPED"
+    assert schedule.job_name == "demo"

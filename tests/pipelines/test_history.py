@@ -1,0 +1,59 @@
+"""Dagster's history is in the home, whatever the working directory."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from dagster import DagsterInstance, job
+
+from assets.home import CHECKOUT
+from pipelines import history
+
+
+@job
+def nothing() -> None:
+    """Do nothing."""
+
+
+def test_settings_are_those_of_the_checkout_with_absolute_paths(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
+    history.prepare(home)
+    written = yaml.safe_load((home / "dagster.yaml").read_text())
+    original = yaml.safe_load((CHECKOUT / "dagster.yaml").read_text())
+    assert written["storage"] == {"sqlite": {"base_dir": f"{home}/dagster"}}
+    assert ".stepcast" not in str(written)
+    for key in ("telemetry", "concurrency", "run_monitoring", "retention"):
+        assert written[key] == original[key]
+
+
+def test_what_runs_here_is_seen_by_the_web_interface(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
+    with history.instance(home) as instance:
+        run_id = nothing.execute_in_process(instance=instance).run_id
+    monkeypatch.chdir(tmp_path)
+    with DagsterInstance.get() as instance:
+        assert [run.run_id for run in instance.get_runs()] == [run_id]
+
+
+def test_the_checkouts_own_settings_name_the_default_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
+    with history.instance(tmp_path / ".stepcast") as instance:
+        run_id = nothing.execute_in_process(instance=instance).run_id
+    (tmp_path / "dagster.yaml").write_text((CHECKOUT / "dagster.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    with DagsterInstance.get() as instance:
+        assert [run.run_id for run in instance.get_runs()] == [run_id]
+
+
+def test_unchanged_settings_are_not_written_again(home: Path) -> None:
+    history.prepare(home)
+    before = (home / "dagster.yaml").stat().st_ino
+    history.prepare(home)
+    assert (home / "dagster.yaml").stat().st_ino == before
