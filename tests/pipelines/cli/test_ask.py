@@ -155,7 +155,9 @@ def test_an_empty_home_is_told(
 def test_a_locked_warehouse_is_told_with_the_pid(
     ask: Callable[..., Any], measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(Warehouse.__init__.__kwdefaults__, "patience_s", 0.1)
+    defaults = Warehouse.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "patience_s", 0.1)
     command = [sys.executable, "-c", HOLD, str(measured / "warehouse.duckdb")]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

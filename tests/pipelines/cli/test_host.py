@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import networks
-from pipelines.cli import host
 from profilers.clusters.node_types import node_types
 from tests.pipelines.test_execution import leave_dead_run
 
@@ -53,7 +52,7 @@ def test_the_web_interface_shows_the_history_of_this_home(
         started.append([program, *arguments])
         assert os.environ["DAGSTER_HOME"] == os.environ["STEPCAST_HOME"] == str(home)
 
-    monkeypatch.setattr(host.os, "execv", start)
+    monkeypatch.setattr("os.execv", start)
     assert stepcast("ui", "--port", "3456").code == 0
     ((program, *arguments),) = started
     assert program == arguments[0] == sys.executable
