@@ -1,17 +1,23 @@
 """What tests share: a fresh home, and the rule that only what needs special hardware may skip."""
 
+import sys
 from collections.abc import Callable, Generator
 from functools import cache
 from os import environ
 from pathlib import Path
 
 import pytest
+from absl.logging import get_absl_handler
 from hypothesis import settings
 
 from profilers.clusters import choose_backend
 
 settings.register_profile("stepcast", deadline=None)
 settings.load_profile("stepcast")
+
+# TensorFlow's log handler keeps the stderr it was made with, and closes it when Dagster sets up
+# logging; pytest's own must stay open.
+get_absl_handler().python_handler.stream = sys.__stderr__
 
 
 @cache

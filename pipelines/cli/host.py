@@ -76,4 +76,5 @@ def ui(port: Annotated[int, typer.Option(help="Where it listens.")] = 3000) -> N
     module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]
     command = [sys.executable, "-m", "dagster", "dev", *module, "--port", str(port)]
     typer.echo(f"http://127.0.0.1:{port} shows the history in {home()}", err=True)
+    os.chdir(home())  # in the checkout Dagster would warn of the dagster.yaml there
     os.execv(sys.executable, command)

@@ -1,6 +1,7 @@
 """Frames as text: tables for people, CSV and JSON for programs."""
 
 import json
+from collections.abc import Sequence
 from typing import Literal
 
 import polars as pl
@@ -12,6 +13,7 @@ from rich.text import Text
 
 Format = Literal["table", "csv", "json"]
 _WIDTH_ELSEWHERE = 160
+_GAP = "  "
 _NESTED = (pl.List, pl.Array, pl.Struct)
 
 
@@ -32,14 +34,34 @@ def print_frame(frame: pl.DataFrame, form: Format) -> None:
 
 
 def print_table(frame: pl.DataFrame) -> None:
-    """Print rows as a table; numbers are set to the right."""
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for name, kind in frame.schema.items():
-        table.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")
-    for row in _flat(frame).rows():
-        table.add_row(*(Text(_shown(value)) for value in row))
-    console().print(table)
+    """Print rows as a table, or as records where their columns do not fit side by side."""
+    out = console()
+    rows = [[_shown(value) for value in row] for row in _flat(frame).rows()]
+    if sum(len(name) + len(_GAP) for name in frame.columns) <= out.width:
+        out.print(_table(frame.schema, rows))
+    else:
+        _print_records(frame.columns, rows)
     typer.echo(f"{frame.height} row{'' if frame.height == 1 else 's'}")
+
+
+def _table(schema: pl.Schema, rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table; numbers are set to the right, long texts wrap."""
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for name, kind in schema.items():
+        side: Literal["left", "right"] = "right" if kind.is_numeric() else "left"
+        table.add_column(name, justify=side, overflow="fold", min_width=len(name))
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _print_records(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a line for each column of each row."""
+    widest = max(map(len, names))
+    for number, row in enumerate(rows, start=1):
+        typer.echo(f"row {number}")
+        for name, value in zip(names, row, strict=True):
+            typer.echo(f"{_GAP}{name:<{widest}}{_GAP}{value}")
 
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:

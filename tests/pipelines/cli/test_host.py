@@ -52,6 +52,7 @@ def test_the_web_interface_shows_the_history_of_this_home(
         started.append([program, *arguments])
         assert os.environ["DAGSTER_HOME"] == os.environ["STEPCAST_HOME"] == str(home)
 
+    monkeypatch.chdir(home)  # put back where the command goes
     monkeypatch.setattr("os.execv", start)
     assert stepcast("ui", "--port", "3456").code == 0
     ((program, *arguments),) = started

@@ -1,0 +1,95 @@
+"""What holds for every command: help with an example, versions, errors as one line."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.cli import main as command_line
+from pipelines.cli.main import app, main
+
+COMMANDS = sorted(
+    command.name or command.callback.__name__.replace("_", "-")
+    for command in app.registered_commands
+    if command.callback is not None
+)
+
+
+def test_there_is_a_command_for_everything() -> None:
+    assert COMMANDS == [
+        "accuracy",
+        "doctor",
+        "load",
+        "networks",
+        "node-types",
+        "plan",
+        "query",
+        "reap",
+        "report",
+        "run",
+        "sql",
+        "ui",
+    ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(stepcast: Callable[..., Any], command: str) -> None:
+    answer = stepcast(command, "--help")
+    assert answer.code == 0
+    assert f"Example: stepcast {command}" in answer.out
+
+
+def test_help_lists_the_commands(stepcast: Callable[..., Any]) -> None:
+    answer = stepcast("--help")
+    assert answer.code == 0
+    assert all(f"\n  {command} " in answer.out for command in COMMANDS)
+
+
+def test_the_version_is_the_projects(stepcast: Callable[..., Any]) -> None:
+    answer = stepcast("--version")
+    assert answer.code == 0
+    assert re.fullmatch(r"stepcast \d+\.\d+\.\d+\n", answer.out)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nothing"], ["run", "--nothing"], ["run", "a", "b"], ["run", "--backend", "cloud"], ["sql"]],
+)
+def test_wrong_usage_is_exit_2(stepcast: Callable[..., Any], arguments: list[str]) -> None:
+    answer = stepcast(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert "Traceback" not in answer.err
+
+
+def test_our_own_errors_are_one_line_and_exit_1(
+    stepcast: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> Path:
+        raise TypeError("a bug\nof two lines")
+
+    monkeypatch.setattr("pipelines.cli.ask.home", broken)
+    answer = stepcast("accuracy")
+    assert (answer.code, answer.err) == (
+        1,
+        "stepcast: unexpected TypeError: a bug of two lines; "
+        "`stepcast --debug …` shows where it happened\n",
+    )
+    with pytest.raises(TypeError):
+        main(["--debug", "accuracy"])
+
+
+def test_a_study_that_does_not_exist_is_exit_2(stepcast: Callable[..., Any], home: Path) -> None:
+    answer = stepcast("run", str(home / "mine" / "none.yaml"))
+    assert answer.code == 2
+    assert answer.err == f"stepcast: study {home}/mine/none.yaml does not exist\n"
+
+
+def test_the_command_line_is_the_console_script() -> None:
+    import tomllib
+
+    from assets.home import CHECKOUT
+
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"stepcast": f"{command_line.__name__}:main"}
