@@ -112,7 +112,7 @@ def _set_congestion_control(namespace: str) -> None:
 
 
 def _shape(namespace: str, device: str, mbps: float) -> None:
-    """Limit what leaves a device, with a queue of `QUEUE_S` and bursts of `BURST_S` at its speed."""
+    """Limit what leaves a device; queue and bursts are `QUEUE_S` and `BURST_S` at its speed."""
     rate, speed_Bps = f"{round(mbps * 1000)}kbit", mbps * 1e6 / 8
     queue_bytes = max(round(speed_Bps * QUEUE_S), 2 * _LEAST_BURST_BYTES)
     burst_bytes = min(max(round(speed_Bps * BURST_S), _LEAST_BURST_BYTES), _MOST_BURST_BYTES)
