@@ -6,6 +6,7 @@ windows in which all of them are stepping. The whole series of steps is kept.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import polars as pl
@@ -24,6 +25,19 @@ TOLERANCE = 0.10
 """Two halves of a window hold few dozen steps each: closer agreement would be luck."""
 MAX_SETTLING_WINDOWS = 2.0
 """Measure after this many window lengths even if throughput still changes; the run says so."""
+MOST_STOLEN = 0.02
+"""A window from which a hypervisor took more processor time than this is measured again."""
+MAX_REPEATED = 2
+"""Measure at most this many times the windows asked for; the least disturbed ones count."""
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A window, and the parts of the host's processor time that were idle and stolen in it."""
+
+    window: Window
+    idle: float
+    stolen: float
 
 
 def measure(
@@ -47,8 +61,8 @@ def measure(
 
     Yields:
         One run per scenario as soon as it is measured, with tables `step` and `sample`
-        (`throughput_steps_per_s`, `idle_cpu_fraction` per window). After a failure: a failed run
-        for each scenario that was not measured.
+        (`throughput_steps_per_s`, `idle_cpu_fraction`, `stolen_cpu_fraction` per window). After a
+        failure: a failed run for each scenario that was not measured.
 
     Raises:
         BadInput: the scenarios differ in more than W, or need more workers than there are.
@@ -62,7 +76,7 @@ def measure(
             while remaining:
                 started_at, scenario = datetime.now(UTC), remaining[0]
                 progress(f"measure {scenario.label}")
-                recorder = _Recorder(scenario.strategy.workers, windows, window_s)
+                recorder = Recorder(scenario.strategy.workers, windows, window_s)
                 job.train(job.workers[: scenario.strategy.workers], recorder.until)
                 yield _result(cluster, scenario, context, started_at, recorder)
                 remaining.pop(0)
@@ -71,18 +85,23 @@ def measure(
             yield failed("tf_throughput", cluster, scenario, context, started_at, error)
 
 
-class _Recorder:
+class Recorder:
     """Keeps the series of steps and decides when settling ends and when windows are full."""
 
     def __init__(self, workers: int, windows: int, window_s: float) -> None:
         self.series: dict[int, list[StepTime]] = {worker: [] for worker in range(workers)}
-        self.windows: list[Window] = []
-        self.idle: list[float] = []
+        self.measured: list[_Measured] = []
         self.stationary = False
         self._wanted, self._window_s = windows, window_s
         self._started_us = time.time_ns() // 1000
         self._opened_us: int | None = None
-        self._cpu = (0.0, 0.0)
+        self._cpu = host.cpu_times()
+
+    @property
+    def counted(self) -> list[_Measured]:
+        """The windows that count, in order of time."""
+        least = sorted(self.measured, key=lambda one: max(one.stolen, MOST_STOLEN))[: self._wanted]
+        return sorted(least, key=lambda one: one.window.start_us)
 
     def until(self, worker: int, step: StepTime) -> bool:
         """Take in a step; true when all windows are measured."""
@@ -92,12 +111,12 @@ class _Recorder:
             if self._settled(now_us):
                 self._open(now_us)
         elif now_us - self._opened_us >= self._window_s * 1e6:
-            idle_s, total_s = host.cpu_times()
-            idle_then_s, total_then_s = self._cpu
-            self.windows.append(Window(self._opened_us, now_us))
-            self.idle.append((idle_s - idle_then_s) / max(total_s - total_then_s, 1e-9))
+            idle, stolen = host.cpu_times().fractions_since(self._cpu)
+            self.measured.append(_Measured(Window(self._opened_us, now_us), idle, stolen))
             self._open(now_us)
-        return len(self.windows) == self._wanted
+        undisturbed = sum(one.stolen <= MOST_STOLEN for one in self.measured)
+        most = MAX_REPEATED * self._wanted
+        return undisturbed == self._wanted or len(self.measured) == most
 
     def _open(self, now_us: int) -> None:
         self._opened_us, self._cpu = now_us, host.cpu_times()
@@ -115,20 +134,22 @@ def _result(
     scenario: Scenario,
     context: RunContext,
     started_at: datetime,
-    recorder: _Recorder,
+    recorder: Recorder,
 ) -> ProbeResult:
     settings: dict[str, Setting] = {
-        "windows": len(recorder.windows),
+        "windows": len(recorder.counted),
+        "discarded_windows": len(recorder.measured) - len(recorder.counted),
         "min_discarded_steps": MIN_DISCARDED_STEPS,
         "stationary": recorder.stationary,
     }
     run = finished_run("tf_throughput", cluster, scenario, context, started_at, settings)
     samples = [
         row
-        for number, (window, idle) in enumerate(zip(recorder.windows, recorder.idle, strict=True))
+        for number, one in enumerate(recorder.counted)
         for row in (
-            ("throughput_steps_per_s", "step/s", number, steps_per_s(recorder.series, window)),
-            ("idle_cpu_fraction", "1", number, idle),
+            ("throughput_steps_per_s", "step/s", number, steps_per_s(recorder.series, one.window)),
+            ("idle_cpu_fraction", "1", number, one.idle),
+            ("stolen_cpu_fraction", "1", number, one.stolen),
         )
     ]
     columns = ["metric", "unit", "window", "value"]
@@ -139,9 +160,10 @@ def _result(
     return ProbeResult(run, scenario, tables)
 
 
-def _step_frame(recorder: _Recorder) -> pl.DataFrame:
+def _step_frame(recorder: Recorder) -> pl.DataFrame:
+    windows = [one.window for one in recorder.counted]
     rows = [
-        (worker, number, _window_of(step, recorder.windows), False, step.start_us, step.end_us)
+        (worker, number, _window_of(step, windows), False, step.start_us, step.end_us)
         for worker, steps in recorder.series.items()
         for number, step in enumerate(steps)
     ]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+from profilers import host
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
 from profilers.readers import run_metadata
@@ -43,7 +44,8 @@ def profile(
 
     Returns:
         A run with tables `operation`, `edge`, `timing`, `step` and `sample` (`step_time_s` of the
-        untraced steps, `client_gap_s`: see `_client_gap_s`). A failed run if the job failed.
+        untraced steps, `client_gap_s`: see `_client_gap_s`, `stolen_cpu_fraction` of the host's
+        processor time). A failed run if the job failed.
 
     Raises:
         BadInput: W is not 1.
@@ -57,9 +59,11 @@ def profile(
             worker = job.workers[0]
             progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
             job.run(worker, WARM_UP_STEPS)
+            cpu = host.cpu_times()
             before = job.run(worker, untraced_steps // 2)
             traced, files = job.trace(worker, traced_steps)
             after = job.run(worker, untraced_steps - untraced_steps // 2)
+            _, stolen = host.cpu_times().fractions_since(cpu)
             progress(f"profile {dnn}: read traces")
             trace = run_metadata.read(files, [time.start_us for time in traced])
             artefact = _archive(files, context.scratch)
@@ -76,6 +80,7 @@ def profile(
         ("step_time_s", "s", _mean_s(untraced)),
         ("traced_step_time_s", "s", _mean_s(traced)),
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
+        ("stolen_cpu_fraction", "1", stolen),
     ]
     tables = {
         "operation": trace.operation,
