@@ -42,7 +42,9 @@ def reproduce(
     Profiles are loaded, everything is predicted, and only then are the measurements brought in.
     Prints the leaderboard and writes it to leaderboard.json in the home.
 
-    Example: STEPCAST_HOME=.stepcast/accuracy stepcast reproduce data/reference
+    The home must be a new one, such as STEPCAST_HOME=.stepcast/accuracy.
+
+    Example: stepcast reproduce data/reference
     """
     from pipelines import reproduction
     from pipelines.cli.ask import LEADERBOARD
