@@ -6,7 +6,6 @@ windows in which all of them are stepping. The whole series of steps is kept.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import polars as pl
@@ -14,6 +13,7 @@ import polars as pl
 from profilers import host
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
+from profilers.quiet import MOST_STOLEN, PATIENCE_S, Measured
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.tf_job import AsyncJob, StepTime
 from profilers.throughput import Window, is_stationary, steps_per_s
@@ -25,19 +25,6 @@ TOLERANCE = 0.10
 """Two halves of a window hold few dozen steps each: closer agreement would be luck."""
 MAX_SETTLING_WINDOWS = 2.0
 """Measure after this many window lengths even if throughput still changes; the run says so."""
-MOST_STOLEN = 0.02
-"""A window from which a hypervisor took more processor time than this is measured again."""
-MAX_REPEATED = 2
-"""Measure at most this many times the windows asked for; the least disturbed ones count."""
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """A window, and the parts of the host's processor time that were idle and stolen in it."""
-
-    window: Window
-    idle: float
-    stolen: float
 
 
 def measure(
@@ -90,7 +77,7 @@ class Recorder:
 
     def __init__(self, workers: int, windows: int, window_s: float) -> None:
         self.series: dict[int, list[StepTime]] = {worker: [] for worker in range(workers)}
-        self.measured: list[_Measured] = []
+        self.measured: list[Measured[Window]] = []
         self.stationary = False
         self._wanted, self._window_s = windows, window_s
         self._started_us = time.time_ns() // 1000
@@ -98,10 +85,10 @@ class Recorder:
         self._cpu = host.cpu_times()
 
     @property
-    def counted(self) -> list[_Measured]:
-        """The windows that count, in order of time."""
+    def counted(self) -> list[Measured[Window]]:
+        """The windows that count, in order of time: where all are disturbed, the least so."""
         least = sorted(self.measured, key=lambda one: max(one.stolen, MOST_STOLEN))[: self._wanted]
-        return sorted(least, key=lambda one: one.window.start_us)
+        return sorted(least, key=lambda one: one.value.start_us)
 
     def until(self, worker: int, step: StepTime) -> bool:
         """Take in a step; true when all windows are measured."""
@@ -112,11 +99,11 @@ class Recorder:
                 self._open(now_us)
         elif now_us - self._opened_us >= self._window_s * 1e6:
             idle, stolen = host.cpu_times().fractions_since(self._cpu)
-            self.measured.append(_Measured(Window(self._opened_us, now_us), idle, stolen))
+            self.measured.append(Measured(Window(self._opened_us, now_us), idle, stolen))
             self._open(now_us)
-        undisturbed = sum(one.stolen <= MOST_STOLEN for one in self.measured)
-        most = MAX_REPEATED * self._wanted
-        return undisturbed == self._wanted or len(self.measured) == most
+        undisturbed = sum(not one.disturbed for one in self.measured)
+        repeated_s = (len(self.measured) - self._wanted) * self._window_s
+        return undisturbed == self._wanted or repeated_s >= PATIENCE_S
 
     def _open(self, now_us: int) -> None:
         self._opened_us, self._cpu = now_us, host.cpu_times()
@@ -147,7 +134,7 @@ def _result(
         row
         for number, one in enumerate(recorder.counted)
         for row in (
-            ("throughput_steps_per_s", "step/s", number, steps_per_s(recorder.series, one.window)),
+            ("throughput_steps_per_s", "step/s", number, steps_per_s(recorder.series, one.value)),
             ("idle_cpu_fraction", "1", number, one.idle),
             ("stolen_cpu_fraction", "1", number, one.stolen),
         )
@@ -161,7 +148,7 @@ def _result(
 
 
 def _step_frame(recorder: Recorder) -> pl.DataFrame:
-    windows = [one.window for one in recorder.counted]
+    windows = [one.value for one in recorder.counted]
     rows = [
         (worker, number, _window_of(step, windows), False, step.start_us, step.end_us)
         for worker, steps in recorder.series.items()
