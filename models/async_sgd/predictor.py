@@ -32,12 +32,14 @@ class Settings(Record):
     """How to simulate; the defaults are explained in docs/async_sgd.md.
 
     `window_bytes` is what a stream may send before it has to let others pass, in scenarios with
-    flow control; None if windows are updated before that shows. A scenario simulates about
+    flow control; None if windows are updated before that shows. `newcomer_weight` is the weight of
+    a transfer that finds another one on the link. A scenario simulates about
     `simulated_operations`, divided among its seeds and workers, and no fewer than 20 steps per
     worker after `warm_up_steps`. Intervals cover `coverage`.
     """
 
     window_bytes: int | None = Field(default=None, gt=0)
+    newcomer_weight: float = Field(default=0.7, gt=0, le=1)
     warm_up_steps: int = Field(default=50, ge=0)
     simulated_operations: int = Field(default=500_000, ge=1)
     seeds: int = Field(default=5, ge=2)
@@ -135,6 +137,7 @@ class AsyncSGD:
             uplink_Bps=link.uplink_Bps,
             downlink_spread=link.downlink_spread,
             uplink_spread=link.uplink_spread,
+            newcomer_weight=settings.newcomer_weight,
             window_bytes=settings.window_bytes if strategy.flow_control else None,
             ranks=transfer_ranks(self.profile, strategy.order, seed),
             inter_op_threads=worker_group(self.parameters.scenario).inter_op_threads,

@@ -23,9 +23,10 @@ class SharedResource:
     O(log flows), where Algorithm 3.1 updates the remaining time of every chunk.
     """
 
-    def __init__(self, capacity: float, cap: float) -> None:
+    def __init__(self, capacity: float, cap: float, newcomer_weight: float = 1.0) -> None:
         self._capacity = capacity
         self._cap = cap
+        self._newcomer_weight = newcomer_weight
         self._flows: list[tuple[float, int, int, float]] = []
         self._weights = 0.0
         self._virtual = 0.0
@@ -35,9 +36,13 @@ class SharedResource:
     def start(
         self, now_s: float, worker: int, operation: int, size: float, weight: float = 1.0
     ) -> None:
-        """Let a worker's operation begin a flow of `size`."""
+        """Let a worker's operation begin a flow of `size`.
+
+        For every flow it finds there, its weight is multiplied by `newcomer_weight`.
+        """
         if self._flows:
             self._virtual += (now_s - self._as_of_s) * self._speed()
+            weight *= self._newcomer_weight ** len(self._flows)
         self._as_of_s = now_s
         heappush(self._flows, (self._virtual + size / weight, worker, operation, weight))
         self._weights += weight

@@ -95,7 +95,9 @@ class _Simulation:
             Resource.UPLINK: options.uplink_Bps,
         }
         self.links = [
-            SharedResource(speed_Bps[resource], options.link_cap_Bps) if resource.is_link else None
+            SharedResource(speed_Bps[resource], options.link_cap_Bps, options.newcomer_weight)
+            if resource.is_link
+            else None
             for resource, _ in graph.stations
         ]
         at_once = {Resource.WORKER: 1 if options.inter_op_threads == 1 else _UNLIMITED}

@@ -63,6 +63,17 @@ def test_uneven_sharing_breaks_a_lock_step() -> None:
     assert uneven.step_ends_s[:, -1].max() < equal.step_ends_s[:, -1].max()
 
 
+def test_workers_that_give_way_to_the_first_get_out_of_each_others_way() -> None:
+    """Down 2 s, 3 s of work: two workers need 7 s in step, and 5 s out of it.
+
+    The second starts with the first, so it gets a quarter until the first is done.
+    """
+    trace = run(Op(D, 20), Op(W, 3, after=(0,)), workers=2, steps=20, newcomer_weight=1 / 3)
+    lengths = trace.step_ends_s - trace.step_starts_s
+    np.testing.assert_allclose(lengths[:, -1], 5.0)
+    assert lengths[1, 0] == pytest.approx(7.0)
+
+
 def test_sharing_unevenly_carries_no_more() -> None:
     trace = run(Op(D, 40), workers=3, steps=50, downlink_spread=0.5)
     np.testing.assert_allclose(trace.step_ends_s[:, -1].max(), 3 * 50 * 40 / 10)
