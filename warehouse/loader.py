@@ -1,16 +1,17 @@
-"""The loader: the only writer of `raw.*`. Loading a run twice changes nothing."""
+"""The loader: the only writer of `raw.*`. Loading a run twice changes nothing.
+
+Rows pass through in chunks of `tables.CHUNK_ROWS`, so memory does not grow with a run.
+"""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
-from warehouse.landing import QUARANTINE, SCHEMAS, read_tables, run_folders
+from warehouse.landing import QUARANTINE, SCHEMAS, run_folders, stream_tables
 from warehouse.records import BadInput, content_hash
 
 
@@ -47,11 +48,10 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
             unchanged += 1
             continue
         try:
-            tables = read_tables(folder)
             with transaction(connection):
                 if folder.name in known:
                     _delete(connection, folder.name)
-                _insert(connection, tables)
+                _insert(connection, folder)
                 connection.execute(
                     "INSERT INTO meta.loaded VALUES (?, ?, now())", [folder.name, signature]
                 )
@@ -68,11 +68,13 @@ def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     connection.execute("DELETE FROM meta.loaded WHERE run_id = ?", [run_id])
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:
-    for name, table in tables.items():
-        connection.register("incoming", table)
-        connection.execute(f'INSERT INTO raw."{name}" BY NAME SELECT * FROM incoming')
-        connection.unregister("incoming")
+def _insert(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Append a run's rows chunk by chunk; DuckDB writes what its memory limit does not hold."""
+    for name, chunks in stream_tables(folder):
+        for chunk in chunks:
+            connection.register("incoming", chunk)
+            connection.execute(f'INSERT INTO raw."{name}" BY NAME SELECT * FROM incoming')
+            connection.unregister("incoming")
 
 
 def _signature(folder: Path) -> str:
