@@ -24,11 +24,11 @@ from warehouse.tables import CHUNK_ROWS, JSON_COLUMNS, SCHEMAS, conform, one_lin
 __all__ = [
     "QUARANTINE",
     "SCHEMAS",
+    "checked_files",
     "land",
     "landed_runs",
     "read_tables",
     "run_folders",
-    "stream_tables",
 ]
 
 ARTEFACTS = "artefacts"
@@ -108,17 +108,23 @@ def read_tables(folder: Path) -> dict[str, pa.Table]:
     Raises:
         BadInput: a file is unreadable, lacks columns, or belongs to another run or scenario.
     """
-    return {name: pa.concat_tables(chunks) for name, chunks in stream_tables(folder)}
+    return {file.stem: pa.concat_tables(_own(file)) for file in _files(folder)}
 
 
-def stream_tables(folder: Path) -> Iterator[tuple[str, Iterator[pa.Table]]]:
-    """Yield the tables of one landed run, each as chunks of rows that are checked as they come.
+def checked_files(folder: Path) -> list[Path]:
+    """Check all tables of one landed run as `read_tables` does, and return their files.
 
-    At most `CHUNK_ROWS` rows are in memory at once. Each table has at least one chunk.
-
-    Raises:
-        BadInput: a file is unreadable, lacks columns, or belongs to another run or scenario.
+    At most `CHUNK_ROWS` rows are in memory at once.
     """
+    files = _files(folder)
+    for file in files:
+        for _ in _own(file):
+            pass
+    return files
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a run whose own record and scenario agree."""
     run = _read_run(folder)
     scenario = folder / "scenario.parquet"
     rows = read(scenario).to_pylist() if scenario.exists() else []
@@ -127,13 +133,12 @@ def stream_tables(folder: Path) -> Iterator[tuple[str, Iterator[pa.Table]]]:
         raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
     if named != ([] if run.scenario_id is None else [run.scenario_id]):
         raise BadInput(f"run.parquet names scenario {run.scenario_id}, scenario.parquet: {named}")
-    for file in sorted(folder.glob("*.parquet")):
-        yield file.stem, _own(file, folder.name)
+    return sorted(folder.glob("*.parquet"))
 
 
-def _own(file: Path, run_id: str) -> Iterator[pa.Table]:
+def _own(file: Path) -> Iterator[pa.Table]:
     for chunk in stream(file):
-        strangers = set(chunk["run_id"].unique().to_pylist()) - {run_id}
+        strangers = set(chunk["run_id"].unique().to_pylist()) - {file.parent.name}
         if strangers:
             raise BadInput(f"{file.name} holds rows of other runs: {sorted(strangers)}")
         yield chunk

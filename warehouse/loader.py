@@ -1,17 +1,20 @@
 """The loader: the only writer of `raw.*`. Loading a run twice changes nothing.
 
-Rows pass through in chunks of `tables.CHUNK_ROWS`, so memory does not grow with a run.
+A run is checked in chunks of `tables.CHUNK_ROWS` rows, then DuckDB reads its Parquet files itself:
+memory is bounded by `MEMORY`, not by the size of a run.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 import duckdb
 
 from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
-from warehouse.landing import QUARANTINE, SCHEMAS, run_folders, stream_tables
+from warehouse.landing import QUARANTINE, SCHEMAS, checked_files, run_folders
 from warehouse.records import BadInput, content_hash
 
 
@@ -48,10 +51,11 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
             unchanged += 1
             continue
         try:
+            files = checked_files(folder)
             with transaction(connection):
                 if folder.name in known:
                     _delete(connection, folder.name)
-                _insert(connection, folder)
+                _insert(connection, files)
                 connection.execute(
                     "INSERT INTO meta.loaded VALUES (?, ?, now())", [folder.name, signature]
                 )
@@ -68,13 +72,13 @@ def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     connection.execute("DELETE FROM meta.loaded WHERE run_id = ?", [run_id])
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Append a run's rows chunk by chunk; DuckDB writes what its memory limit does not hold."""
-    for name, chunks in stream_tables(folder):
-        for chunk in chunks:
-            connection.register("incoming", chunk)
-            connection.execute(f'INSERT INTO raw."{name}" BY NAME SELECT * FROM incoming')
-            connection.unregister("incoming")
+def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+    for file in files:
+        columns = ", ".join(f'"{column}"' for column in SCHEMAS[file.stem].names)
+        connection.execute(
+            f'INSERT INTO raw."{file.stem}" BY NAME SELECT {columns} FROM read_parquet($file)',
+            {"file": escape(str(file))},
+        )
 
 
 def _signature(folder: Path) -> str:

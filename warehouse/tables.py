@@ -108,7 +108,7 @@ def stream(file: Path) -> Iterator[pa.Table]:
     if name not in SCHEMAS:
         raise BadInput(f"{file.name} is no known table; the tables are {', '.join(SCHEMAS)}")
     try:
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
             yield conform(name, parquet.schema_arrow.empty_table(), file.name)
             for batch in parquet.iter_batches(CHUNK_ROWS):
                 yield conform(name, pa.Table.from_batches([batch]), file.name)
