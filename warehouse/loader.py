@@ -7,15 +7,22 @@ memory is bounded by `MEMORY`, not by the size of a run.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
 
 import duckdb
 
+from warehouse import chain
 from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
 from warehouse.landing import QUARANTINE, SCHEMAS, checked_files, run_folders
 from warehouse.records import BadInput, content_hash
+from warehouse.tables import columns_of
+
+MEMORY = "1GB"
+"""What DuckDB may hold while it loads; past that it writes to disk."""
+_OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     still load.
     """
     sweep(landing)
+    connection.execute(f"SET memory_limit = '{MEMORY}'")
     known = dict(connection.execute("SELECT run_id, signature FROM meta.loaded").fetchall())
     loaded, unchanged, quarantined = [], 0, []
     for folder in run_folders(landing):
@@ -56,9 +64,7 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
                 if folder.name in known:
                     _delete(connection, folder.name)
                 _insert(connection, files)
-                connection.execute(
-                    "INSERT INTO meta.loaded VALUES (?, ?, now())", [folder.name, signature]
-                )
+                _remember(connection, folder.name, signature, is_new=folder.name not in known)
         except (BadInput, duckdb.IntegrityError, duckdb.DataError) as error:
             quarantined.append(_quarantine(folder, first_line(error)))
         else:
@@ -69,16 +75,32 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
 def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     for name in SCHEMAS:
         connection.execute(f'DELETE FROM raw."{name}" WHERE run_id = ?', [run_id])
-    connection.execute("DELETE FROM meta.loaded WHERE run_id = ?", [run_id])
+
+
+def _remember(
+    connection: duckdb.DuckDBPyConnection, run_id: str, signature: str, *, is_new: bool
+) -> None:
+    """Note the load; a run that was loaded before keeps its number in the order of things."""
+    if is_new:
+        row = {"run_id": run_id, "signature": signature, "loaded_at": datetime.now(UTC)}
+        chain.append(connection, "meta.loaded", [row])
+    else:
+        connection.execute(
+            "UPDATE meta.loaded SET signature = ?, loaded_at = now() WHERE run_id = ?",
+            [signature, run_id],
+        )
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
     for file in files:
-        columns = ", ".join(f'"{column}"' for column in SCHEMAS[file.stem].names)
+        columns = ", ".join(f'"{column}"' for column in columns_of(file))
         connection.execute(
             f'INSERT INTO raw."{file.stem}" BY NAME SELECT {columns} FROM read_parquet($file)',
             {"file": escape(str(file))},
         )
+    tables = {file.stem for file in files}
+    if "timing" in tables and "operation_time" not in tables:
+        connection.execute(_OPERATION_TIME, {"run_id": files[0].parent.name})
 
 
 def _signature(folder: Path) -> str:
