@@ -10,12 +10,15 @@ class Options:
     """The configuration to simulate: each of `workers` does `steps` steps.
 
     Speeds are those of a server's link in each direction, shared by the workers that use it;
-    `link_cap_Bps` is the speed of a worker's own link. `window_bytes` is HTTP/2's flow-control
-    window, None where flow control is off. `ranks` (one per operation, small first) enforces an
-    order of transfers; None keeps the order of arrival. With one of `inter_op_threads` a worker
-    computes one operation at a time (the paper's case); with more, all whose inputs are there
-    share its `cores`, none getting more than one operation alone has. The time between two steps
-    of a worker is drawn from `client_gap_s`. `record` keeps what ran when.
+    `link_cap_Bps` is the speed of a worker's own link. A worker's weight when it shares a direction
+    is drawn for every step: its logarithm is normal with standard deviation `downlink_spread` or
+    `uplink_spread`; 0 shares equally (and is needed where `link_cap_Bps` limits workers).
+    `window_bytes` is HTTP/2's flow-control window, None where flow control is off. `ranks` (one per
+    operation, small first) enforces an order of transfers; None keeps the order of arrival. With
+    one of `inter_op_threads` a worker computes one operation at a time (the paper's case); with
+    more, all whose inputs are there share its `cores`, none getting more than one operation alone
+    has. The time between two steps of a worker is drawn from `client_gap_s`. `record` keeps what
+    ran when.
 
     Raises:
         BadInput: a value out of its range.
@@ -26,6 +29,8 @@ class Options:
     downlink_Bps: float
     uplink_Bps: float
     link_cap_Bps: float = float("inf")
+    downlink_spread: float = 0.0
+    uplink_spread: float = 0.0
     window_bytes: float | None = None
     ranks: tuple[int, ...] | None = None
     inter_op_threads: int = 1
@@ -42,6 +47,14 @@ class Options:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise BadInput(f"simulation: {name} must be above 0, found {value}")
+        for name in ("downlink_spread", "uplink_spread"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise BadInput(f"simulation: {name} must be 0 or more, found {getattr(self, name)}")
+        if self.link_cap_Bps < float("inf") and (self.downlink_spread or self.uplink_spread):
+            raise BadInput(
+                "simulation: workers with slower links of their own share equally; "
+                "set downlink_spread and uplink_spread to 0"
+            )
         if not self.client_gap_s or not min(self.client_gap_s) >= 0:
             raise BadInput(
                 f"simulation: client_gap_s must list times of 0 or more, found {self.client_gap_s}"

@@ -16,10 +16,16 @@ def drift(make: "Maker") -> pl.DataFrame:
     return make.rows(f"SELECT * FROM report.drift WHERE metric = '{METRIC}' ORDER BY host_id")
 
 
-def measure(make: "Maker", *values: float, **more: str) -> None:
+def measure(make: "Maker", *values: float, host_id: str = "host-1") -> None:
     for number, value in enumerate(values):
-        name = "-".join((f"m{number}", *more.values()))
-        make.measure(name, make.scenario(2), [value], minute=number, repeat=number + 1, **more)
+        make.measure(
+            f"m{number}" if host_id == "host-1" else f"m{number}-{host_id}",
+            make.scenario(2),
+            [value],
+            minute=number,
+            repeat=number + 1,
+            host_id=host_id,
+        )
 
 
 def test_the_newest_value_is_held_against_its_own_history(make: "Maker") -> None:

@@ -20,11 +20,10 @@ OURS = System(name="ours", what="The mean of everything", source="this test")
 
 def test_reserved_systems_are_registered_with_what_they_are(make: "Maker") -> None:
     make.warehouse.load()
-    rows = make.rows("FROM pred.system")
-    assert sorted(rows["name"]) == sorted(RESERVED)
-    assert rows["what"].str.len_chars().min() > 10
-    assert rows["source"].str.len_chars().min() > 3
-    assert rows["what"].str.contains("\n").any() is False
+    rows = make.rows("SELECT name, what, source FROM pred.system").rows()
+    assert sorted(name for name, _, _ in rows) == sorted(RESERVED)
+    assert all(len(what) > 10 and len(source) > 3 for _, what, source in rows)
+    assert not any("\n" in text for row in rows for text in row)
 
 
 def test_systems_nobody_registered_are_refused(make: "Maker") -> None:

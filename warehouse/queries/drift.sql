@@ -5,4 +5,4 @@ SELECT
 FROM report.drift
 WHERE ($backend::VARCHAR IS NULL OR backend = $backend)
     AND ($metric::VARCHAR IS NULL OR metric = $metric)
-ORDER BY abs(robust_z) DESC NULLS LAST, earlier_n DESC, ALL;
+ORDER BY abs(robust_z) DESC NULLS LAST, earlier_n DESC, comparable_id, metric, point;
