@@ -1,19 +1,28 @@
-"""The loader: the only writer of `raw.*`. Loading a run twice changes nothing."""
+"""The loader: the only writer of `raw.*`. Loading a run twice changes nothing.
+
+A run is checked in chunks of `tables.CHUNK_ROWS` rows, then DuckDB reads its Parquet files itself:
+memory is bounded by `MEMORY`, not by the size of a run.
+"""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from warehouse import chain
 from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
-from warehouse.landing import QUARANTINE, SCHEMAS, read_tables, run_folders
+from warehouse.landing import QUARANTINE, SCHEMAS, checked_files, run_folders
 from warehouse.records import BadInput, content_hash
+from warehouse.tables import columns_of
+
+MEMORY = "1GB"
+"""What DuckDB may hold while it loads; past that it writes to disk."""
+_OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     still load.
     """
     sweep(landing)
+    connection.execute(f"SET memory_limit = '{MEMORY}'")
     known = dict(connection.execute("SELECT run_id, signature FROM meta.loaded").fetchall())
     loaded, unchanged, quarantined = [], 0, []
     for folder in run_folders(landing):
@@ -49,11 +59,11 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
             unchanged += 1
             continue
         try:
-            tables = read_tables(folder)
+            files = checked_files(folder)
             with transaction(connection):
                 if folder.name in known:
                     _delete(connection, folder.name)
-                _insert(connection, tables)
+                _insert(connection, files)
                 _remember(connection, folder.name, signature, is_new=folder.name not in known)
         except (BadInput, duckdb.IntegrityError, duckdb.DataError) as error:
             quarantined.append(_quarantine(folder, first_line(error)))
@@ -81,11 +91,16 @@ def _remember(
         )
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:
-    for name, table in tables.items():
-        connection.register("incoming", table)
-        connection.execute(f'INSERT INTO raw."{name}" BY NAME SELECT * FROM incoming')
-        connection.unregister("incoming")
+def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+    for file in files:
+        columns = ", ".join(f'"{column}"' for column in columns_of(file))
+        connection.execute(
+            f'INSERT INTO raw."{file.stem}" BY NAME SELECT {columns} FROM read_parquet($file)',
+            {"file": escape(str(file))},
+        )
+    tables = {file.stem for file in files}
+    if "timing" in tables and "operation_time" not in tables:
+        connection.execute(_OPERATION_TIME, {"run_id": files[0].parent.name})
 
 
 def _signature(folder: Path) -> str:
