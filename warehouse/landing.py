@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse.durable import remove, sync, temporary
-from warehouse.records import BadInput, Run, Scenario, content_hash
+from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
+from warehouse.sums import seal, verify
 from warehouse.tables import JSON_COLUMNS, SCHEMAS, conform, one_line, read
 
 __all__ = ["QUARANTINE", "SCHEMAS", "land", "landed_runs", "read_tables", "run_folders"]
@@ -49,6 +50,7 @@ def land(
 
     Raises:
         BadInput: the run has landed before, or a frame does not fit its table.
+        StepcastError: it could not be written, for example to a full disk; nothing of it is left.
     """
     target = landing / run.run_id
     if not _RUN_ID.fullmatch(run.run_id) or run.run_id == QUARANTINE:
@@ -66,6 +68,9 @@ def land(
     try:
         _write(folder, whole, artefacts)
         _rename(folder, target)
+    except OSError as error:
+        remove(folder)
+        raise StepcastError(f"run {run.run_id} did not land in {landing}: {error}") from error
     except BaseException:
         remove(folder)
         raise
@@ -96,10 +101,13 @@ def read_tables(folder: Path) -> dict[str, pa.Table]:
     """Read and check all tables of one landed run; a table without a file is left out.
 
     Raises:
-        BadInput: a file is unreadable, lacks columns, or belongs to another run or scenario.
+        BadInput: a file is unreadable, lacks columns, belongs to another run or scenario, or is
+            not the one that landed.
     """
     run = _read_run(folder)
     tables = {file.stem: read(file) for file in sorted(folder.glob("*.parquet"))}
+    if "run" not in tables:
+        raise BadInput("run.parquet is missing")
     for name, table in tables.items():
         strangers = set(table["run_id"].unique().to_pylist()) - {folder.name}
         if strangers:
@@ -110,6 +118,7 @@ def read_tables(folder: Path) -> dict[str, pa.Table]:
         raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
     if named != ([] if run.scenario_id is None else [run.scenario_id]):
         raise BadInput(f"run.parquet names scenario {run.scenario_id}, scenario.parquet: {named}")
+    verify(folder)
     return tables
 
 
@@ -160,6 +169,7 @@ def _write(folder: Path, tables: Mapping[str, pa.Table], artefacts: Mapping[str,
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
         sync(folder / f"{name}.parquet")
+    seal(folder)
     if artefacts:
         (folder / ARTEFACTS).mkdir()
         for name, source in artefacts.items():

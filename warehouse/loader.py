@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pyarrow as pa
 from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
 from warehouse.landing import QUARANTINE, SCHEMAS, read_tables, run_folders
-from warehouse.records import BadInput, content_hash
+from warehouse.records import BadInput, StepcastError, content_hash
+
+REASON = "reason.txt"
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,11 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     known = dict(connection.execute("SELECT run_id, signature FROM meta.loaded").fetchall())
     loaded, unchanged, quarantined = [], 0, []
     for folder in run_folders(landing):
-        signature = _signature(folder)
-        if known.get(folder.name) == signature:
-            unchanged += 1
-            continue
         try:
+            signature = signature_of(folder)
+            if known.get(folder.name) == signature:
+                unchanged += 1
+                continue
             tables = read_tables(folder)
             with transaction(connection):
                 if folder.name in known:
@@ -55,7 +58,11 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
                 connection.execute(
                     "INSERT INTO meta.loaded VALUES (?, ?, now())", [folder.name, signature]
                 )
-        except (BadInput, duckdb.IntegrityError, duckdb.DataError) as error:
+        except (BadInput, duckdb.IntegrityError, duckdb.DataError, OSError) as error:
+            if not folder.exists():
+                continue  # renamed meanwhile: the next load finds it under its new name
+            if isinstance(error, OSError):
+                raise StepcastError(f"landed run {folder.name} cannot be read: {error}") from error
             quarantined.append(_quarantine(folder, first_line(error)))
         else:
             loaded.append(folder.name)
@@ -75,14 +82,13 @@ def _insert(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table
         connection.unregister("incoming")
 
 
-def _signature(folder: Path) -> str:
+def signature_of(folder: Path) -> str:
     """Tell changed files from unchanged ones without reading them: names, sizes, times."""
     states = [(file.name, file.stat()) for file in sorted(folder.glob("*.parquet"))]
     return content_hash(str([(name, state.st_size, state.st_mtime_ns) for name, state in states]))
 
 
 def _quarantine(folder: Path, reason: str) -> Quarantined:
-    (folder / "reason.txt").write_text(reason + "\n")
     target = folder.parent / QUARANTINE / folder.name
     target.parent.mkdir(exist_ok=True)
     copies = 1
@@ -90,4 +96,6 @@ def _quarantine(folder: Path, reason: str) -> Quarantined:
         copies += 1
         target = target.with_name(f"{folder.name}.{copies}")
     os.rename(folder, target)
+    with suppress(OSError):  # the disk may be full; the report has the reason too
+        (target / REASON).write_text(reason + "\n")
     return Quarantined(folder.name, reason, target)

@@ -7,7 +7,7 @@ import pytest
 
 from warehouse import landing
 from warehouse.landing import SCHEMAS, land, landed_runs
-from warehouse.records import BadInput
+from warehouse.records import BadInput, StepcastError
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -22,6 +22,7 @@ def test_a_landed_run_has_run_id_first_and_narrow_types(make: "Maker") -> None:
     assert table.schema.equals(SCHEMAS["edge"])
     assert table.to_pylist()[0] == {"run_id": "r1", "source": 0, "target": 1}
     assert sorted(path.name for path in folder.iterdir()) == [
+        "SHA256SUMS",
         "edge.parquet",
         "run.parquet",
         "scenario.parquet",
@@ -71,7 +72,7 @@ def test_a_run_that_lands_meanwhile_is_not_overwritten(
 
 def test_a_failed_landing_leaves_nothing(make: "Maker", tmp_path: Path) -> None:
     run = make.run("r1", None, "profile")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(StepcastError, match=r"run r1 did not land in .*absent.pb"):
         land(make.home / "landing", run, None, {}, {"trace.pb": tmp_path / "absent.pb"})
     assert list((make.home / "landing").iterdir()) == []
 
