@@ -28,7 +28,7 @@ def verify(folder: Path) -> None:
         text = (folder / SUMS).read_text(errors="replace")
     except FileNotFoundError:
         return
-    expected = dict(line.split("  ", 1)[::-1] for line in text.splitlines() if "  " in line)
+    expected = dict(line.split("  ", 1)[::-1] for line in text.split("\n") if "  " in line)
     there = {file.name for file in folder.glob("*.parquet")}
     if missing := sorted(set(expected) - there):
         raise BadInput(f"{missing[0]} is missing, which {SUMS} lists")
