@@ -14,6 +14,7 @@ from assets.plan import prediction_name
 from assets.progress import Progress
 from assets.rounds import Probe, Round
 from assets.study import Job
+from assets.version import code_version
 from models import linear
 from models.async_sgd import predictor as async_sgd
 from warehouse.ledger import FitRecord
@@ -109,6 +110,7 @@ def predict(fit: JobFit, round_: Round, scenario: Scenario) -> Prediction:
         value=row["value"],
         low=row["low"],
         high=row["high"],
+        code_version=code_version(),
         made_at=datetime.now(UTC),
     )
 
@@ -177,6 +179,7 @@ def _fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> J
         data_hash=_hash(tables),
         backend=round_.backend,
         host_id=round_.host_id,
+        code_version=code_version(),
         created_at=datetime.now(UTC),
     )
     return JobFit(job, fitted, record)

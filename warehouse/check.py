@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from warehouse import ledger
 from warehouse.connection import PATIENCE_S, first_line
 from warehouse.landing import QUARANTINE, SCHEMAS, run_folders
 from warehouse.loader import REASON, signature_of
@@ -63,6 +64,8 @@ def check(home: Path, *, patience_s: float = PATIENCE_S) -> Checked:
 
 
 def _ledger(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
+    if (broken := ledger.verify(connection)) is not None:
+        yield Finding(broken.text)
     lost = connection.execute(
         "SELECT fit_id, count(*), min(prediction_id) FROM pred.ledger "
         "ANTI JOIN fit.fit USING (fit_id) GROUP BY fit_id ORDER BY fit_id"

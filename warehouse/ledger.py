@@ -1,4 +1,4 @@
-"""The ledger: fits and predictions, written once and never updated."""
+"""The ledger: fits, predictions and recommendations, written once, chained, never updated."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,8 +7,19 @@ import duckdb
 import pyarrow as pa
 from pydantic import AwareDatetime, JsonValue
 
-from warehouse.connection import first_line, transaction
-from warehouse.records import Backend, BadInput, Prediction, Record, content_hash
+from warehouse import chain
+from warehouse.chain import Broken
+from warehouse.connection import transaction
+from warehouse.records import (
+    Backend,
+    BadInput,
+    Prediction,
+    Price,
+    Recommendation,
+    Record,
+    content_hash,
+)
+from warehouse.systems import refuse_unregistered
 
 
 class FitRecord(Record):
@@ -27,25 +38,39 @@ class FitRecord(Record):
     data_hash: str
     backend: Backend
     host_id: str
+    code_version: str
     created_at: AwareDatetime
 
     @property
     def fit_id(self) -> str:
-        """Hash of everything but `created_at`: the same fit again is the same fit."""
+        """Hash of everything but code version and time: the same fit again is the same fit."""
         return _content_id(self, "created_at")
 
 
 def prediction_id(prediction: Prediction) -> str:
-    """Return the hash of everything but `made_at`: the same forecast again is the same one."""
+    """Return the hash of everything but code version and time: the same forecast is one."""
     return _content_id(prediction, "made_at")
+
+
+def recommendation_id(recommendation: Recommendation) -> str:
+    """Return the hash of everything but code version and time: the same answer is one."""
+    return _content_id(recommendation, "made_at")
+
+
+def price_snapshot(prices: Sequence[Price]) -> str:
+    """Return the id of a set of prices: the hash of all of them, in whatever order they come."""
+    return content_hash(
+        "\n".join(sorted({chain.canonical(price.model_dump()) for price in prices}))
+    )
 
 
 def record_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
     """Write a fit, unless it is there already.
 
     Raises:
-        BadInput: the fit names runs that predictors may not see.
+        BadInput: its system is not registered, or it names runs that predictors may not see.
     """
+    refuse_unregistered(connection, [fit.system])
     hidden = connection.execute(
         "SELECT run_id FROM unnest(?::VARCHAR[]) AS t(run_id) ANTI JOIN visible.run USING (run_id)",
         [list(fit.run_ids)],
@@ -53,14 +78,9 @@ def record_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
     if hidden:
         names = ", ".join(run_id for (run_id,) in hidden)
         raise BadInput(f"fit of {fit.system} names runs that are not loaded ok profiles: {names}")
-    row = {
-        **fit.model_dump(),
-        "fit_id": fit.fit_id,
-        "parameters": json.dumps(fit.model_dump(mode="json")["parameters"], sort_keys=True),
-        "run_ids": list(fit.run_ids),
-    }
+    row = _row(fit, "parameters") | {"fit_id": fit.fit_id}
     with transaction(connection):
-        _append(connection, "fit.fit", "fit_id", [row])
+        _append_new(connection, "fit.fit", [row])
 
 
 def record_predictions(
@@ -69,51 +89,136 @@ def record_predictions(
     """Append predictions, all or none, and return how many were new.
 
     Raises:
-        BadInput: a fit is unknown, a time has no zone, or the ledger already holds another
-            forecast by the same fit of the same subject and metric in the same study round.
+        BadInput: a system is not registered, a fit or price snapshot is unknown, a time has no
+            zone, or the ledger already holds another forecast by the same fit of the same subject
+            and metric, at the same prices, in the same study round.
     """
-    if not predictions:
-        return 0
     naive = [one.subject_id for one in predictions if one.made_at.tzinfo is None]
     if naive:
         raise BadInput(f"prediction of {naive[0]}: made_at has no time zone; use UTC")
+    refuse_unregistered(connection, [one.system for one in predictions])
+    _refuse_unknown(connection, "fit.fit", "fit_id", [one.fit_id for one in predictions])
+    _refuse_unknown_prices(connection, [one.price_snapshot for one in predictions])
+    rows = [_row(one) | {"prediction_id": prediction_id(one)} for one in predictions]
     with transaction(connection):
-        _refuse_unknown_fits(connection, {one.fit_id for one in predictions})
-        rows = [{**one.model_dump(), "prediction_id": prediction_id(one)} for one in predictions]
-        written = _append(connection, "pred.ledger", "prediction_id", rows)
+        written = _append_new(connection, "pred.ledger", rows)
         _refuse_second_values(connection)
     return written
 
 
-def _append(
-    connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: list[dict[str, object]]
+def record_recommendation(
+    connection: duckdb.DuckDBPyConnection, recommendation: Recommendation
+) -> str:
+    """Append a recommendation, unless it is there already, and return its id.
+
+    Raises:
+        BadInput: its system is not registered, or a fit or its price snapshot is unknown.
+    """
+    refuse_unregistered(connection, [recommendation.system])
+    _refuse_unknown(connection, "fit.fit", "fit_id", recommendation.fit_ids)
+    _refuse_unknown_prices(connection, [recommendation.price_snapshot])
+    key = recommendation_id(recommendation)
+    row = _row(recommendation, "job", "constraints", "choice", "alternatives")
+    with transaction(connection):
+        _append_new(connection, "pred.recommendation", [row | {"recommendation_id": key}])
+    return key
+
+
+def record_prices(connection: duckdb.DuckDBPyConnection, prices: Sequence[Price]) -> str:
+    """Keep a set of prices, unless it is there already, and return its id.
+
+    Raises:
+        BadInput: there are no prices.
+    """
+    if not prices:
+        raise BadInput("a price snapshot needs a price; found none")
+    key = price_snapshot(prices)
+    known = "SELECT 1 FROM pred.price_snapshot WHERE price_snapshot = ?"
+    if connection.execute(known, [key]).fetchone() is None:
+        whole = connection.execute("SELECT * FROM pred.price_snapshot LIMIT 0").to_arrow_table()
+        rows = [price.model_dump() | {"price_snapshot": key} for price in dict.fromkeys(prices)]
+        connection.register("incoming", pa.Table.from_pylist(rows, whole.schema))
+        connection.execute("INSERT INTO pred.price_snapshot BY NAME SELECT * FROM incoming")
+        connection.unregister("incoming")
+    return key
+
+
+def verify(connection: duckdb.DuckDBPyConnection) -> Broken | None:
+    """Return the first row of the ledger that is not what was written; None if all are.
+
+    Rows were changed, removed, put in or moved; prices a row rests on count as part of it.
+    """
+    broken = chain.verify(connection)
+    if broken is not None:
+        return broken
+    used = connection.execute(
+        "SELECT price_snapshot, min(sequence), min_by(kind, sequence), min_by(key, sequence) FROM ("
+        "SELECT price_snapshot, sequence, 'pred.ledger' AS kind, prediction_id AS key "
+        "FROM pred.ledger UNION ALL "
+        "SELECT price_snapshot, sequence, 'pred.recommendation', recommendation_id "
+        "FROM pred.recommendation) WHERE price_snapshot IS NOT NULL GROUP BY ALL ORDER BY 2"
+    ).fetchall()
+    for key, sequence, kind, row in used:
+        query = (
+            "SELECT * EXCLUDE (price_snapshot) FROM pred.price_snapshot WHERE price_snapshot = ?"
+        )
+        rows = connection.execute(query, [key]).to_arrow_table().to_pylist()
+        if price_snapshot([Price.model_validate(price) for price in rows]) != key:
+            return Broken(sequence, kind, row, f"rests on prices that were changed: snapshot {key}")
+    return None
+
+
+def _append_new(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, object]]
 ) -> int:
-    connection.register("incoming", pa.Table.from_pylist(rows))
-    try:
-        written = connection.execute(
-            f"INSERT INTO {table} BY NAME "
-            f"SELECT DISTINCT ON ({key}) * FROM incoming ANTI JOIN {table} USING ({key})"
-        ).fetchone()
-    except (duckdb.IntegrityError, duckdb.DataError) as error:
-        raise BadInput(f"refused by {table}: {first_line(error)}") from error
-    connection.unregister("incoming")
-    return int(written[0]) if written else 0
+    """Append the rows whose id the table lacks, each once, and return how many those were."""
+    key = chain.KEYS[table]
+    known = connection.execute(
+        f"SELECT {key} FROM {table} WHERE {key} IN (SELECT unnest(?::VARCHAR[]))",
+        [[row[key] for row in rows]],
+    ).fetchall()
+    seen = {written for (written,) in known}
+    new: dict[object, Mapping[str, object]] = {}
+    for row in rows:
+        if row[key] not in seen:
+            new.setdefault(row[key], row)
+    chain.append(connection, table, list(new.values()))
+    return len(new)
 
 
-def _refuse_unknown_fits(connection: duckdb.DuckDBPyConnection, fit_ids: set[str]) -> None:
+def _row(record: Record, *in_json: str) -> dict[str, object]:
+    whole = record.model_dump(mode="json", include=set(in_json))
+    texts = {
+        name: None if value is None else json.dumps(value, sort_keys=True)
+        for name, value in whole.items()
+    }
+    return {**record.model_dump(), **texts}
+
+
+def _refuse_unknown(
+    connection: duckdb.DuckDBPyConnection, table: str, key: str, ids: Sequence[str]
+) -> None:
     unknown = connection.execute(
-        "SELECT fit_id FROM unnest(?::VARCHAR[]) AS named(fit_id) ANTI JOIN fit.fit USING (fit_id)",
-        [sorted(fit_ids)],
+        f"SELECT {key} FROM unnest(?::VARCHAR[]) AS named({key}) ANTI JOIN {table} USING ({key})",
+        [sorted(set(ids))],
     ).fetchone()
     if unknown:
-        raise BadInput(f"predictions name fit {unknown[0]}, which is not recorded; record it first")
+        what = key.removesuffix("_id").replace("_", " ")
+        raise BadInput(f"this names {what} {unknown[0]}, which is not recorded; record it first")
+
+
+def _refuse_unknown_prices(
+    connection: duckdb.DuckDBPyConnection, snapshots: Sequence[str | None]
+) -> None:
+    used = [one for one in snapshots if one is not None]
+    _refuse_unknown(connection, "pred.price_snapshot", "price_snapshot", used)
 
 
 def _refuse_second_values(connection: duckdb.DuckDBPyConnection) -> None:
     clash = connection.execute(
         "SELECT system, subject_id, metric, study, repeat, list(value) FROM pred.ledger GROUP BY "
-        "system, fit_id, subject_kind, subject_id, backend, host_id, metric, study, repeat "
-        "HAVING count(*) > 1 LIMIT 1"
+        "system, fit_id, subject_kind, subject_id, backend, host_id, metric, price_snapshot, "
+        "study, repeat HAVING count(*) > 1 LIMIT 1"
     ).fetchone()
     if clash:
         system, subject, metric, study, repeat, values = clash
@@ -124,5 +229,5 @@ def _refuse_second_values(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _content_id(record: Record, time: str) -> str:
-    content = record.model_dump(mode="json", exclude={time})
+    content = record.model_dump(mode="json", exclude={time, "code_version"})
     return content_hash(json.dumps(content, sort_keys=True, separators=(",", ":")))

@@ -4,11 +4,13 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
+from warehouse import chain
 from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
 from warehouse.landing import QUARANTINE, SCHEMAS, read_tables, run_folders
@@ -55,9 +57,7 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
                 if folder.name in known:
                     _delete(connection, folder.name)
                 _insert(connection, tables)
-                connection.execute(
-                    "INSERT INTO meta.loaded VALUES (?, ?, now())", [folder.name, signature]
-                )
+                _remember(connection, folder.name, signature, is_new=folder.name not in known)
         except (BadInput, duckdb.IntegrityError, duckdb.DataError, OSError) as error:
             if not folder.exists():
                 continue  # renamed meanwhile: the next load finds it under its new name
@@ -72,7 +72,20 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
 def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     for name in SCHEMAS:
         connection.execute(f'DELETE FROM raw."{name}" WHERE run_id = ?', [run_id])
-    connection.execute("DELETE FROM meta.loaded WHERE run_id = ?", [run_id])
+
+
+def _remember(
+    connection: duckdb.DuckDBPyConnection, run_id: str, signature: str, *, is_new: bool
+) -> None:
+    """Note the load; a run that was loaded before keeps its number in the order of things."""
+    if is_new:
+        row = {"run_id": run_id, "signature": signature, "loaded_at": datetime.now(UTC)}
+        chain.append(connection, "meta.loaded", [row])
+    else:
+        connection.execute(
+            "UPDATE meta.loaded SET signature = ?, loaded_at = now() WHERE run_id = ?",
+            [signature, run_id],
+        )
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:

@@ -9,13 +9,23 @@ import json
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    JsonValue,
+    model_validator,
+)
 
 Backend = Literal["emulated", "loopback", "ssh", "ec2", "imported"]
 Purpose = Literal["profile", "measurement"]
 RunStatus = Literal["ok", "failed"]
 Role = Literal["worker", "server"]
 Order = Literal["framework", "tic", "reverse", "random"]
+Market = Literal["on_demand", "spot"]
+SubjectKind = Literal["scenario", "operation", "allreduce", "job"]
 
 
 class StepcastError(Exception):
@@ -174,12 +184,15 @@ class Run(Record):
 
 
 class Prediction(Record):
-    """One system's forecast of one metric of one subject, as the ledger keeps it."""
+    """One system's forecast of one metric of one subject, as the ledger keeps it.
+
+    `price_snapshot` names the prices it used, `code_version` the Stepcast that made it.
+    """
 
     system: str
     model_version: str
     fit_id: str
-    subject_kind: Literal["scenario"] = "scenario"
+    subject_kind: SubjectKind = "scenario"
     subject_id: str
     backend: Backend
     host_id: str
@@ -190,7 +203,41 @@ class Prediction(Record):
     value: FiniteFloat
     low: FiniteFloat | None
     high: FiniteFloat | None
+    price_snapshot: str | None = None
+    code_version: str
     made_at: AwareDatetime
+
+
+class Recommendation(Record):
+    """The configuration a system recommends for a job, as the ledger keeps it.
+
+    `choice` is None where nothing meets the constraints.
+    """
+
+    system: str
+    backend: Backend
+    job: Mapping[str, JsonValue]
+    objective: str
+    constraints: Mapping[str, JsonValue]
+    choice: Mapping[str, JsonValue] | None
+    alternatives: tuple[Mapping[str, JsonValue], ...]
+    price_snapshot: str | None
+    fit_ids: tuple[str, ...]
+    code_version: str
+    made_at: AwareDatetime
+
+
+class Price(Record):
+    """What one node of a type costs, US dollars per hour."""
+
+    provider: str
+    node_type: str
+    region: str | None = None
+    zone: str | None = None
+    market: Market
+    usd_per_hour: FiniteFloat = Field(ge=0)
+    observed_at: AwareDatetime | None = None
+    source: str
 
 
 def content_hash(text: str) -> str:

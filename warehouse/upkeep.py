@@ -161,7 +161,10 @@ def _rewrite(connection: duckdb.DuckDBPyConnection, fresh: Path) -> None:
 
 
 def _refuse_unlike(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Raise StepcastError unless the file at `path` holds the same rows."""
+    """Raise StepcastError unless the file at `path` holds the same rows, the ledger's hashes too.
+
+    So it can copy what is broken or older than this code, and the copy says so when checked.
+    """
     expected = contents(connection)
     with connect(path, read_only=True) as other:
         found = contents(other)

@@ -7,14 +7,15 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from warehouse import ledger, loader
+from warehouse import ledger, loader, systems
 from warehouse.connection import PATIENCE_S, connect, first_line, presence
 from warehouse.durable import sweep
 from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord
 from warehouse.loader import LoadReport
 from warehouse.publication import ensure, publish
-from warehouse.records import BadInput, Prediction
+from warehouse.records import BadInput, Prediction, Price, Recommendation
+from warehouse.systems import System
 from warehouse.upkeep import HISTORY, MAIN, bring_up_to_date
 
 QUERIES = Path(__file__).parent / "queries"
@@ -59,6 +60,21 @@ class Warehouse:
         """Append predictions to the ledger and return how many were new."""
         with self._changing() as connection:
             return ledger.record_predictions(connection, predictions)
+
+    def record_prices(self, prices: Sequence[Price]) -> str:
+        """Keep a set of prices and return the id that predictions name it by."""
+        with self._changing() as connection:
+            return ledger.record_prices(connection, prices)
+
+    def record_recommendation(self, recommendation: Recommendation) -> str:
+        """Append a recommendation to the ledger, unless it is there, and return its id."""
+        with self._changing() as connection:
+            return ledger.record_recommendation(connection, recommendation)
+
+    def register(self, system: System) -> None:
+        """Register a system that is to predict; the same one again changes nothing."""
+        with self._changing() as connection:
+            systems.register(connection, system)
 
     def predictions(self, study: str, repeat: int) -> pl.DataFrame:
         """Return the ledger's rows of one round of a study."""

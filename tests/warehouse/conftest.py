@@ -131,6 +131,7 @@ class Maker:
             data_hash="abc",
             backend="emulated",
             host_id="host-1",
+            code_version="v1",
             created_at=at(1),
         )
 
@@ -160,6 +161,7 @@ class Maker:
             value=value,
             low=low,
             high=high,
+            code_version="v1",
             made_at=at(minute),
         )
 

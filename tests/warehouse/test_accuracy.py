@@ -1,5 +1,6 @@
 """Judging: which prediction a run judges, by how much it erred, and on what split."""
 
+import os
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -42,29 +43,54 @@ def test_a_prediction_is_judged_by_the_run_after_it(profiled: "Maker") -> None:
     assert row["host_busy"] is False
 
 
-def test_a_prediction_made_after_the_run_is_not_judged_by_it(profiled: "Maker") -> None:
+def test_a_prediction_after_the_load_is_not_judged_whatever_its_clock_says(
+    profiled: "Maker",
+) -> None:
     scenario = profiled.scenario(2)
     profiled.measure("m1", scenario, [2.5], minute=5)
+    profiled.warehouse.load()
     fit = profiled.fit("p1")
     late = [
         profiled.prediction(fit, scenario, 2.0 + minute, minute=minute, repeat=minute)
-        for minute in (5, 6)
+        for minute in (1, 6)
     ]
     profiled.warehouse.record_predictions(late)
     assert judged(profiled) == []
 
 
+def test_a_prediction_before_the_load_is_judged_whatever_its_clock_says(
+    profiled: "Maker",
+) -> None:
+    scenario = profiled.scenario(2)
+    prediction = profiled.prediction(profiled.fit("p1"), scenario, 2.0, minute=90)
+    profiled.measure("m1", scenario, [2.5], minute=5)
+    profiled.warehouse.record_predictions([prediction])
+    assert [row["predicted"] for row in judged(profiled)] == [2.0]
+
+
+def test_a_run_that_is_loaded_again_keeps_its_place(profiled: "Maker") -> None:
+    scenario, fit = profiled.scenario(2), profiled.fit("p1")
+    profiled.warehouse.record_predictions([profiled.prediction(fit, scenario, 2.0)])
+    folder = profiled.measure("m1", scenario, [2.5], minute=5)
+    profiled.warehouse.load()
+    late = profiled.prediction(fit, scenario, 2.5, minute=2, repeat=2)
+    profiled.warehouse.record_predictions([late])
+    os.utime(folder / "sample.parquet", ns=(0, 0))
+    assert profiled.warehouse.load().loaded == ("m1",)
+    assert [row["predicted"] for row in judged(profiled)] == [2.0]
+
+
 def test_each_run_judges_the_newest_prediction_before_it(profiled: "Maker") -> None:
     scenario, fit = profiled.scenario(2), profiled.fit("p1")
-    profiled.warehouse.record_predictions(
-        [
-            profiled.prediction(fit, scenario, 1.0, minute=1, repeat=1),
-            profiled.prediction(fit, scenario, 2.0, minute=2, repeat=2),
-            profiled.prediction(fit, scenario, 3.0, minute=6, repeat=3),
-        ]
-    )
+    first = profiled.prediction(fit, scenario, 1.0, minute=9, repeat=1)
+    second = profiled.prediction(fit, scenario, 2.0, minute=2, repeat=2)
+    profiled.warehouse.record_predictions([first, second])
     profiled.measure("m1", scenario, [2.0], minute=5, repeat=1)
     profiled.measure("m2", scenario, [4.0], minute=5.5, repeat=2)
+    profiled.warehouse.load()
+    profiled.warehouse.record_predictions(
+        [profiled.prediction(fit, scenario, 3.0, minute=6, repeat=3)]
+    )
     profiled.measure("m3", scenario, [6.0], minute=7, repeat=3)
     rows = [(row["predicted"], row["measured"], row["runs"]) for row in judged(profiled)]
     assert rows == [(2.0, 3.0, 2), (3.0, 6.0, 1)]
@@ -139,18 +165,21 @@ def test_the_leaderboard_counts_a_subject_once(profiled: "Maker") -> None:
     two, three, four = (profiled.scenario(workers) for workers in (2, 3, 4))
     profiled.warehouse.record_predictions(
         [
-            profiled.prediction(fit, two, 1.1, minute=2, repeat=1),
-            profiled.prediction(fit, two, 1.3, minute=12, repeat=2),
-            profiled.prediction(fit, three, 1.4, minute=2, repeat=1),
-            profiled.prediction(fit, four, 0.4, minute=2, repeat=1),
-            profiled.prediction(fit, profiled.scenario(1), 1.05, minute=2),
+            profiled.prediction(fit, two, 1.1, low=0.9, high=1.2),
+            profiled.prediction(fit, three, 1.4, low=1.2, high=1.6),
+            profiled.prediction(fit, four, 0.4),
+            profiled.prediction(fit, profiled.scenario(1), 1.05),
         ]
     )
     profiled.measure("a1", two, [1.0], minute=5, repeat=1)
-    profiled.measure("a2", two, [1.25], minute=15, repeat=2)
     profiled.measure("b", three, [1.0], minute=5)
     profiled.measure("c", four, [1.0], minute=5)
     profiled.measure("d", profiled.scenario(1), [1.0], minute=5)
+    profiled.warehouse.load()
+    profiled.warehouse.record_predictions(
+        [profiled.prediction(fit, two, 1.3, low=1.26, high=1.4, minute=12, repeat=2)]
+    )
+    profiled.measure("a2", two, [1.25], minute=15, repeat=2)
     profiled.warehouse.load()
     board = profiled.warehouse.leaderboard()
     assert board["split"].to_list() == ["held_out_world_size", "seen"]
@@ -161,10 +190,18 @@ def test_the_leaderboard_counts_a_subject_once(profiled: "Maker") -> None:
     assert far["median_ape"] == pytest.approx(40)
     assert far["p90_ape"] == pytest.approx(56)
     assert far["max_ape"] == pytest.approx(60)
+    # In time, two workers: 1/11 and 1/26 too short; three: 2/7 too short; four: 150 % too long.
+    assert far["underestimated_percent"] == pytest.approx(200 / 3)
+    two_under, three_under = 100 * (1 / 11 + 1 / 26) / 2, 100 * 2 / 7
+    expected = two_under + 0.8 * (three_under - two_under)
+    assert far["p90_underestimate"] == pytest.approx(expected)
+    # Two workers were inside the interval once in two rounds, three never, four have none.
+    assert (far["coverage_percent"], far["coverage_n"]) == (25, 2)
     # Only two workers were measured in two rounds: 1.25 for 1 and 1 for 1.25.
     assert (far["noise_floor"], far["noise_n"]) == (pytest.approx((25 + 20) / 2), 1)
     assert (near["n"], near["mape"]) == (1, pytest.approx(5))
     assert (near["noise_floor"], near["noise_n"]) == (None, 0)
+    assert (near["coverage_percent"], near["coverage_n"]) == (None, 0)
 
 
 def test_judged_measurements_do_not_reach_predictors(profiled: "Maker") -> None:

@@ -44,6 +44,8 @@ def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:
         ("DELETE FROM raw.run WHERE run_id = 'm1'", "run m1 counts as loaded, but raw.run lacks"),
         ("DELETE FROM raw.run WHERE run_id = 'p1'", "run p1 is gone, which fit"),
         ("DELETE FROM fit.fit", "is gone, which 1 predictions rest on"),
+        ("UPDATE pred.ledger SET value = 2.1", "was changed, put in or moved"),
+        ("DELETE FROM pred.ledger", "was removed"),
         ("UPDATE meta.loaded SET signature = 'x' WHERE run_id = 'p1'", "run p1 has changed since"),
     ],
 )

@@ -269,7 +269,7 @@ def test_a_clock_that_jumps_back(make: "Maker") -> None:
     make.warehouse.load()
     assert make.rows("FROM raw.run").height == 3
     assert len(ledger(make)) == 2
-    assert make.warehouse.accuracy()["predicted"].to_list() == [3.0]
+    assert make.warehouse.accuracy()["predicted"].to_list() == [2.0, 3.0]
     (finding,) = check(make.home).findings
     assert "r1 ended before it started: the clock of its host jumped back" in finding.text
     assert check(make.home).sound

@@ -105,20 +105,30 @@ COMMENT ON COLUMN report.noise.metric IS 'What was measured';
 COMMENT ON COLUMN report.noise.noise_floor_percent IS 'Mean absolute error, percent, of forecasting each run by the mean of its runs in other rounds; NULL below two rounds';
 COMMENT ON COLUMN report.noise.noise_runs IS 'Number of runs forecast so; 0 below two rounds';
 
+CREATE VIEW report.dnn_family AS
+SELECT dnn, any_value(family) AS family FROM raw.dnn WHERE family IS NOT NULL GROUP BY dnn;
+COMMENT ON VIEW report.dnn_family IS 'Networks whose family is known, one row per network; a matter of names, the same on all backends';
+COMMENT ON COLUMN report.dnn_family.dnn IS 'Name of the network';
+COMMENT ON COLUMN report.dnn_family.family IS 'Networks of one design, for example resnet';
+
 CREATE VIEW report.fitted AS
 SELECT
-    fit_id,
+    fit_id, any_value(saw.backend) AS backend,
     coalesce(list(DISTINCT scenario_id), []) AS scenario_ids,
     coalesce(list(DISTINCT dnn), []) AS dnns,
+    CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
     coalesce(list(DISTINCT worker_node_type), []) AS worker_node_types,
     coalesce(list(DISTINCT workers), []) AS world_sizes
-FROM (SELECT fit_id, unnest(run_ids) AS run_id FROM fit.fit)
+FROM (SELECT fit_id, backend, unnest(run_ids) AS run_id FROM fit.fit) AS saw
 JOIN raw.run USING (run_id)
 JOIN report.scenario USING (scenario_id)
+LEFT JOIN report.dnn_family USING (dnn)
 GROUP BY fit_id;
 COMMENT ON VIEW report.fitted IS 'What each fit saw, one row per fit that saw a scenario';
 COMMENT ON COLUMN report.fitted.fit_id IS 'The fit';
+COMMENT ON COLUMN report.fitted.backend IS 'Backend the rows it saw came from';
 COMMENT ON COLUMN report.fitted.scenario_ids IS 'Scenarios of the runs it saw';
 COMMENT ON COLUMN report.fitted.dnns IS 'Their networks';
+COMMENT ON COLUMN report.fitted.families IS 'Families of those networks; NULL: the family of one is not known';
 COMMENT ON COLUMN report.fitted.worker_node_types IS 'Their worker node types';
 COMMENT ON COLUMN report.fitted.world_sizes IS 'Their numbers of workers';

@@ -1,25 +1,28 @@
 -- Predictions against what was measured after them.
 
--- As of the start of each run: per system, the newest prediction made before it judges.
+-- As of the first load of each run: per system, the newest prediction in the ledger is judged. The
+-- order is the warehouse's own: a clock that jumps back lets no prediction see its measurement.
 CREATE VIEW report.judged AS
 SELECT
-    prediction.prediction_id, measured.run_id, measured.value, measured.spread_percent,
-    measured.idle_cpu_fraction
+    prediction.prediction_id, measured.run_id, measured.backend, measured.value,
+    measured.spread_percent, measured.idle_cpu_fraction
 FROM report.measured AS measured
+JOIN meta.loaded AS loaded USING (run_id)
 JOIN pred.ledger AS prediction
     ON prediction.subject_kind = 'scenario'
     AND prediction.subject_id = measured.scenario_id
     AND prediction.backend = measured.backend
     AND prediction.host_id = measured.host_id
     AND prediction.metric = measured.metric
-    AND prediction.made_at < measured.started_at
+    AND prediction.sequence < loaded.sequence
 QUALIFY row_number() OVER (
     PARTITION BY measured.run_id, measured.metric, prediction.system
-    ORDER BY prediction.made_at DESC, prediction.prediction_id
+    ORDER BY prediction.sequence DESC
 ) = 1;
 COMMENT ON VIEW report.judged IS 'Which run judges which prediction, one row per run, metric and system';
-COMMENT ON COLUMN report.judged.prediction_id IS 'Newest prediction of its system that was made before the run started';
+COMMENT ON COLUMN report.judged.prediction_id IS 'Newest prediction of its system that was in the ledger before the run was loaded';
 COMMENT ON COLUMN report.judged.run_id IS 'The run that judges it';
+COMMENT ON COLUMN report.judged.backend IS 'Where it was measured';
 COMMENT ON COLUMN report.judged.value IS 'What the run measured, in the unit of the prediction';
 COMMENT ON COLUMN report.judged.spread_percent IS 'Within-run spread, percent';
 COMMENT ON COLUMN report.judged.idle_cpu_fraction IS 'Part of the host''s processor time that was idle during the run, 0 to 1';
@@ -38,15 +41,22 @@ compared AS (
     SELECT
         prediction.* RENAME (subject_id AS scenario_id), verdict.* EXCLUDE (prediction_id),
         100 * (prediction.value - measured) / nullif(measured, 0) AS error_percent,
+        CASE
+            WHEN regexp_matches(metric, '(_per_s|_[GMkK]?[Bb]ps)$')
+                THEN 100 * (measured - prediction.value) / nullif(prediction.value, 0)
+            WHEN regexp_matches(metric, '(_s|_ms|_us|_usd)$') THEN error_percent
+        END AS time_error_percent,
         measured BETWEEN prediction.low AND prediction.high AS inside_interval
     FROM pred.ledger AS prediction JOIN verdict USING (prediction_id)
 )
 SELECT
     system, backend, host_id, scenario_id, scenario.label, metric, unit,
     value AS predicted, low, high, measured, error_percent, abs(error_percent) AS ape_percent,
-    spread_percent, inside_interval, runs, host_busy,
+    time_error_percent, spread_percent, inside_interval, runs, host_busy,
     CASE
         WHEN list_contains(fitted.scenario_ids, scenario_id) THEN 'seen'
+        WHEN NOT list_contains(fitted.dnns, scenario.dnn)
+            AND NOT list_contains(fitted.families, family.family) THEN 'held_out_family'
         WHEN NOT coalesce(list_contains(fitted.dnns, scenario.dnn), false) THEN 'held_out_dnn'
         WHEN NOT list_contains(fitted.worker_node_types, scenario.worker_node_type)
             THEN 'held_out_node_type'
@@ -57,7 +67,8 @@ SELECT
     prediction_id, fit_id, model_version, study, repeat, made_at
 FROM compared
 JOIN report.scenario AS scenario USING (scenario_id)
-LEFT JOIN report.fitted AS fitted USING (fit_id)
+LEFT JOIN (SELECT * EXCLUDE (backend) FROM report.fitted) AS fitted USING (fit_id)
+LEFT JOIN report.dnn_family AS family USING (dnn)
 LEFT JOIN report.noise AS noise USING (scenario_id, backend, host_id, metric);
 COMMENT ON VIEW report.accuracy IS 'Predictions beside what was measured after them, one row per judged prediction';
 COMMENT ON COLUMN report.accuracy.system IS 'Performance model that predicted';
@@ -73,11 +84,12 @@ COMMENT ON COLUMN report.accuracy.high IS 'Upper end of its interval, in the uni
 COMMENT ON COLUMN report.accuracy.measured IS 'Mean of the runs that judge it, in the unit of this row';
 COMMENT ON COLUMN report.accuracy.error_percent IS '(predicted - measured) / measured, percent';
 COMMENT ON COLUMN report.accuracy.ape_percent IS 'Size of the error, percent';
+COMMENT ON COLUMN report.accuracy.time_error_percent IS 'The same error in time or cost, percent: of a rate, that of its inverse; negative: underestimated; NULL: the metric is none of these';
 COMMENT ON COLUMN report.accuracy.spread_percent IS 'Within-run spread, percent, mean of the runs that judge it';
 COMMENT ON COLUMN report.accuracy.inside_interval IS 'Whether measured lies between low and high; NULL: no interval';
 COMMENT ON COLUMN report.accuracy.runs IS 'Number of runs that judge it';
 COMMENT ON COLUMN report.accuracy.host_busy IS 'Whether a run that judges it left less than 0.20 of the host''s processor time idle';
-COMMENT ON COLUMN report.accuracy.split IS 'How far the scenario is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type or held_out_dnn';
+COMMENT ON COLUMN report.accuracy.split IS 'How far the scenario is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known';
 COMMENT ON COLUMN report.accuracy.noise_floor_percent IS 'Noise floor of the measurement, percent, as in report.noise';
 COMMENT ON COLUMN report.accuracy.noise_runs IS 'Number of runs behind the noise floor';
 COMMENT ON COLUMN report.accuracy.prediction_id IS 'The row in pred.ledger';
@@ -93,6 +105,8 @@ WITH subject AS (
     SELECT
         system, backend, split, metric, scenario_id, host_id,
         avg(ape_percent) AS ape,
+        avg(time_error_percent) AS time_error,
+        avg(inside_interval::INTEGER) AS coverage,
         any_value(noise_floor_percent) AS noise_floor
     FROM report.accuracy
     WHERE ape_percent IS NOT NULL
@@ -105,6 +119,11 @@ SELECT
     median(ape) AS median_ape,
     quantile_cont(ape, 0.9) AS p90_ape,
     max(ape) AS max_ape,
+    100 * avg((time_error < 0)::INTEGER) AS underestimated_percent,
+    quantile_cont(greatest(-time_error, 0), 0.9) FILTER (time_error IS NOT NULL)
+        AS p90_underestimate,
+    100 * avg(coverage) AS coverage_percent,
+    count(coverage) AS coverage_n,
     avg(noise_floor) AS noise_floor,
     count(noise_floor) AS noise_n
 FROM subject GROUP BY system, backend, split, metric;
@@ -118,5 +137,9 @@ COMMENT ON COLUMN report.leaderboard.mape IS 'Mean absolute error over subjects,
 COMMENT ON COLUMN report.leaderboard.median_ape IS 'Median absolute error, percent';
 COMMENT ON COLUMN report.leaderboard.p90_ape IS '90th percentile of the absolute error, percent, interpolated';
 COMMENT ON COLUMN report.leaderboard.max_ape IS 'Largest absolute error, percent';
+COMMENT ON COLUMN report.leaderboard.underestimated_percent IS 'Share of subjects whose time or cost was predicted too small (a rate: too high), percent';
+COMMENT ON COLUMN report.leaderboard.p90_underestimate IS 'In 90 percent of subjects time or cost is underestimated by no more than this, percent of what was measured; 0: not at all';
+COMMENT ON COLUMN report.leaderboard.coverage_percent IS 'Share of subjects whose measurement lies in the predicted interval, percent; NULL: no intervals';
+COMMENT ON COLUMN report.leaderboard.coverage_n IS 'Number of subjects with an interval';
 COMMENT ON COLUMN report.leaderboard.noise_floor IS 'Mean noise floor of the subjects that have one, percent';
 COMMENT ON COLUMN report.leaderboard.noise_n IS 'Number of subjects that have one';

@@ -1,0 +1,67 @@
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import ValidationError
+
+from warehouse.connection import connect
+from warehouse.records import BadInput
+from warehouse.systems import System, register
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+RESERVED = (
+    "async_sgd, lin, cynthia, cynthia_half, linear, line_rate, srift, srift_compute, "
+    "srift_allreduce, allreduce_alpha_beta, allreduce_rated, ceer, ceer_operations, predictddl, "
+    "ernest, ernest_probed, log_linear, black_box, gray_box, combined"
+).split(", ")
+OURS = System(name="ours", what="The mean of everything", source="this test")
+
+
+def test_reserved_systems_are_registered_with_what_they_are(make: "Maker") -> None:
+    make.warehouse.load()
+    rows = make.rows("FROM pred.system")
+    assert sorted(rows["name"]) == sorted(RESERVED)
+    assert rows["what"].str.len_chars().min() > 10
+    assert rows["source"].str.len_chars().min() > 3
+    assert rows["what"].str.contains("\n").any() is False
+
+
+def test_systems_nobody_registered_are_refused(make: "Maker") -> None:
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    fit = make.fit("p1", system="ours")
+    with pytest.raises(BadInput, match=r"system 'ours' is not registered; register it, or .*ceer"):
+        make.warehouse.record_fit(fit)
+    make.warehouse.record_fit(make.fit("p1"))
+    known = make.prediction(make.fit("p1"), make.scenario(2), 2.0)
+    with pytest.raises(BadInput, match="system 'ours' is not registered") as caught:
+        make.warehouse.record_predictions([known, known.model_copy(update={"system": "ours"})])
+    assert "\n" not in str(caught.value)
+    assert make.rows("FROM pred.ledger").is_empty()
+
+
+def test_others_can_register(make: "Maker") -> None:
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    make.warehouse.register(OURS)
+    make.warehouse.register(OURS)
+    fit = make.fit("p1", system="ours")
+    make.warehouse.record_fit(fit)
+    assert make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)]) == 1
+    query = "SELECT what, source FROM pred.system WHERE name = 'ours'"
+    assert make.rows(query).rows() == [(OURS.what, OURS.source)]
+
+
+def test_a_name_is_given_once(make: "Maker") -> None:
+    make.warehouse.load()
+    with (
+        connect(make.home / "warehouse.duckdb") as connection,
+        pytest.raises(BadInput, match="system 'ceer' is taken: Sum of operation times"),
+    ):
+        register(connection, OURS.model_copy(update={"name": "ceer"}))
+
+
+def test_a_name_is_a_word() -> None:
+    with pytest.raises(ValidationError, match="pattern"):
+        System(name="Two words", what="x", source="y")

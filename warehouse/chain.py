@@ -1,0 +1,146 @@
+"""The chain: loads, fits, predictions and recommendations in the order they entered the warehouse.
+
+Every such row has a number, counted from 1 over all of their tables, and the SHA-256 of its content
+and of the row before it. Clocks may jump; the numbers do not, so they decide what was predicted
+before it was known, and the hashes show any row that was changed, removed, put in or moved later.
+"""
+
+import hashlib
+import heapq
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+import duckdb
+import pyarrow as pa
+
+from warehouse.connection import first_line
+from warehouse.records import BadInput
+
+KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "meta.loaded": "run_id",
+        "fit.fit": "fit_id",
+        "pred.ledger": "prediction_id",
+        "pred.recommendation": "recommendation_id",
+    }
+)
+"""The chained tables, and the column that names a row of each."""
+
+_MADE = frozenset({"sequence", "sha256"})
+# A run that changes is loaded again, and keeps its place in the chain.
+_MUTABLE = frozenset({"signature", "loaded_at"})
+_BATCH = 10_000
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The first row that is not what was written: its number, where it is, and what is wrong."""
+
+    sequence: int
+    table: str
+    key: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """One line that names the row."""
+        return f"row {self.sequence} of the ledger ({self.table} {self.key}) {self.reason}"
+
+
+@dataclass(frozen=True)
+class _Link:
+    sequence: int
+    table: str
+    key: str
+    sha256: str
+    content: Mapping[str, object]
+
+
+def append(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, object]]
+) -> None:
+    """Append rows to a chained table, in their order, inside the caller's transaction.
+
+    Columns that `rows` lack are NULL.
+
+    Raises:
+        BadInput: a constraint of the table refuses a row.
+    """
+    schema = connection.execute(f"SELECT * FROM {table} LIMIT 0").to_arrow_table().schema
+    given = pa.schema([field for field in schema if field.name not in _MADE])
+    sequence, sha256 = _head(connection)
+    made: list[dict[str, object]] = []
+    for row in pa.Table.from_pylist([dict(row) for row in rows], given).to_pylist():
+        sequence, sha256 = sequence + 1, _digest(sha256, table, row)
+        made.append(row | {"sequence": sequence, "sha256": sha256})
+    connection.register("incoming", pa.Table.from_pylist(made, schema))
+    try:
+        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+    except (duckdb.IntegrityError, duckdb.DataError) as error:
+        raise BadInput(f"refused by {table}: {first_line(error)}") from error
+    finally:
+        connection.unregister("incoming")
+    connection.execute("UPDATE meta.chain SET sequence = ?, sha256 = ?", [sequence, sha256])
+
+
+def canonical(content: Mapping[str, object]) -> str:
+    """Return JSON with sorted keys, times in UTC, and without what is NULL.
+
+    Columns that later migrations add are NULL in older rows, whose hashes therefore stay.
+    """
+    known = {name: value for name, value in content.items() if value is not None}
+    return json.dumps(known, sort_keys=True, separators=(",", ":"), default=_in_utc)
+
+
+def verify(connection: duckdb.DuckDBPyConnection) -> Broken | None:
+    """Return the first row that was changed, removed, put in or moved since; None if none was."""
+    expected, previous = 1, ""
+    streams = (_links(connection, table) for table in KEYS)
+    for link in heapq.merge(*streams, key=lambda link: link.sequence):
+        where = (link.sequence, link.table, link.key)
+        if link.sequence > expected:
+            return _removed(expected)
+        if link.sequence < expected:
+            return Broken(*where, "was put in: its number is taken")
+        if _digest(previous, link.table, link.content) != link.sha256:
+            return Broken(*where, "was changed, put in or moved: its hash is of something else")
+        expected, previous = expected + 1, link.sha256
+    sequence, sha256 = _head(connection)
+    if sequence >= expected:
+        return _removed(expected)
+    if (sequence, sha256) != (expected - 1, previous):
+        return Broken(sequence + 1, "meta.chain", "", "was put in: the chain ends before it")
+    return None
+
+
+def _removed(sequence: int) -> Broken:
+    return Broken(sequence, "table unknown", "", "was removed, or its number was changed")
+
+
+def _head(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:
+    row = connection.execute("SELECT sequence, sha256 FROM meta.chain").fetchone()
+    if row is None:
+        raise BadInput("meta.chain is empty, so nothing says where the ledger ends; restore it")
+    return int(row[0]), str(row[1])
+
+
+def _links(connection: duckdb.DuckDBPyConnection, table: str) -> Iterator[_Link]:
+    query = f"SELECT * FROM {table} ORDER BY sequence, sha256"
+    for batch in connection.cursor().execute(query).to_arrow_reader(_BATCH):
+        for row in batch.to_pylist():
+            yield _Link(row["sequence"], table, str(row[KEYS[table]]), row["sha256"], row)
+
+
+def _digest(previous: str, table: str, content: Mapping[str, object]) -> str:
+    kept = {name: content[name] for name in content.keys() - _MADE - _MUTABLE}
+    text = f"{previous}\n{table}\n{canonical(kept)}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _in_utc(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    raise TypeError(f"{value!r} has no canonical form")

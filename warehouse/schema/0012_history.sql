@@ -1,0 +1,119 @@
+-- What the same configuration gave over time, and whether the newest value is out of line.
+
+CREATE VIEW report.history AS
+WITH figure AS (
+    SELECT
+        run_id, metric, any_value(unit) AS unit, '' AS point,
+        coalesce(avg(value) FILTER ("window" IS NOT NULL), avg(value)) AS value
+    FROM raw.sample GROUP BY run_id, metric
+    UNION ALL
+    SELECT
+        run_id, direction || '_bandwidth_Bps', 'B/s', format('{} flows', flows),
+        sum("bandwidth_Bps") / count(DISTINCT trial)
+    FROM raw.link GROUP BY run_id, direction, flows
+    UNION ALL
+    SELECT run_id, 'forward_s', 's', format('batch {}', batch_size), avg(forward_s)
+    FROM raw.compute GROUP BY run_id, batch_size
+    UNION ALL
+    SELECT run_id, 'backward_s', 's', format('batch {}', batch_size), avg(backward_s)
+    FROM raw.compute GROUP BY run_id, batch_size
+    UNION ALL
+    SELECT
+        run_id, 'bus_bandwidth_Bps', 'B/s',
+        format('{}, {} ranks, {} bytes, {} at once', library, world_size, size_bytes, concurrent),
+        median("bus_bandwidth_Bps")
+    FROM raw.allreduce GROUP BY run_id, library, world_size, size_bytes, concurrent
+),
+-- What a probe found out itself is no part of what it was asked to do.
+comparable AS (
+    SELECT
+        *,
+        json_merge_patch(config, '{"stationary": null, "windows": null}')::VARCHAR AS asked
+    FROM raw.run WHERE status = 'ok'
+)
+SELECT
+    sha256(concat_ws(chr(10), backend, host_id, probe, coalesce(scenario_id, ''), asked))[:16]
+        AS comparable_id,
+    backend, host_id, probe, scenario_id, metric, unit, point, value, run_id, purpose, study, repeat,
+    started_at, loaded.sequence
+FROM figure
+JOIN comparable USING (run_id)
+LEFT JOIN meta.loaded AS loaded USING (run_id)
+WHERE value IS NOT NULL;
+COMMENT ON VIEW report.history IS 'Every figure of every ok run, one row per run, metric and point; order a comparable_id by started_at';
+COMMENT ON COLUMN report.history.comparable_id IS 'Hash of backend, host, probe, scenario and what the probe was asked to do: equal ids, comparable figures';
+COMMENT ON COLUMN report.history.backend IS 'Where it was measured';
+COMMENT ON COLUMN report.history.host_id IS 'Host that measured';
+COMMENT ON COLUMN report.history.probe IS 'Measuring program';
+COMMENT ON COLUMN report.history.scenario_id IS 'What ran; NULL: the bare cluster';
+COMMENT ON COLUMN report.history.metric IS 'What was measured';
+COMMENT ON COLUMN report.history.unit IS 'Unit of the value';
+COMMENT ON COLUMN report.history.point IS 'Where on a probe''s grid: flows of a link, batch, all-reduce; empty: the whole run';
+COMMENT ON COLUMN report.history.value IS 'Mean over windows and trials (all-reduce: median), in the unit of this row; links: sum of their flows';
+COMMENT ON COLUMN report.history.run_id IS 'The run';
+COMMENT ON COLUMN report.history.purpose IS 'profile or measurement';
+COMMENT ON COLUMN report.history.study IS 'Study that asked for the run';
+COMMENT ON COLUMN report.history.repeat IS 'Round of the study';
+COMMENT ON COLUMN report.history.started_at IS 'When the run started, UTC';
+COMMENT ON COLUMN report.history.sequence IS 'When it was loaded first, in the order of meta.chain';
+
+CREATE VIEW report.latest AS
+SELECT * FROM report.history
+QUALIFY row_number() OVER (
+    PARTITION BY comparable_id, metric, point ORDER BY started_at DESC, sequence DESC
+) = 1;
+COMMENT ON VIEW report.latest IS 'Newest figure of each configuration, one row per comparable_id, metric and point';
+COMMENT ON COLUMN report.latest.comparable_id IS 'Hash of what makes figures comparable, as in report.history';
+COMMENT ON COLUMN report.latest.backend IS 'Where it was measured';
+COMMENT ON COLUMN report.latest.host_id IS 'Host that measured';
+COMMENT ON COLUMN report.latest.probe IS 'Measuring program';
+COMMENT ON COLUMN report.latest.scenario_id IS 'What ran; NULL: the bare cluster';
+COMMENT ON COLUMN report.latest.metric IS 'What was measured';
+COMMENT ON COLUMN report.latest.unit IS 'Unit of the value';
+COMMENT ON COLUMN report.latest.point IS 'Where on a probe''s grid; empty: the whole run';
+COMMENT ON COLUMN report.latest.value IS 'The newest figure, in the unit of this row';
+COMMENT ON COLUMN report.latest.run_id IS 'The run';
+COMMENT ON COLUMN report.latest.purpose IS 'profile or measurement';
+COMMENT ON COLUMN report.latest.study IS 'Study that asked for the run';
+COMMENT ON COLUMN report.latest.repeat IS 'Round of the study';
+COMMENT ON COLUMN report.latest.started_at IS 'When the run started, UTC';
+COMMENT ON COLUMN report.latest.sequence IS 'When it was loaded first, in the order of meta.chain';
+
+-- Median and MAD: one bad run in the past hides no drift and makes none. 0.6745 makes the z-score that
+-- of a normal distribution; below 5 earlier values the MAD itself is too uncertain to judge by.
+CREATE VIEW report.drift AS
+WITH earlier AS (
+    SELECT
+        history.comparable_id, history.metric, history.point,
+        median(history.value) AS median, mad(history.value) AS mad, count(*) AS earlier_n
+    FROM report.history AS history
+    JOIN report.latest AS newest USING (comparable_id, metric, point)
+    WHERE history.run_id <> newest.run_id
+    GROUP BY ALL
+)
+SELECT
+    comparable_id, newest.backend, newest.host_id, newest.probe, newest.scenario_id, scenario.label,
+    metric, newest.unit, point, newest.run_id, newest.started_at, newest.value,
+    earlier.median, earlier.mad, coalesce(earlier_n, 0) AS earlier_n,
+    CASE WHEN earlier_n >= 5 THEN 0.6745 * (newest.value - earlier.median) / nullif(earlier.mad, 0) END
+        AS robust_z
+FROM report.latest AS newest
+LEFT JOIN earlier USING (comparable_id, metric, point)
+LEFT JOIN report.scenario AS scenario USING (scenario_id);
+COMMENT ON VIEW report.drift IS 'Newest figure of each configuration against its own earlier ones';
+COMMENT ON COLUMN report.drift.comparable_id IS 'Hash of what makes figures comparable, as in report.history';
+COMMENT ON COLUMN report.drift.backend IS 'Where it was measured';
+COMMENT ON COLUMN report.drift.host_id IS 'Host that measured';
+COMMENT ON COLUMN report.drift.probe IS 'Measuring program';
+COMMENT ON COLUMN report.drift.scenario_id IS 'What ran; NULL: the bare cluster';
+COMMENT ON COLUMN report.drift.label IS 'Short name of the scenario';
+COMMENT ON COLUMN report.drift.metric IS 'What was measured';
+COMMENT ON COLUMN report.drift.unit IS 'Unit of value, median and mad';
+COMMENT ON COLUMN report.drift.point IS 'Where on a probe''s grid; empty: the whole run';
+COMMENT ON COLUMN report.drift.run_id IS 'The newest run';
+COMMENT ON COLUMN report.drift.started_at IS 'When it started, UTC';
+COMMENT ON COLUMN report.drift.value IS 'Its figure, in the unit of this row';
+COMMENT ON COLUMN report.drift.median IS 'Median of the earlier figures, in the unit of this row';
+COMMENT ON COLUMN report.drift.mad IS 'Median absolute deviation of the earlier figures, in the unit of this row';
+COMMENT ON COLUMN report.drift.earlier_n IS 'Number of earlier figures';
+COMMENT ON COLUMN report.drift.robust_z IS '0.6745 (value - median) / mad; NULL: fewer than 5 earlier figures, or none of them differ';
