@@ -1,5 +1,7 @@
 """Connections to DuckDB files: opened late, closed always, patient with another process's lock."""
 
+import fcntl
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from warehouse.records import BadInput, StepcastError, WarehouseBusy
 
 PATIENCE_S = 10.0
+_MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException)
+"""Errors that the machine is to blame for: its disk, its memory."""
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -28,18 +32,38 @@ def connect(
     Raises:
         WarehouseBusy: the lock was still held; the message names the process.
         BadInput: the file cannot be opened as a DuckDB database.
+        StepcastError: the block could not write what it had to, for example to a full disk.
     """
-    retrying = Retrying(
-        retry=retry_if_exception_type(WarehouseBusy),
-        stop=stop_after_delay(patience_s),
-        wait=wait_random(0.02, 0.3),
-        reraise=True,
-    )
-    connection = retrying(_open, path, read_only)
+    connection = _patient(patience_s)(_open, path, read_only)
     try:
         yield connection
+    except duckdb.Error as error:
+        if not isinstance(error, _MACHINE) and "Could not write" not in str(error):
+            raise
+        raise StepcastError(
+            f"{path} could not be written: {first_line(error)}; free disk space and try again: "
+            "what was there before is whole, and what has landed stays in landing/"
+        ) from error
     finally:
         connection.close()
+
+
+@contextmanager
+def presence(home: Path, *, alone: bool = False, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """Hold the folder of a warehouse, together with others or `alone`.
+
+    Whoever opens the warehouse does so present; whoever replaces its file is alone. Else a process
+    that opened the old file just before would get its lock afterwards, and write to nowhere.
+
+    Raises:
+        WarehouseBusy: others were still there.
+    """
+    descriptor = os.open(home, os.O_RDONLY)
+    try:
+        _patient(patience_s)(_lock, descriptor, home, alone)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -57,6 +81,23 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def first_line(error: Exception) -> str:
     """Return the first line of DuckDB's message, without the snippet it draws below."""
     return str(error).partition("\n")[0]
+
+
+def _patient(patience_s: float) -> Retrying:
+    return Retrying(
+        retry=retry_if_exception_type(WarehouseBusy),
+        stop=stop_after_delay(patience_s),
+        wait=wait_random(0.02, 0.3),
+        reraise=True,
+    )
+
+
+def _lock(descriptor: int, home: Path, alone: bool) -> None:
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        why = "in use by another process" if alone else "being compacted"
+        raise WarehouseBusy(f"the warehouse in {home} is {why}; wait, then try again") from error
 
 
 def _open(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:

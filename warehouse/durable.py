@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _TEMPORARY = re.compile(r"\.tmp-(?P<pid>\d+)-")
@@ -12,6 +14,17 @@ _TEMPORARY = re.compile(r"\.tmp-(?P<pid>\d+)-")
 def temporary(folder: Path) -> Path:
     """Return a new path in `folder` whose name says that this process owns it."""
     return folder / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
+
+
+@contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """Yield a new path in `folder`; what is there afterwards, and DuckDB's log of it, goes."""
+    path = temporary(folder)
+    try:
+        yield path
+    finally:
+        remove(path)
+        remove(path.with_name(path.name + ".wal"))
 
 
 def sweep(folder: Path) -> None:

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse.durable import remove, sync, temporary
-from warehouse.records import BadInput, Run, Scenario, content_hash
+from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
+from warehouse.sums import seal, verify
 from warehouse.tables import CHUNK_ROWS, JSON_COLUMNS, SCHEMAS, conform, one_line, read, stream
 
 __all__ = [
@@ -59,6 +60,7 @@ def land(
 
     Raises:
         BadInput: the run has landed before, or a frame does not fit its table.
+        StepcastError: it could not be written, for example to a full disk; nothing of it is left.
     """
     target = landing / run.run_id
     if not _RUN_ID.fullmatch(run.run_id) or run.run_id == QUARANTINE:
@@ -76,6 +78,9 @@ def land(
     try:
         _write(folder, whole, artefacts)
         _rename(folder, target)
+    except OSError as error:
+        remove(folder)
+        raise StepcastError(f"run {run.run_id} did not land in {landing}: {error}") from error
     except BaseException:
         remove(folder)
         raise
@@ -106,7 +111,8 @@ def read_tables(folder: Path) -> dict[str, pa.Table]:
     """Read and check all tables of one landed run; a table without a file is left out.
 
     Raises:
-        BadInput: a file is unreadable, lacks columns, or belongs to another run or scenario.
+        BadInput: a file is unreadable, lacks columns, belongs to another run or scenario, or is
+            not the one that landed.
     """
     return {file.stem: pa.concat_tables(_own(file)) for file in _files(folder)}
 
@@ -133,6 +139,7 @@ def _files(folder: Path) -> list[Path]:
         raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
     if named != ([] if run.scenario_id is None else [run.scenario_id]):
         raise BadInput(f"run.parquet names scenario {run.scenario_id}, scenario.parquet: {named}")
+    verify(folder)
     return sorted(folder.glob("*.parquet"))
 
 
@@ -217,6 +224,7 @@ def _write(
             for chunk in filter(len, chunks):
                 writer.write_table(chunk, row_group_size=CHUNK_ROWS)
         sync(file)
+    seal(folder)
     if artefacts:
         (folder / ARTEFACTS).mkdir()
         for name, source in artefacts.items():

@@ -6,6 +6,7 @@ memory is bounded by `MEMORY`, not by the size of a run.
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from glob import escape
@@ -17,11 +18,12 @@ from warehouse import chain
 from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
 from warehouse.landing import QUARANTINE, SCHEMAS, checked_files, run_folders
-from warehouse.records import BadInput, content_hash
+from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import columns_of
 
 MEMORY = "1GB"
 """What DuckDB may hold while it loads; past that it writes to disk."""
+REASON = "reason.txt"
 _OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
@@ -54,18 +56,22 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     known = dict(connection.execute("SELECT run_id, signature FROM meta.loaded").fetchall())
     loaded, unchanged, quarantined = [], 0, []
     for folder in run_folders(landing):
-        signature = _signature(folder)
-        if known.get(folder.name) == signature:
-            unchanged += 1
-            continue
         try:
+            signature = signature_of(folder)
+            if known.get(folder.name) == signature:
+                unchanged += 1
+                continue
             files = checked_files(folder)
             with transaction(connection):
                 if folder.name in known:
                     _delete(connection, folder.name)
                 _insert(connection, files)
                 _remember(connection, folder.name, signature, is_new=folder.name not in known)
-        except (BadInput, duckdb.IntegrityError, duckdb.DataError) as error:
+        except (BadInput, duckdb.IntegrityError, duckdb.DataError, OSError) as error:
+            if not folder.exists():
+                continue  # renamed meanwhile: the next load finds it under its new name
+            if isinstance(error, OSError):
+                raise StepcastError(f"landed run {folder.name} cannot be read: {error}") from error
             quarantined.append(_quarantine(folder, first_line(error)))
         else:
             loaded.append(folder.name)
@@ -103,14 +109,13 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> Non
         connection.execute(_OPERATION_TIME, {"run_id": files[0].parent.name})
 
 
-def _signature(folder: Path) -> str:
+def signature_of(folder: Path) -> str:
     """Tell changed files from unchanged ones without reading them: names, sizes, times."""
     states = [(file.name, file.stat()) for file in sorted(folder.glob("*.parquet"))]
     return content_hash(str([(name, state.st_size, state.st_mtime_ns) for name, state in states]))
 
 
 def _quarantine(folder: Path, reason: str) -> Quarantined:
-    (folder / "reason.txt").write_text(reason + "\n")
     target = folder.parent / QUARANTINE / folder.name
     target.parent.mkdir(exist_ok=True)
     copies = 1
@@ -118,4 +123,6 @@ def _quarantine(folder: Path, reason: str) -> Quarantined:
         copies += 1
         target = target.with_name(f"{folder.name}.{copies}")
     os.rename(folder, target)
+    with suppress(OSError):  # the disk may be full; the report has the reason too
+        (target / REASON).write_text(reason + "\n")
     return Quarantined(folder.name, reason, target)

@@ -1,40 +1,41 @@
 """Migrations: the numbered SQL files that make and change the warehouse's schema."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 
-from warehouse.connection import transaction
-from warehouse.records import BadInput
+from warehouse.connection import first_line, transaction
+from warehouse.records import BadInput, StepcastError
 
 SCHEMA = Path(__file__).parent / "schema"
 
 
-def migrate(connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA) -> None:
+def migrate(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path = SCHEMA,
+    *,
+    before_change: Callable[[], object] = lambda: None,
+) -> tuple[int, int]:
     """Apply the migrations that the database lacks, each in a transaction of its own.
+
+    Returns the schema version before and after; 0 is an empty database. `before_change` is called
+    before the first change to a database that is not empty.
 
     Raises:
         BadInput: the database was made by newer code, or by other files of the same numbers.
+        StepcastError: a migration failed; those before it stay applied.
     """
-    applied = _applied(connection)
-    files = {int(file.name[:4]): file for file in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))}
-    newest = max(applied, default=0)
-    if newest > max(files):
-        raise BadInput(
-            f"the warehouse has schema version {newest} but this Stepcast knows versions up to "
-            f"{max(files)}; update Stepcast or choose another STEPCAST_HOME"
-        )
+    before, after = versions(connection, folder)
+    applied, files = _applied(connection), _files(folder)
+    if applied and set(files) - set(applied):
+        before_change()
     connection.execute("SET VARIABLE schema_folder = ?", [str(folder)])
     for version, file in files.items():
         digest = _digest(file)
         if version not in applied:
-            with transaction(connection):
-                connection.execute(file.read_text())
-                connection.execute(
-                    "INSERT INTO meta.migration VALUES (?, ?, ?, now())",
-                    [version, file.name, digest],
-                )
+            _apply(connection, version, file, digest)
         elif applied[version] != digest:
             raise BadInput(
                 f"the warehouse was made by another edition of {file.name}; move warehouse.duckdb "
@@ -42,6 +43,40 @@ def migrate(connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA) -> Non
             )
     if set(files) - set(applied):
         _explain_visible(connection)
+    return before, after
+
+
+def versions(connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA) -> tuple[int, int]:
+    """Return the schema version of a database (0: empty), and the newest that this code knows.
+
+    Raises:
+        BadInput: the database was made by newer code.
+    """
+    version, newest = max(_applied(connection), default=0), max(_files(folder))
+    if version > newest:
+        raise BadInput(
+            f"the warehouse has schema version {version} but this Stepcast knows versions up to "
+            f"{newest}; update Stepcast or choose another STEPCAST_HOME"
+        )
+    return version, newest
+
+
+def _files(folder: Path) -> dict[int, Path]:
+    return {int(file.name[:4]): file for file in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))}
+
+
+def _apply(connection: duckdb.DuckDBPyConnection, version: int, file: Path, digest: str) -> None:
+    try:
+        with transaction(connection):
+            connection.execute(file.read_text())
+            connection.execute(
+                "INSERT INTO meta.migration VALUES (?, ?, ?, now())", [version, file.name, digest]
+            )
+    except (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError) as error:
+        raise StepcastError(
+            f"migration {file.name} failed: {first_line(error)}; "
+            "the warehouse is as it was before it"
+        ) from error
 
 
 def _digest(file: Path) -> str:

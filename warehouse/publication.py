@@ -53,7 +53,7 @@ def publish(connection: duckdb.DuckDBPyConnection, main: Path, history: Path) ->
         return False
     fresh = temporary(main.parent)
     try:
-        _copy(main, fresh)
+        copy(main, fresh, "history.duckdb was not published")
         os.utime(fresh, ns=(state.st_atime_ns, state.st_mtime_ns))
         sync(fresh)
         os.replace(fresh, history)
@@ -63,13 +63,25 @@ def publish(connection: duckdb.DuckDBPyConnection, main: Path, history: Path) ->
     return True
 
 
-def _mark(state: os.stat_result) -> tuple[int, int]:
-    return state.st_mtime_ns, state.st_size
+def is_current(main: Path, history: Path) -> bool:
+    """Tell whether `history` is a copy of `main` as it is now, nothing of `main` being in a log."""
+    log = main.with_name(main.name + ".wal")
+    return (
+        history.exists()
+        and not (log.exists() and log.stat().st_size)
+        and _mark(history.stat()) == _mark(main.stat())
+    )
 
 
-def _copy(source: Path, target: Path) -> None:
-    # The connection stays open so that no other process writes meanwhile. Were the file opened
-    # and closed in this process, POSIX would drop DuckDB's lock on it; hence another process.
+def copy(source: Path, target: Path, failure: str) -> None:
+    """Copy a file on which this process has a connection open; `failure` begins the message.
+
+    The connection stays open so that no other process writes meanwhile. Were the file opened
+    and closed in this process, POSIX would drop DuckDB's lock on it; hence another process.
+
+    Raises:
+        StepcastError: the copy could not be written.
+    """
     try:
         subprocess.run(
             ["cp", "--", source, target],
@@ -79,5 +91,12 @@ def _copy(source: Path, target: Path) -> None:
             timeout=_COPY_TIMEOUT_S,
         )
     except (subprocess.SubprocessError, OSError) as error:
-        detail = getattr(error, "stderr", None) or error
-        raise StepcastError(f"history.duckdb was not published: {str(detail).strip()}") from error
+        code = getattr(error, "returncode", None)
+        ended = str(error) if code is None else f"cp ended with {code}"
+        detail = (getattr(error, "stderr", None) or ended).strip()
+        size = source.stat().st_size / 1e6
+        raise StepcastError(f"{failure}: {detail}; it needs {size:.1f} MB") from error
+
+
+def _mark(state: os.stat_result) -> tuple[int, int]:
+    return state.st_mtime_ns, state.st_size

@@ -8,18 +8,17 @@ import duckdb
 import polars as pl
 
 from warehouse import ledger, loader, systems
-from warehouse.connection import PATIENCE_S, connect, first_line
+from warehouse.connection import PATIENCE_S, connect, first_line, presence
 from warehouse.durable import sweep
 from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord
 from warehouse.loader import LoadReport
-from warehouse.migrations import migrate
 from warehouse.publication import ensure, publish
 from warehouse.records import BadInput, Prediction, Price, Recommendation
 from warehouse.systems import System
+from warehouse.upkeep import HISTORY, MAIN, bring_up_to_date
 
 QUERIES = Path(__file__).parent / "queries"
-HISTORY = "history.duckdb"
 _READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
 
@@ -33,7 +32,7 @@ class Warehouse:
     def __init__(self, home: Path, *, patience_s: float = PATIENCE_S) -> None:
         self.home = home
         self.landing = home / "landing"
-        self._main = home / "warehouse.duckdb"
+        self._main = home / MAIN
         self._patience_s = patience_s
 
     def load(self) -> LoadReport:
@@ -106,8 +105,11 @@ class Warehouse:
     @contextmanager
     def _open(self) -> Iterator[duckdb.DuckDBPyConnection]:
         ensure(self._main)
-        with connect(self._main, patience_s=self._patience_s) as connection:
-            migrate(connection)
+        with (
+            presence(self.home, patience_s=self._patience_s),
+            connect(self._main, patience_s=self._patience_s) as connection,
+        ):
+            bring_up_to_date(connection, self._main)
             yield connection
 
     @contextmanager

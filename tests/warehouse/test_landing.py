@@ -9,7 +9,7 @@ import pytest
 
 from warehouse import landing
 from warehouse.landing import SCHEMAS, land, landed_runs, read_tables
-from warehouse.records import BadInput
+from warehouse.records import BadInput, StepcastError
 from warehouse.tables import CHUNK_ROWS
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def test_a_landed_run_has_run_id_first_and_narrow_types(make: "Maker") -> None:
     assert table.schema.equals(SCHEMAS["edge"])
     assert table.to_pylist()[0] == {"run_id": "r1", "source": 0, "target": 1}
     assert sorted(path.name for path in folder.iterdir()) == [
+        "SHA256SUMS",
         "edge.parquet",
         "run.parquet",
         "scenario.parquet",
@@ -74,7 +75,7 @@ def test_a_run_that_lands_meanwhile_is_not_overwritten(
 
 def test_a_failed_landing_leaves_nothing(make: "Maker", tmp_path: Path) -> None:
     run = make.run("r1", None, "profile")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(StepcastError, match=r"run r1 did not land in .*absent.pb"):
         land(make.home / "landing", run, None, {}, {"trace.pb": tmp_path / "absent.pb"})
     assert list((make.home / "landing").iterdir()) == []
 

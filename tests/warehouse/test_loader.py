@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from warehouse.landing import SCHEMAS
+from warehouse.sums import seal
 from warehouse.tables import CHUNK_ROWS
 from warehouse.warehouse import read_only
 
@@ -42,6 +43,7 @@ def test_a_changed_run_replaces_its_rows(make: "Maker") -> None:
     make.warehouse.load()
     table = pa.table({"run_id": ["r1"], "source": [7], "target": [8]}).cast(SCHEMAS["edge"])
     pq.write_table(table, folder / "edge.parquet")
+    seal(folder)
     report = make.warehouse.load()
     assert (report.loaded, report.unchanged) == (("r1",), 1)
     assert content(make.home)["edge"].rows() == [("r1", 7, 8), ("r2", 0, 1), ("r2", 1, 2)]
@@ -126,6 +128,7 @@ def spoil_purpose(folder: Path) -> None:
 def spoil_value(folder: Path) -> None:
     row = {"run_id": "bad", "metric": "m", "unit": "s", "window": 1, "value": float("nan")}
     pq.write_table(pa.Table.from_pylist([row], SCHEMAS["sample"]), folder / "sample.parquet")
+    seal(folder)
 
 
 def spoil_scenario(folder: Path) -> None:

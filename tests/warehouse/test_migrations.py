@@ -7,7 +7,7 @@ import pytest
 
 from warehouse import migrations
 from warehouse.migrations import SCHEMA, migrate
-from warehouse.records import BadInput
+from warehouse.records import BadInput, StepcastError
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -64,7 +64,7 @@ def test_another_edition_of_a_migration_is_refused(folder: Path) -> None:
 def test_a_failing_migration_leaves_nothing_of_itself(folder: Path) -> None:
     add(folder, "CREATE TABLE meta.half (x INTEGER); CREATE TABLE meta.half (x INTEGER);")
     with duckdb.connect() as connection:
-        with pytest.raises(duckdb.CatalogException):
+        with pytest.raises(StepcastError, match=r"migration 9000_more.sql failed: .*half"):
             migrate(connection, folder)
         assert connection.execute("SELECT max(version) < 9000 FROM meta.migration").fetchone() == (
             True,

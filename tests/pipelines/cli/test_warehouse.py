@@ -1,0 +1,89 @@
+"""`stepcast warehouse …`: what it prints, and its exit codes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from pipelines.cli.main import app
+from warehouse.warehouse import Warehouse
+
+COMMANDS = ["backup", "check", "compact", "migrate"]
+
+
+@pytest.fixture
+def loaded(home: Path) -> Path:
+    """Return a home with an empty warehouse that has been published."""
+    Warehouse(home).load()
+    return home
+
+
+def test_there_is_a_command_for_everything() -> None:
+    (group,) = app.registered_groups
+    assert group.typer_instance is not None
+    named = [
+        one.callback.__name__ for one in group.typer_instance.registered_commands if one.callback
+    ]
+    assert sorted(named) == COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(stepcast: Callable[..., Any], command: str) -> None:
+    answer = stepcast("warehouse", command, "--help")
+    assert answer.code == 0
+    assert f"Example: stepcast warehouse {command}" in answer.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_a_warehouse_it_is_exit_2(
+    stepcast: Callable[..., Any], home: Path, command: str
+) -> None:
+    answer = stepcast("warehouse", command)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"stepcast: no warehouse in {home} yet")
+    assert list(home.iterdir()) == []
+
+
+def test_a_sound_warehouse_is_one_line(stepcast: Callable[..., Any], loaded: Path) -> None:
+    answer = stepcast("warehouse", "check")
+    assert answer.code == 0
+    assert answer.out.startswith("sound: 0 runs, 0 fits, 0 predictions, schema version ")
+    assert answer.out.count("\n") == 1
+
+
+def test_a_broken_one_is_exit_1(stepcast: Callable[..., Any], loaded: Path) -> None:
+    with duckdb.connect(str(loaded / "warehouse.duckdb")) as connection:
+        connection.execute("INSERT INTO raw.edge VALUES ('ghost', 0, 1)")
+    answer = stepcast("warehouse", "check")
+    assert answer.code == 1
+    assert "broken: 1 orphan rows in raw.edge of run ghost" in answer.out
+    assert "broken: history.duckdb is older than warehouse.duckdb; `stepcast load`" in answer.out
+    assert answer.out.splitlines()[-1].startswith("2 broken: 0 runs")
+
+
+def test_backup_compact_and_migrate_say_what_they_did(
+    stepcast: Callable[..., Any], loaded: Path, tmp_path: Path
+) -> None:
+    answer = stepcast("warehouse", "backup", str(tmp_path / "usb"))
+    (copy,) = (tmp_path / "usb").iterdir()
+    assert answer.code == 0
+    assert answer.out.startswith(f"{copy}: ")
+    assert answer.out.endswith(" MB, verified\n")
+    answer = stepcast("warehouse", "compact")
+    assert answer.code == 0
+    assert answer.out.count(" MB ") == 2
+    answer = stepcast("warehouse", "migrate")
+    assert answer.code == 0
+    assert answer.out.endswith(" is the newest; nothing to do\n")
+
+
+def test_a_newer_warehouse_is_refused(stepcast: Callable[..., Any], loaded: Path) -> None:
+    with duckdb.connect(str(loaded / "warehouse.duckdb")) as connection:
+        connection.execute("INSERT INTO meta.migration VALUES (9000, '9000_x.sql', '', now())")
+    for command in ("check", "migrate"):
+        answer = stepcast("warehouse", command)
+        assert answer.code == 2
+        assert "has schema version 9000 but this Stepcast knows versions up to" in answer.err
+        assert answer.err.count("\n") == 1

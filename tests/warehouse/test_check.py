@@ -1,0 +1,97 @@
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from warehouse.check import check
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+
+@pytest.fixture
+def filled(make: "Maker") -> "Maker":
+    """Return a maker whose warehouse holds a profile, its fit, a prediction and a measurement."""
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    fit = make.fit("p1")
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
+    make.measure("m1", make.scenario(2), [2.0, 2.2], minute=5)
+    make.warehouse.load()
+    return make
+
+
+def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:
+    before = (filled.home / "warehouse.duckdb").read_bytes()
+    found = check(filled.home)
+    assert found.findings == ()
+    assert found.sound
+    assert found.summary.startswith("2 runs, 1 fits, 1 predictions, schema version ")
+    assert (filled.home / "warehouse.duckdb").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("DELETE FROM raw.timing WHERE operation = 1", "run p1: 2 rows of timing landed, 1 are"),
+        ("DELETE FROM raw.timing", "run p1: 2 rows of timing landed, 0 are here"),
+        ("INSERT INTO raw.timing FROM raw.timing", "run p1: 2 rows of timing landed, 4 are here"),
+        ("INSERT INTO raw.run FROM raw.run WHERE run_id = 'p1'", "run p1 is there 2 times in raw"),
+        ("INSERT INTO meta.loaded FROM meta.loaded", "run p1 is there 2 times in meta.loaded"),
+        ("INSERT INTO raw.edge VALUES ('p9', 0, 1)", "1 orphan rows in raw.edge of run p9"),
+        ("DELETE FROM meta.loaded WHERE run_id = 'm1'", "1 orphan rows in raw.run of run m1"),
+        ("DELETE FROM raw.run WHERE run_id = 'm1'", "run m1 counts as loaded, but raw.run lacks"),
+        ("DELETE FROM raw.run WHERE run_id = 'p1'", "run p1 is gone, which fit"),
+        ("DELETE FROM fit.fit", "is gone, which 1 predictions rest on"),
+        ("UPDATE pred.ledger SET value = 2.1", "was changed, put in or moved"),
+        ("DELETE FROM pred.ledger", "was removed"),
+        ("UPDATE meta.loaded SET signature = 'x' WHERE run_id = 'p1'", "run p1 has changed since"),
+    ],
+)
+def test_damage_is_found(filled: "Maker", damage: str, said: str) -> None:
+    with duckdb.connect(str(filled.home / "warehouse.duckdb")) as connection:
+        connection.execute(damage)
+    found = check(filled.home)
+    assert not found.sound
+    assert any(said in finding.text for finding in found.findings if finding.broken)
+
+
+def test_rot_that_no_time_or_size_shows_is_found(filled: "Maker") -> None:
+    import os
+
+    file = filled.home / "landing" / "p1" / "timing.parquet"
+    state, content = file.stat(), bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    file.write_bytes(content)
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+    (finding,) = check(filled.home).findings
+    assert finding.broken
+    assert "run p1 is damaged" in finding.text
+    assert "timing.parquet is not the file that landed" in finding.text
+
+
+def test_what_is_odd_but_not_broken_is_noted(filled: "Maker") -> None:
+    landing = filled.home / "landing"
+    (landing / "m1").rename(filled.home / "m1-on-another-disk")
+    filled.profile("p2", filled.scenario(1), repeat=2)
+    (filled.profile("p3", filled.scenario(1), repeat=3) / "run.parquet").unlink()
+    filled.warehouse.load()
+    filled.profile("p4", filled.scenario(1), repeat=4)
+    found = check(filled.home)
+    assert found.sound
+    texts = "\n".join(finding.text for finding in found.findings)
+    assert "1 loaded runs are not in" in texts
+    assert "1 landed runs are not loaded yet (first: p4); `stepcast load`" in texts
+    assert "run p3 is set aside in" in texts
+    assert "quarantine: run.parquet is missing" in texts
+    assert len(found.findings) == 3
+
+
+def test_a_history_that_was_not_published_is_found(filled: "Maker") -> None:
+    (filled.home / "history.duckdb").unlink()
+    (finding,) = check(filled.home).findings
+    assert finding.broken
+    assert "history.duckdb is older than warehouse.duckdb; `stepcast load`" in finding.text
+    filled.warehouse.load()
+    assert check(filled.home).findings == ()

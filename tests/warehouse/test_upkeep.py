@@ -1,0 +1,233 @@
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from warehouse import migrations, upkeep
+from warehouse.check import check
+from warehouse.connection import presence
+from warehouse.records import BadInput, StepcastError, WarehouseBusy
+from warehouse.upkeep import backup, compact, contents, migrate_now
+from warehouse.warehouse import Warehouse, read_only
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+COMMENTS = "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
+CONSTRAINTS = "SELECT table_name, constraint_text FROM duckdb_constraints()"
+
+
+@pytest.fixture
+def filled(make: "Maker") -> "Maker":
+    """Return a maker whose warehouse holds a run of each purpose, a fit and a prediction."""
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    fit = make.fit("p1")
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
+    make.measure("m1", make.scenario(2), [2.0, 2.2], minute=5)
+    make.warehouse.load()
+    return make
+
+
+def everything(file: Path) -> dict[str, tuple[int, int]]:
+    with duckdb.connect(str(file), read_only=True) as connection:
+        return dict(contents(connection))
+
+
+def schema_of(file: Path) -> list[set[tuple[object, ...]]]:
+    with duckdb.connect(str(file), read_only=True) as connection:
+        return [set(connection.execute(sql).fetchall()) for sql in (COMMENTS, CONSTRAINTS)]
+
+
+def limited(limit_bytes: int, work: Callable[[], object]) -> None:
+    """Do something in a process of which no file may grow beyond a size, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, before[1]))
+    try:
+        work()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def names(home: Path) -> set[str]:
+    return {path.name for path in home.iterdir()}
+
+
+def test_a_backup_holds_everything_and_can_take_the_warehouses_place(
+    filled: "Maker", tmp_path: Path
+) -> None:
+    main = filled.home / "warehouse.duckdb"
+    copy = backup(filled.home, tmp_path / "usb" / "copies")
+    assert copy.parent == tmp_path / "usb" / "copies"
+    assert everything(copy) == everything(main)
+    filled.measure("m2", filled.scenario(2), [2.1], minute=9)
+    filled.warehouse.load()
+    copy.replace(main)
+    assert filled.warehouse.load().loaded == ("m2",)
+    assert check(filled.home).findings == ()
+
+
+def test_backups_of_the_same_second_are_two(
+    filled: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped:
+        @staticmethod
+        def now(zone: object) -> object:
+            from tests.warehouse.conftest import at
+
+            return at(0)
+
+    monkeypatch.setattr(upkeep, "datetime", Stopped)
+    copies = [backup(filled.home).name for _ in range(3)]
+    assert copies == [f"warehouse-20300101T000000Z{end}.duckdb" for end in ("", "-2", "-3")]
+
+
+def test_a_backup_that_does_not_fit_leaves_nothing(filled: "Maker", tmp_path: Path) -> None:
+    with pytest.raises(StepcastError, match=r"was not backed up to .*full: cp ended with"):
+        limited(100_000, lambda: backup(filled.home, tmp_path / "full"))
+    assert names(tmp_path / "full") == set()
+    assert check(filled.home).findings == ()
+
+
+def test_a_backup_into_a_file_is_refused_in_one_line(filled: "Maker", tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StepcastError, match=r"was not backed up to .*file: .*File exists"):
+        backup(filled.home, tmp_path / "file")
+
+
+def test_without_a_warehouse_nothing_is_made(fresh: "Maker") -> None:
+    for work in (backup, compact, migrate_now, check):
+        with pytest.raises(BadInput, match="no warehouse in"):
+            work(fresh.home)  # type: ignore[operator]
+    assert not fresh.home.exists()
+
+
+def test_compaction_reclaims_space_and_keeps_all_else(filled: "Maker") -> None:
+    main = filled.home / "warehouse.duckdb"
+    with duckdb.connect(str(main)) as connection:
+        for table in ("big", "behind"):
+            rows = "SELECT hash(i) AS x FROM range(1000000) t(i)"
+            connection.execute(f"CREATE TABLE meta.{table} AS {rows}")
+            connection.execute("CHECKPOINT")
+        connection.execute("DROP TABLE meta.big")
+    before, schema = everything(main), schema_of(main)
+    sizes = compact(filled.home)
+    assert sizes[1] < sizes[0] - 3_000_000
+    assert sizes[1] == main.stat().st_size
+    assert everything(main) == before == everything(filled.home / "history.duckdb")
+    assert schema_of(main) == schema
+    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing"}
+    assert filled.warehouse.load().unchanged == 2
+
+
+def test_a_compaction_that_does_not_fit_changes_nothing(filled: "Maker") -> None:
+    main = filled.home / "warehouse.duckdb"
+    before = main.read_bytes()
+    with pytest.raises(StepcastError, match=r"could not be written: .*File too large; free disk"):
+        limited(100_000, lambda: compact(filled.home))
+    assert main.read_bytes() == before
+    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing"}
+
+
+def test_a_compaction_that_lost_rows_is_not_used(
+    filled: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewrite = upkeep._rewrite  # noqa: SLF001
+
+    def lossy(connection: duckdb.DuckDBPyConnection, fresh: Path) -> None:
+        rewrite(connection, fresh)
+        with duckdb.connect(str(fresh)) as other:
+            other.execute("UPDATE raw.timing SET duration_us = 1 WHERE operation = 1")
+
+    monkeypatch.setattr(upkeep, "_rewrite", lossy)
+    before = (filled.home / "warehouse.duckdb").read_bytes()
+    with pytest.raises(StepcastError, match=r"of raw.timing it has .* expected \(2, "):
+        compact(filled.home)
+    assert (filled.home / "warehouse.duckdb").read_bytes() == before
+    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing"}
+
+
+def test_nobody_opens_a_warehouse_while_its_file_is_replaced(filled: "Maker") -> None:
+    with (
+        presence(filled.home, alone=True),
+        pytest.raises(WarehouseBusy, match="is being compacted; wait"),
+    ):
+        filled.warehouse.load()
+    with presence(filled.home), pytest.raises(WarehouseBusy, match="in use by another process"):
+        compact(filled.home, patience_s=0.1)
+
+
+@pytest.fixture
+def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Add a migration to those that the code knows, and return its number."""
+    folder = tmp_path / "schema"
+    subprocess.run(["cp", "-r", migrations.SCHEMA, folder], check=True, timeout=10)
+    (folder / "9000_more.sql").write_text("ALTER TABLE meta.loaded ADD COLUMN extra INTEGER")
+    for function in (migrations.migrate, migrations.versions):
+        monkeypatch.setattr(function, "__defaults__", (folder,))
+    return 9000
+
+
+def test_migrating_keeps_the_warehouse_as_it_was(filled: "Maker", newer_code: int) -> None:
+    before = everything(filled.home / "warehouse.duckdb")
+    (finding,) = check(filled.home).findings
+    assert "is older than 9000; `stepcast warehouse migrate`" in finding.text
+    done = migrate_now(filled.home)
+    assert (done.after, done.before < done.after) == (newer_code, True)
+    assert done.backup is not None
+    assert everything(done.backup) == before
+    assert check(filled.home).findings == ()
+    again = migrate_now(filled.home)
+    assert (again.before, again.after, again.backup) == (newer_code, newer_code, None)
+
+
+def test_opening_an_older_warehouse_keeps_it_too(filled: "Maker", newer_code: int) -> None:
+    before = everything(filled.home / "warehouse.duckdb")
+    assert filled.warehouse.load().unchanged == 2
+    (copy,) = (filled.home / "backups").iterdir()
+    assert everything(copy) == before
+    assert read_only(filled.home, "SELECT max(version) AS x FROM meta.migration")["x"][0] == 9000
+
+
+def test_without_room_for_the_backup_nothing_is_migrated(filled: "Maker", newer_code: int) -> None:
+    before = everything(filled.home / "warehouse.duckdb")
+    with pytest.raises(StepcastError, match="was not backed up"):
+        limited(100_000, lambda: Warehouse(filled.home).load())
+    assert everything(filled.home / "warehouse.duckdb") == before
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from warehouse.upkeep import compact
+print("go", flush=True)
+compact(Path(sys.argv[1]), patience_s=60)
+"""
+
+
+def test_a_compaction_waits_for_who_is_there(filled: "Maker") -> None:
+    root = Path(upkeep.__file__).parents[1]
+    before = (filled.home / "warehouse.duckdb").stat().st_ino
+    with presence(filled.home):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITE, filled.home],
+            cwd=root,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(root)},
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        filled.measure("m3", filled.scenario(2), [2.3], minute=12)
+        filled.warehouse.load()
+        assert (filled.home / "warehouse.duckdb").stat().st_ino == before
+    assert process.wait(timeout=60) == 0
+    assert (filled.home / "warehouse.duckdb").stat().st_ino != before
+    assert check(filled.home).findings == ()
+    assert read_only(filled.home, "FROM raw.run").height == 3

@@ -1,0 +1,180 @@
+"""Is the warehouse sound: the ledger's chain, every run against what has landed, the history."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warehouse import ledger
+from warehouse.connection import PATIENCE_S, first_line
+from warehouse.landing import QUARANTINE, SCHEMAS, run_folders
+from warehouse.loader import REASON, signature_of
+from warehouse.migrations import versions
+from warehouse.publication import is_current
+from warehouse.records import BadInput
+from warehouse.sums import verify
+from warehouse.upkeep import HISTORY, MAIN, opened
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be; `broken` if rows are wrong or may be lost."""
+
+    text: str
+    broken: bool = True
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found, and what the warehouse holds, in one line."""
+
+    findings: tuple[Finding, ...]
+    summary: str
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is broken."""
+        return not any(finding.broken for finding in self.findings)
+
+
+def check(home: Path, *, patience_s: float = PATIENCE_S) -> Checked:
+    """Look for what is lost, doubled or altered; changes nothing.
+
+    Raises:
+        BadInput: there is no warehouse, or newer code made it.
+        WarehouseBusy: another process held it for `patience_s` seconds.
+    """
+    with opened(home, read_only=True, patience_s=patience_s) as connection:
+        version, newest = versions(connection)
+        if version < newest:
+            text = f"schema version {version} is older than {newest}; `stepcast warehouse migrate`"
+            return Checked((Finding(text),), f"schema version {version}")
+        findings = (
+            *_ledger(connection),
+            *_runs(connection, home / "landing"),
+            *_rows(connection),
+            *_clock(connection),
+            *_quarantined(home / "landing"),
+            *_history(home),
+        )
+        return Checked(findings, _summary(connection, version))
+
+
+def _ledger(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
+    if (broken := ledger.verify(connection)) is not None:
+        yield Finding(broken.text)
+    lost = connection.execute(
+        "SELECT fit_id, count(*), min(prediction_id) FROM pred.ledger "
+        "ANTI JOIN fit.fit USING (fit_id) GROUP BY fit_id ORDER BY fit_id"
+    ).fetchall()
+    for fit_id, count, first in lost:
+        yield Finding(f"fit {fit_id} is gone, which {count} predictions rest on (first: {first})")
+    unseen = connection.execute(
+        "SELECT fit_id, run_id FROM (SELECT fit_id, unnest(run_ids) AS run_id FROM fit.fit) "
+        "ANTI JOIN raw.run USING (run_id) ORDER BY ALL"
+    ).fetchall()
+    for fit_id, run_id in unseen:
+        yield Finding(f"run {run_id} is gone, which fit {fit_id} saw")
+
+
+def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Finding]:
+    known = dict(connection.execute("SELECT run_id, signature FROM meta.loaded").fetchall())
+    loaded = _counts(connection)
+    folders = {folder.name: folder for folder in run_folders(landing)}
+    for run_id, signature in sorted(known.items()):
+        if run_id in folders:
+            yield from _run(folders[run_id], signature, loaded.get(run_id, {}))
+    if gone := sorted(set(known) - set(folders)):
+        yield Finding(
+            f"{len(gone)} loaded runs are not in {landing} any more (first: {gone[0]}): their rows "
+            "are here, but cannot be compared with what landed",
+            broken=False,
+        )
+    if waiting := sorted(set(folders) - set(known)):
+        yield Finding(
+            f"{len(waiting)} landed runs are not loaded yet (first: {waiting[0]}); `stepcast load`",
+            broken=False,
+        )
+
+
+def _run(folder: Path, signature: str, rows: Mapping[str, int]) -> Iterator[Finding]:
+    try:
+        if signature_of(folder) != signature:
+            yield Finding(f"run {folder.name} has changed since it was loaded; `stepcast load`")
+            return
+        verify(folder)
+        files = sorted(folder.glob("*.parquet"))
+        landed = {file.stem: pq.read_metadata(file).num_rows for file in files}
+    except (BadInput, pa.ArrowException, OSError) as error:
+        yield Finding(f"run {folder.name} is damaged in {folder.parent}: {first_line(error)}")
+        return
+    for table in sorted({*landed, *rows}):
+        there, expected = rows.get(table, 0), landed.get(table, 0)
+        if there != expected:
+            yield Finding(f"run {folder.name}: {expected} rows of {table} landed, {there} are here")
+
+
+def _counts(connection: duckdb.DuckDBPyConnection) -> Mapping[str, dict[str, int]]:
+    """Return rows by run and table."""
+    counts: dict[str, dict[str, int]] = {}
+    for table in SCHEMAS:
+        rows = connection.execute(f'SELECT run_id, count(*) FROM raw."{table}" GROUP BY run_id')
+        for run_id, count in rows.fetchall():
+            counts.setdefault(run_id, {})[table] = count
+    return counts
+
+
+def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
+    for table in SCHEMAS:
+        orphans = connection.execute(
+            f'SELECT run_id, count(*) FROM raw."{table}" ANTI JOIN meta.loaded USING (run_id) '
+            "GROUP BY run_id ORDER BY run_id"
+        ).fetchall()
+        for run_id, count in orphans:
+            yield Finding(f"{count} orphan rows in raw.{table} of run {run_id}, which is no run")
+    for table in ("raw.run", "meta.loaded"):
+        doubled = connection.execute(
+            f"SELECT run_id, count(*) FROM {table} GROUP BY run_id HAVING count(*) > 1 ORDER BY ALL"
+        ).fetchall()
+        for run_id, count in doubled:
+            yield Finding(f"run {run_id} is there {count} times in {table}")
+    lacking = connection.execute(
+        "SELECT run_id FROM meta.loaded ANTI JOIN raw.run USING (run_id) ORDER BY run_id"
+    ).fetchall()
+    for (run_id,) in lacking:
+        yield Finding(f"run {run_id} counts as loaded, but raw.run lacks it")
+
+
+def _clock(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
+    backwards = connection.execute(
+        "SELECT run_id FROM raw.run WHERE ended_at < started_at ORDER BY run_id"
+    ).fetchall()
+    for (run_id,) in backwards:
+        text = f"run {run_id} ended before it started: the clock of its host jumped back"
+        yield Finding(text, broken=False)
+
+
+def _quarantined(landing: Path) -> Iterator[Finding]:
+    for folder in run_folders(landing / QUARANTINE):
+        try:
+            reason = (folder / REASON).read_text().strip()
+        except OSError:
+            reason = "no reason was written"
+        yield Finding(f"run {folder.name} is set aside in {folder.parent}: {reason}", broken=False)
+
+
+def _history(home: Path) -> Iterator[Finding]:
+    if not is_current(home / MAIN, home / HISTORY):
+        yield Finding(f"{HISTORY} is older than {MAIN}; `stepcast load` publishes it")
+
+
+def _summary(connection: duckdb.DuckDBPyConnection, version: int) -> str:
+    row = connection.execute(
+        "SELECT (SELECT count(*) FROM meta.loaded), (SELECT count(*) FROM fit.fit), "
+        "(SELECT count(*) FROM pred.ledger)"
+    ).fetchone()
+    assert row is not None
+    return f"{row[0]} runs, {row[1]} fits, {row[2]} predictions, schema version {version}"
