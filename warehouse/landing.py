@@ -20,7 +20,15 @@ from warehouse.durable import remove, sync, temporary
 from warehouse.records import BadInput, Run, Scenario, content_hash
 from warehouse.tables import JSON_COLUMNS, SCHEMAS, conform, one_line, read
 
-__all__ = ["QUARANTINE", "SCHEMAS", "land", "landed_runs", "read_tables", "run_folders"]
+__all__ = [
+    "QUARANTINE",
+    "SCHEMAS",
+    "land",
+    "landed_run",
+    "landed_runs",
+    "read_tables",
+    "run_folders",
+]
 
 ARTEFACTS = "artefacts"
 QUARANTINE = "quarantine"
@@ -78,7 +86,7 @@ def landed_runs(landing: Path) -> list[Run]:
     runs = []
     for folder in run_folders(landing):
         try:
-            runs.append(_read_run(folder))
+            runs.append(landed_run(folder))
         except BadInput:
             continue
     return runs
@@ -98,7 +106,7 @@ def read_tables(folder: Path) -> dict[str, pa.Table]:
     Raises:
         BadInput: a file is unreadable, lacks columns, or belongs to another run or scenario.
     """
-    run = _read_run(folder)
+    run = landed_run(folder)
     tables = {file.stem: read(file) for file in sorted(folder.glob("*.parquet"))}
     for name, table in tables.items():
         strangers = set(table["run_id"].unique().to_pylist()) - {folder.name}
@@ -143,7 +151,12 @@ def _frames(
         yield name, conform(name, table, f"run {run_id}, table {name}")
 
 
-def _read_run(folder: Path) -> Run:
+def landed_run(folder: Path) -> Run:
+    """Return the run that landed in `folder`.
+
+    Raises:
+        BadInput: its run.parquet is missing, unreadable, or holds no run.
+    """
     rows = read(folder / "run.parquet").to_pylist()
     if len(rows) != 1:
         raise BadInput(f"run.parquet: expected one row, found {len(rows)}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from assets.home import CHECKOUT
-from pipelines.cli import ask, host, load, run
+from pipelines.cli import ask, host, imports, load, run
 from pipelines.cli.errors import explain
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ for command in (
     host.ui,
 ):
     app.command()(command)
+app.command("import")(imports.import_)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Chrome timelines of TensorFlow (`timeline.generate_chrome_trace_format`) → operation, edge, timing.
+"""Chrome timelines of TensorFlow (`generate_chrome_trace_format`) → operation, edge, timing.
 
 A process of the timeline is a device; an event of category Op is one execution of the node that
 its args name. Tensors, counters and flow arrows are not kept: edges come from the args' inputs.

@@ -21,6 +21,7 @@ def test_there_is_a_command_for_everything() -> None:
     assert COMMANDS == [
         "accuracy",
         "doctor",
+        "import",
         "load",
         "networks",
         "node-types",
