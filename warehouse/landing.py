@@ -27,6 +27,7 @@ __all__ = [
     "SCHEMAS",
     "checked_files",
     "land",
+    "landed_run",
     "landed_runs",
     "read_tables",
     "run_folders",
@@ -93,7 +94,7 @@ def landed_runs(landing: Path) -> list[Run]:
     runs = []
     for folder in run_folders(landing):
         try:
-            runs.append(_read_run(folder))
+            runs.append(landed_run(folder))
         except BadInput:
             continue
     return runs
@@ -131,7 +132,7 @@ def checked_files(folder: Path) -> list[Path]:
 
 def _files(folder: Path) -> list[Path]:
     """Return the Parquet files of a run whose own record and scenario agree."""
-    run = _read_run(folder)
+    run = landed_run(folder)
     scenario = folder / "scenario.parquet"
     rows = read(scenario).to_pylist() if scenario.exists() else []
     named = [content_hash(row["canonical"]) for row in rows]
@@ -202,7 +203,12 @@ def _row_groups(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
     yield pa.Table.from_batches(gathered, batches.schema)
 
 
-def _read_run(folder: Path) -> Run:
+def landed_run(folder: Path) -> Run:
+    """Return the run that landed in `folder`.
+
+    Raises:
+        BadInput: its run.parquet is missing, unreadable, or holds no run.
+    """
     rows = read(folder / "run.parquet").to_pylist()
     if len(rows) != 1:
         raise BadInput(f"run.parquet: expected one row, found {len(rows)}")

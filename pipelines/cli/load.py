@@ -8,6 +8,7 @@ import typer
 from assets.home import home
 from warehouse.copying import copy_runs
 from warehouse.landing import run_folders
+from warehouse.loader import LoadReport
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
@@ -31,6 +32,15 @@ def load(
         typer.echo(f"copied {copy_runs(folder, warehouse.landing, names)} runs from {folder}")
     report = warehouse.load()
     typer.echo(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
+    check_all_loaded(report)
+
+
+def check_all_loaded(report: LoadReport) -> None:
+    """Say what was set aside.
+
+    Raises:
+        BadInput: a run could not be loaded; the others are.
+    """
     if report.quarantined:
         lines = (f"{one.run_id} was set aside: {one.reason}" for one in report.quarantined)
         raise BadInput(f"{'; '.join(lines)}; see {report.quarantined[0].folder.parent}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from assets.home import CHECKOUT
-from pipelines.cli import ask, host, load, reference, run, warehouse
+from pipelines.cli import ask, host, imports, load, reference, run, warehouse
 from pipelines.cli.errors import explain
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ for command in (
     host.ui,
 ):
     app.command()(command)
+app.command("import")(imports.import_)
 app.add_typer(warehouse.app)
 
 

@@ -22,6 +22,7 @@ def test_there_is_a_command_for_everything() -> None:
         "accuracy",
         "doctor",
         "export",
+        "import",
         "load",
         "networks",
         "node-types",

@@ -1,0 +1,175 @@
+"""From a file of somebody else to landed runs: identity, provenance, all files or none."""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from profilers.readers import csv_table
+from profilers.readers.formats import named
+from profilers.readers.imported import Imported, Options
+from profilers.result import Setting
+from warehouse.durable import remove, sync, temporary
+from warehouse.landing import land, landed_run
+from warehouse.records import BadInput, Purpose, Run, content_hash
+
+STUDY = "imported"
+_UNKNOWN_HOST = "imported"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Who measured, under which licence, and where the file is from; None: not said."""
+
+    source: str | None
+    licence: str | None
+    url: str | None
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Where runs wait until every file has been read, and where they land then."""
+
+    folder: Path
+    landing: Path
+
+
+@contextmanager
+def staged(landing: Path) -> Iterator[Staging]:
+    """Land what is staged inside if all goes well, and nothing if not."""
+    landing.mkdir(parents=True, exist_ok=True)
+    folder = temporary(landing)
+    folder.mkdir()
+    try:
+        yield Staging(folder, landing)
+        # The first run of a file says that the file is there, so it comes last.
+        for run in sorted(folder.iterdir(), key=_number, reverse=True):
+            if not (landing / run.name).exists():
+                os.rename(run, landing / run.name)
+        sync(landing)
+    finally:
+        remove(folder)
+
+
+def import_file(
+    path: Path,
+    format_name: str,
+    options: Options,
+    given: Provenance,
+    purpose: Purpose,
+    staging: Staging,
+) -> str:
+    """Stage the runs of one file, unless they have landed before; return a line about it.
+
+    A run's id is the format and the hash of the file's content.
+
+    Raises:
+        BadInput: the file cannot be read, has no source, or landed with other options.
+    """
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "not there"
+        raise BadInput(f"{path} is {found}; expected a file to import")
+    provenance = _completed(path, format_name, options, given)
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    stem = f"imported-{format_name}-{sha256[:16]}"
+    asked = _asked(path, format_name, options, purpose)
+    for folder in (staging.landing, staging.folder):
+        if (folder / f"{stem}-1").exists():
+            _check_same(path, folder / f"{stem}-1", asked)
+            return f"{path.name}: imported before as {stem}; nothing changed"
+    rows: Counter[str] = Counter()
+    runs = 0
+    for runs, one in enumerate(named(format_name, options).read(path, options), start=1):
+        run = _run(f"{stem}-{runs}", format_name, purpose, one, asked)
+        origin = _origin(format_name, path, sha256, provenance)
+        land(staging.folder, run, None, {**one.tables, "source": origin})
+        rows.update({name: frame.height for name, frame in one.tables.items()})
+    counted = ", ".join(f"{count:,} rows of {name}" for name, count in rows.items())
+    return (
+        f"{path.name}: imported {counted} in {runs} run{'s' if runs > 1 else ''} "
+        f"({stem}), source {provenance.source}"
+    )
+
+
+def _number(run: Path) -> int:
+    return int(run.name.rpartition("-")[2])
+
+
+def _completed(path: Path, format_name: str, options: Options, given: Provenance) -> Provenance:
+    """Fill what the user did not say from the mapping, where the format has one."""
+    if format_name == "csv":
+        ours = csv_table.provenance(path, options)
+        return Provenance(
+            given.source or ours.source, given.licence or ours.licence, given.url or ours.url
+        )
+    if not given.source:
+        raise BadInput(f"{path.name}: who measured it? Say so with --source")
+    return given
+
+
+def _asked(path: Path, format_name: str, options: Options, purpose: Purpose) -> dict[str, Setting]:
+    """Return what, besides the file, decides the rows of an import."""
+    mapping = csv_table.provenance(path, options) if format_name == "csv" else None
+    return {
+        "purpose": purpose,
+        "world_size": options.world_size,
+        "mapping": content_hash(mapping.canonical_json()) if mapping else None,
+    }
+
+
+def _check_same(path: Path, folder: Path, asked: dict[str, Setting]) -> None:
+    before = json.loads(str(landed_run(folder).config["asked"]))
+    differing = [name for name, value in asked.items() if before.get(name) != value]
+    if differing:
+        name, runs = differing[0], f"{folder.name.rpartition('-')[0]}-*"
+        raise BadInput(
+            f"{path.name}: imported before with {name} {before.get(name)}, now {asked[name]}; "
+            f"to replace it, delete {folder.parent}/{runs} and import again"
+        )
+
+
+def _run(
+    run_id: str, format_name: str, purpose: Purpose, one: Imported, asked: dict[str, Setting]
+) -> Run:
+    now = datetime.now(UTC)
+    return Run(
+        run_id=run_id,
+        probe=format_name,
+        purpose=purpose,
+        study=STUDY,
+        repeat=1,
+        scenario_id=None,
+        backend="imported",
+        status="ok",
+        started_at=one.started_at or now,
+        ended_at=one.started_at or now,
+        host_id=content_hash(json.dumps(dict(one.host), sort_keys=True))
+        if one.host
+        else _UNKNOWN_HOST,
+        host=dict(one.host),
+        software=dict(one.software),
+        config={**one.config, "asked": json.dumps(asked, sort_keys=True)},
+    )
+
+
+def _origin(format_name: str, path: Path, sha256: str, provenance: Provenance) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "format": [format_name],
+            "file_name": [path.name],
+            "sha256": [sha256],
+            "source": [provenance.source],
+            "licence": [provenance.licence],
+            "url": [provenance.url],
+            "imported_at": [datetime.now(UTC)],
+        },
+        schema_overrides={"licence": pl.String, "url": pl.String},
+    )

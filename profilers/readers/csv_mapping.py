@@ -1,0 +1,141 @@
+"""Mappings: which columns of somebody's CSV file are which columns of a raw table.
+
+A mapping is YAML; those of public data sets are in `mappings/`, found by the file's stem.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from warehouse.records import BadInput, Record
+
+Kind = Literal["text", "integer", "real", "flag", "time"]
+FOLDER = Path(__file__).parent / "mappings"
+
+
+class Column(Record):
+    """Where the values of one column come from: a source column, a constant, or a subject.
+
+    A source column may be converted: `type` says to what (text unless said), `factor` multiplies a
+    number before an integer is rounded, and of a text `pattern` keeps its first group. A `subject`
+    becomes a JSON object.
+    """
+
+    column: str | None = None
+    constant: bool | int | float | str | None = None
+    subject: Mapping[str, "Source"] | None = None
+    type: Kind | None = None
+    factor: float | None = None
+    pattern: str | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        given = [
+            name for name in ("column", "constant", "subject") if name in self.model_fields_set
+        ]
+        if len(given) != 1:
+            raise ValueError(f"needs one of column, constant, subject; has {given or 'none'}")
+        if self.column is None and self.model_fields_set & {"type", "factor", "pattern"}:
+            raise ValueError("type, factor and pattern are of source columns only")
+        if self.factor is not None and self.kind not in ("integer", "real"):
+            raise ValueError(f"factor needs a number, not {self.kind}")
+        return self
+
+    @property
+    def kind(self) -> Kind:
+        """Type of the values: real if only a factor is given."""
+        return self.type or ("text" if self.factor is None else "real")
+
+
+def _spelt_out(value: object) -> object:
+    return {"column": value} if isinstance(value, str) else value
+
+
+Source = Annotated[Column, BeforeValidator(_spelt_out)]
+"""A column; a plain word is the name of a source column."""
+
+
+class CsvMapping(Record):
+    """How a CSV file becomes rows of the raw table `table`.
+
+    Each line gives a row for every entry of `rows` (one, if there are none), with `columns` and
+    that entry's. Lines that differ in `runs` or in `host` belong to different runs: the former go
+    into the run's config, the latter say which machine it was. `null` are the texts of a missing
+    value.
+    """
+
+    table: str
+    source: str
+    licence: str | None = None
+    url: str | None = None
+    null: tuple[str, ...] = ("",)
+    runs: tuple[str, ...] = ()
+    host: Mapping[str, str] = Field(default_factory=dict)
+    columns: Mapping[str, Source]
+    rows: tuple[Mapping[str, Source], ...] = ({},)
+
+    def sources(self) -> Iterator[Column]:
+        """Yield every source column, those within subjects included."""
+        for columns in (self.columns, *self.rows):
+            for column in columns.values():
+                inner = column.subject.values() if column.subject else (column,)
+                yield from (one for one in inner if one.column is not None)
+
+    def source_names(self) -> set[str]:
+        """Names that the header of the file must have."""
+        return {str(one.column) for one in self.sources()} | {*self.runs, *self.host.values()}
+
+
+def find(path: Path, given: Path | None) -> Path:
+    """Return the mapping file for a CSV: the one given, or ours for its stem.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if given is not None:
+        if not given.is_file():
+            raise BadInput(f"--mapping {given}: no such file")
+        return given
+    stem = path.name.removesuffix(".gz").removesuffix(".csv")
+    known = sorted(file.stem for file in FOLDER.glob("*.yaml"))
+    if stem not in known:
+        near = difflib.get_close_matches(stem, known, n=2) or known
+        raise BadInput(
+            f"{path.name}: no mapping is called {stem!r} (there are {', '.join(near)}); write one "
+            "and give it with --mapping FILE (docs/import.md)"
+        )
+    return FOLDER / f"{stem}.yaml"
+
+
+def load(file: Path) -> CsvMapping:
+    """Read and check a mapping.
+
+    Raises:
+        BadInput: not YAML, or a key or value that is none of a mapping's.
+    """
+    try:
+        content = yaml.safe_load(file.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not text"
+        raise BadInput(f"mapping {file}{where}: not YAML ({problem})") from None
+    try:
+        return CsvMapping.model_validate(content)
+    except ValidationError as error:
+        raise BadInput(f"mapping {file}: {_explained(error)}") from None
+
+
+def _explained(error: ValidationError) -> str:
+    """Name the first key that is wrong, and what was expected there."""
+    first: Any = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] != "extra_forbidden":
+        return f"{key or 'the file'}: {first['msg'].removeprefix('Value error, ')}"
+    model = CsvMapping if len(first["loc"]) == 1 else Column
+    near = difflib.get_close_matches(str(first["loc"][-1]), model.model_fields, n=1)
+    return f"no such key {key}; expected {near[0] if near else ', '.join(model.model_fields)}"

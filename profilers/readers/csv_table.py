@@ -1,0 +1,176 @@
+"""CSV files with a mapping → rows of any raw table, most often `external`.
+
+Everything is read as text and converted where the mapping says so, so that a value of another kind
+is named by its line, not guessed at.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from profilers.readers.csv_mapping import Column, CsvMapping, find, load
+from profilers.readers.imported import Imported, Options, opened
+from profilers.result import Setting
+from warehouse.records import BadInput, content_hash
+
+_LINE = "\x00line"
+_FLAGS = {"true": True, "false": False, "1": True, "0": False}
+_DIGITS = 15
+"""Significant digits kept of a value times a factor: what doubles hold."""
+
+
+def read(path: Path, options: Options) -> Iterator[Imported]:
+    """Yield a run for each set of values that the mapping's `runs` and `host` columns take.
+
+    Raises:
+        BadInput: no mapping, a column that is not there, or a value of another kind.
+    """
+    file = find(path, options.mapping)
+    mapping = load(file)
+    lines = _scan(path, mapping, file)
+    _check_values(path, lines, mapping)
+    keys = sorted({*mapping.runs, *mapping.host.values()})
+    frames = [
+        lines.select(
+            *(pl.col(name).alias(f"\x00{name}") for name in keys),
+            pl.col(_LINE),
+            *(
+                _expression(column).alias(name)
+                for name, column in {**mapping.columns, **row}.items()
+            ),
+        )
+        for row in mapping.rows
+    ]
+    table = pl.concat(frames).sort(_LINE, maintain_order=True).collect(engine="streaming")
+    if table.is_empty():
+        raise BadInput(f"{path}: no line below the header; expected measurements")
+    named = [f"\x00{name}" for name in keys]
+    parts = table.partition_by(named, maintain_order=True) if named else [table]
+    for part in parts:
+        values = {name: part[f"\x00{name}"][0] for name in keys}
+        config: dict[str, Setting] = {name: values[name] for name in mapping.runs}
+        host = {name: values[one] for name, one in mapping.host.items() if values[one] is not None}
+        yield Imported(
+            {mapping.table: _completed(mapping.table, part.drop(named))},
+            {
+                **config,
+                "mapping": file.stem,
+                "mapping_hash": content_hash(mapping.canonical_json()),
+            },
+            host,
+        )
+
+
+def provenance(path: Path, options: Options) -> CsvMapping:
+    """Return the mapping of a file, for its source, licence and url.
+
+    Raises:
+        BadInput: there is none, or it is wrong.
+    """
+    return load(find(path, options.mapping))
+
+
+def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
+    with opened(path) as start:
+        header = start.readline()
+    if not header.strip():
+        raise BadInput(f"{path} is empty; expected a header line and measurements")
+    lines = pl.scan_csv(
+        path,
+        infer_schema=False,
+        row_index_name=_LINE,
+        row_index_offset=2,
+        null_values=["", *mapping.null],
+    )
+    try:
+        found = lines.collect_schema().names()[1:]
+    except pl.exceptions.PolarsError as error:
+        raise BadInput(f"{path}: not a CSV file ({_first_line(error)})") from None
+    missing = sorted(mapping.source_names() - set(found))
+    if missing:
+        raise BadInput(
+            f"{path}: no column {', '.join(missing)}, which {file.name} maps; found "
+            f"{', '.join(found)}; another file, or another --mapping?"
+        )
+    return lines
+
+
+def _check_values(path: Path, lines: pl.LazyFrame, mapping: CsvMapping) -> None:
+    """Find the first value that is not of its kind."""
+    converted = {(str(one.column), one.kind, one.pattern): one for one in mapping.sources()}
+    wrong = {
+        f"{i}": pl.col(str(one.column)).is_not_null() & _converted(one).is_null()
+        for i, one in enumerate(converted.values())
+    }
+    try:
+        first = (
+            lines.with_columns(**wrong)
+            .filter(pl.any_horizontal(*wrong))
+            .head(1)
+            .collect(engine="streaming")
+        )
+    except pl.exceptions.PolarsError as error:
+        raise BadInput(f"{path}: not a whole CSV file ({_first_line(error)})") from None
+    if first.is_empty():
+        return
+    one = next(one for i, one in enumerate(converted.values()) if first[f"{i}"][0])
+    expected = f"text like {one.pattern}" if one.pattern else f"{one.kind}"
+    raise BadInput(
+        f"{path} line {first[_LINE][0]}, column {one.column}: expected {expected}, found "
+        f"{first[str(one.column)][0]!r}; mend the file, or list it under `null` in the mapping"
+    )
+
+
+def _converted(column: Column) -> pl.Expr:
+    """Return a source column as its kind; NULL where a value is none."""
+    text = pl.col(str(column.column))
+    if column.pattern is not None:
+        text = text.str.extract(column.pattern, 1)
+    if column.kind == "flag":
+        return text.str.to_lowercase().replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
+    if column.kind == "time":
+        return text.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
+    if column.kind == "text":
+        return text
+    number = text.cast(pl.Float64, strict=False)
+    number = pl.when(number.is_finite()).then(number)
+    if column.kind == "real" or column.factor is not None:
+        return number
+    # 8.0 is a whole number, 8.5 is none.
+    return pl.when(number == number.round()).then(number).cast(pl.Int64)
+
+
+def _expression(column: Column) -> pl.Expr:
+    if column.subject is not None:
+        parts = [_expression(column.subject[name]).alias(name) for name in sorted(column.subject)]
+        return pl.struct(parts).struct.json_encode()
+    if column.column is None:
+        return pl.lit(column.constant)
+    value = _converted(column)
+    if column.factor is None:
+        return value
+    scaled = (value * column.factor).round_sig_figs(_DIGITS)
+    return scaled.round().cast(pl.Int64) if column.kind == "integer" else scaled
+
+
+def _completed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Add what a table has and a mapping need not say: numbers of rows, repeats and trials."""
+    names = set(rows.columns)
+    added: dict[str, pl.Expr] = {}
+    if table == "external":
+        added["row_number"] = pl.col(_LINE) - 1
+        added["repeat"] = pl.int_range(1, pl.len() + 1).over("subject", "metric")
+    if table == "allreduce":
+        n, seconds = pl.col("world_size"), pl.col("seconds")
+        added["bus_bandwidth_Bps"] = 2 * pl.col("size_bytes") * (n - 1) / (n * seconds)
+        added["raw_seconds"] = seconds
+        added["concurrent"] = pl.lit(1)
+        settings = sorted(names & {"library", "world_size", "size_bytes", "in_place", "rank"})
+        added["trial"] = pl.int_range(pl.len()).over(settings)
+    new = [one.alias(name) for name, one in added.items() if name not in names]
+    return rows.with_columns(new).drop(_LINE)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]

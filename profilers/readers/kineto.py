@@ -1,0 +1,158 @@
+"""Traces of PyTorch's profiler (Kineto, JSON) → operation, timing, operation_time, operation_shape.
+
+An operation is one execution within a step: the k-th of its name, device and shapes, as a node of
+an unrolled graph would be, so that it has at most one time per step and statistics over steps. Two
+kinds are kept. Operators of the host (`cpu_op`): name and type are the operator's; their times
+include the operators they call. What the GPU did (kernels, copies, memsets): the name is the
+kernel's, type and shapes those of the innermost operator that launched it, found through the
+runtime call with the same correlation, because some releases write another `External id` there.
+
+Steps are the annotations `ProfilerStep#n`; a launch counts for the step in which it was asked for.
+Without them the whole trace is step 0. `timing` rounds to microseconds, `operation_time` does not.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from profilers.readers.imported import Imported, Options
+from profilers.readers.json_stream import members
+from profilers.readers.kineto_events import Events
+from warehouse.records import BadInput
+
+_IDENTITY = ("device", "name", "type", "shape", "occurrence")
+
+
+def read(path: Path, options: Options) -> Iterator[Imported]:
+    """Yield one run of one rank.
+
+    Raises:
+        BadInput: not JSON, or no operator and no kernel in it.
+    """
+    events, about = Events(), dict[str, Any]()
+    try:
+        for key, value in members(path, "traceEvents"):
+            if key == "traceEvents":
+                if isinstance(value, dict):
+                    events.add(value)
+            elif key in ("distributedInfo", "deviceProperties", "baseTimeNanoseconds"):
+                about[key] = value
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(
+            f"{path}: an event's {error} is missing or of another kind; expected a trace that "
+            "torch.profiler exported"
+        ) from None
+    found = events.frame()
+    if found.is_empty():
+        raise BadInput(
+            f"{path}: neither cpu_op nor kernel among its events; expected a trace that "
+            "torch.profiler exported (execution traces have the format execution-trace)"
+        )
+    job = about.get("distributedInfo") or {}
+    steps = events.steps() or [(0, found["start"].min(), found["end"].max())]
+    inside = _in_steps(found, steps)
+    tables = dict(_tables(inside, events))
+    if events.steps():
+        base_us = int(about.get("baseTimeNanoseconds") or 0) / 1000
+        tables["step"] = _step_frame(steps, base_us, int(job.get("rank", 0)))
+    devices = sorted({str(one["name"]) for one in about.get("deviceProperties") or []})
+    yield Imported(
+        tables,
+        {
+            "rank": job.get("rank"),
+            "world_size": job.get("world_size"),
+            "events_outside_steps": found.height - inside.height,
+        },
+        {"gpu": ", ".join(devices)} if devices else {},
+    )
+
+
+def _in_steps(events: pl.DataFrame, steps: list[tuple[int, Any, Any]]) -> pl.DataFrame:
+    """Give events their step, start in it and occurrence; leave out those of no step."""
+    bounds = pl.DataFrame(
+        steps,
+        schema={"step": pl.Int32, "step_start": pl.Float64, "step_end": pl.Float64},
+        orient="row",
+    ).sort("step_start")
+    return (
+        events.sort("asked")
+        .join_asof(bounds, left_on="asked", right_on="step_start")
+        .filter(pl.col("asked") <= pl.col("step_end"))
+        .sort("step", "start")
+        .with_columns(
+            (pl.col("start") - pl.col("step_start")).alias("since"),
+            pl.int_range(pl.len()).over("step", *_IDENTITY[:-1]).alias("occurrence"),
+        )
+    )
+
+
+def _tables(events: pl.DataFrame, traced: Events) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the four tables of events in steps."""
+    known = (
+        events.group_by(_IDENTITY, maintain_order=True)
+        .agg(pl.col("bytes").first(), pl.col("since").min())
+        .sort("since", maintain_order=True)
+        .with_row_index("operation")
+    )
+    shapes = traced.shapes()
+    yield (
+        "operation",
+        known.join(shapes.select("shape", "input_bytes"), on="shape", how="left").select(
+            "operation",
+            "name",
+            "type",
+            pl.lit("worker").alias("resource"),
+            pl.lit(None, pl.Int16).alias("server"),
+            pl.lit(None, pl.Int64).alias("size_bytes"),
+            "device",
+            pl.coalesce("bytes", "input_bytes").alias("input_bytes"),
+        ),
+    )
+    yield (
+        "operation_shape",
+        known.join(shapes, on="shape").select(
+            "operation", "inputs", pl.lit("[]").alias("outputs"), "attributes"
+        ),
+    )
+    timed = events.join(
+        known.select("operation", *_IDENTITY), on=_IDENTITY, nulls_equal=True
+    ).with_columns((pl.col("end") - pl.col("start")).alias("duration"))
+    yield (
+        "timing",
+        timed.select(
+            "step",
+            "operation",
+            pl.col("since").round().cast(pl.Int64).alias("start_us"),
+            pl.col("duration").round().cast(pl.Int64).alias("duration_us"),
+        ).sort("step", "operation"),
+    )
+    duration = pl.col("duration")
+    yield (
+        "operation_time",
+        timed.group_by("operation")
+        .agg(
+            pl.len().alias("steps"),
+            duration.mean().alias("mean_us"),
+            duration.median().alias("median_us"),
+            duration.std().fill_null(0).alias("sd_us"),
+            duration.min().alias("min_us"),
+            duration.quantile(0.95, "linear").alias("p95_us"),
+        )
+        .sort("operation"),
+    )
+
+
+def _step_frame(steps: list[tuple[int, Any, Any]], base_us: float, rank: int) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "worker": [rank] * len(steps),
+            "step": [step for step, _, _ in steps],
+            "window": [None] * len(steps),
+            "traced": [True] * len(steps),
+            "start_us": [round(base_us + start) for _, start, _ in steps],
+            "end_us": [round(base_us + end) for _, _, end in steps],
+        },
+        schema_overrides={"window": pl.Int16},
+    )

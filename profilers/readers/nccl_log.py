@@ -1,0 +1,193 @@
+"""The text that nccl-tests print: header lines name the columns, rows follow.
+
+Releases differ in `redop`, `root`, `error` or `#wrong`, and the first ones had no line of units.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from warehouse.records import BadInput
+
+_LAUNCHER = re.compile(r"^\s*(?:\[[\d,]+\](?:<std(?:out|err)>:?)?|\d+:)\s?")
+_RANK = re.compile(r"#\s+Rank\s+(\d+)(?:\s+Group\s+(\d+))?.*?\[[\w:.]+\]\s+(.+)")
+_COLLECTIVE = re.compile(r"#\s*Collective test starting:\s*(\S+)")
+_VERSION = re.compile(r"nccl-library=(\d+)|NCCL version (\d+(?:\.\d+)+)")
+_TESTS_VERSION = re.compile(r"# nccl-tests version (\S+)")
+_UNITS_S = {"(us)": 1e-6, "(ms)": 1e-3, "(s)": 1.0}
+_TIMES = ("time", "cputime")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One time of one size: `wrong` results make it worthless; bandwidths are GB/s as printed."""
+
+    world_size: int
+    kind: str
+    operation: str
+    size_bytes: int
+    in_place: bool | None
+    seconds: float
+    algorithm_GBps: float | None
+    bus_GBps: float | None
+    wrong: bool
+
+
+@dataclass
+class _Log:
+    """What the lines so far say of the ranks and of the columns to come."""
+
+    ranks: dict[tuple[int, int], str] = field(default_factory=dict)
+    places: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    unit_s: float | None = None
+    rows: int = 0
+
+    def header(self, line: str) -> None:
+        """Take a line that begins with #."""
+        words = line.lstrip("# ").split()
+        if "Using devices" in line and self.rows:
+            self.ranks, self.rows = {}, 0
+        if rank := _RANK.match(line):
+            self.ranks[int(rank[2] or 0), int(rank[1])] = rank[3].strip()
+        elif "in-place" in words or "out-of-place" in words:
+            self.places = [word for word in words if word in ("in-place", "out-of-place")]
+        elif words and words[0] in ("size", "bytes") and set(words) & set(_TIMES):
+            self.columns, self.unit_s = words, None
+        elif self.columns and (unit := next((_UNITS_S[w] for w in words if w in _UNITS_S), None)):
+            self.unit_s = unit
+
+
+def from_text(
+    path: Path, text: str, world_size: int | None
+) -> tuple[list[Measured], Mapping[str, str], Mapping[str, str]]:
+    """Return the rows of a log, what it says of the hosts, and versions.
+
+    `world_size` overrules the ranks that the log lists.
+
+    Raises:
+        BadInput: another collective, a row that cannot be read, or ranks that are not known.
+    """
+    log, found, devices, software = _Log(), [], set[str](), {}
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = _LAUNCHER.sub("", raw).strip()
+        where = f"{path} line {number}"
+        if version := _TESTS_VERSION.search(line):
+            software["nccl-tests"] = version[1]
+        if version := _VERSION.search(line):
+            software["nccl"] = version[2] or version(int(version[1]))
+        if collective := _COLLECTIVE.match(line):
+            check_collective(where, collective[1])
+        if line.startswith("#"):
+            log.header(line)
+        elif log.columns and _is_row(line):
+            words = line.split()
+            ranks = world_size or _group_size(log.ranks)
+            if ranks is None:
+                raise BadInput(
+                    f"{where}: no line above lists ranks (# Rank 0 …); say how many there were "
+                    "with --world-size"
+                )
+            devices |= set(log.ranks.values())
+            found += _row(where, words, log, ranks)
+            log.rows += 1
+    return found, {"gpu": ", ".join(sorted(devices))} if devices else {}, software
+
+
+def _is_row(line: str) -> bool:
+    words = line.split()
+    return len(words) > 2 and words[0].isdigit() and words[1].isdigit()
+
+
+def _group_size(ranks: Mapping[tuple[int, int], str]) -> int | None:
+    """Ranks of the first group: those that reduce together."""
+    return sum(group == min(ranks)[0] for group, _ in ranks) if ranks else None
+
+
+def _row(where: str, words: Sequence[str], log: _Log, world_size: int) -> Iterator[Measured]:
+    names = [name for name in log.columns if name != "timestamp"]
+    extra = len(words) - len(names)
+    if extra < 0 or (extra > 0 and "timestamp" not in log.columns):
+        raise BadInput(
+            f"{where}: {len(words)} columns, but the header above names {len(names)} "
+            f"({' '.join(names)}); remove the line if it was cut off or mixed with another"
+        )
+    starts = [i for i, name in enumerate(names) if name in _TIMES]
+    common = dict(zip(names[: starts[0]], words, strict=False))
+    places = log.places if len(log.places) == len(starts) else []
+    for i, (start, end) in enumerate(itertools.pairwise([*starts, len(names)])):
+        cells = dict(zip(names[start:end], words[start:end], strict=True))
+        time, algorithm = _number(where, cells, *_TIMES), _number(where, cells, "algbw")
+        size = int(words[0])
+        if size == 0:
+            continue
+        unit_s = log.unit_s or _inferred_unit_s(where, size, time, algorithm)
+        place = places[i] if places else ("out-of-place", "in-place")[i] if starts[1:] else None
+        yield Measured(
+            world_size,
+            common.get("type", "unknown"),
+            common.get("redop", common.get("op", "unknown")),
+            size,
+            None if place is None else place == "in-place",
+            positive(where, time, unit_s),
+            algorithm,
+            _number(where, cells, "busbw"),
+            wrong=cells.get("#wrong", "0") not in ("N/A", "0", "0e+00"),
+        )
+
+
+def _number(where: str, cells: Mapping[str, str], *names: str) -> float | None:
+    """Return the first of the named columns, None where the log has none of them."""
+    name = next((name for name in names if name in cells), None)
+    if name is None or cells[name] == "N/A":
+        return None
+    try:
+        return float(cells[name])
+    except ValueError:
+        raise BadInput(
+            f"{where}: column {name}: expected a number, found {cells[name]!r}"
+        ) from None
+
+
+def positive(where: str, time: float | None, unit_s: float) -> float:
+    """Return a time in seconds.
+
+    Raises:
+        BadInput: there is none, or it is not above 0.
+    """
+    if time is None or not time > 0:
+        raise BadInput(f"{where}: expected a time above 0, found {time}; remove the line")
+    return time * unit_s
+
+
+def _inferred_unit_s(
+    where: str, size: int, time: float | None, algorithm_GBps: float | None
+) -> float:
+    """Return the unit in which size / time is the printed bandwidth; first releases print ms."""
+    if time and algorithm_GBps:
+        seconds = size / (algorithm_GBps * 1e9)
+        for unit_s in _UNITS_S.values():
+            if 0.5 < time * unit_s / seconds < 2:
+                return unit_s
+    raise BadInput(
+        f"{where}: no line (us) or (ms) under the header, and the bandwidth does not tell the "
+        "unit of the time; add that line"
+    )
+
+
+def check_collective(where: str, program: str) -> None:
+    """Refuse the output of another program than all_reduce_perf.
+
+    Raises:
+        BadInput: it is another.
+    """
+    if not program.startswith("all_reduce"):
+        raise BadInput(f"{where}: measures {program}; expected all_reduce_perf")
+
+
+def version(code: int) -> str:
+    """Return 2.19.3 for NCCL's 21903, 2.7.8 for 2708."""
+    major, rest = divmod(code, 10000) if code >= 10000 else divmod(code, 1000)
+    return f"{major}.{rest // 100}.{rest % 100}"
