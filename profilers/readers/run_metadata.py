@@ -7,7 +7,7 @@ A transfer is one operation, that of its `_Recv`; its `_Send` is an operation of
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,11 +35,15 @@ class Operation:
 
 @dataclass(frozen=True)
 class Trace:
-    """Frames `operation`, `edge`, `timing` of a run's traced steps."""
+    """Frames `operation`, `edge`, `timing` of a run's traced steps.
+
+    `transfers` maps the name of each edge between devices to the operation that transfers it.
+    """
 
     operation: pl.DataFrame
     edge: pl.DataFrame
     timing: pl.DataFrame
+    transfers: Mapping[str, int]
 
 
 def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> Trace:
@@ -71,7 +75,7 @@ def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> Trace:
     )
     edges = _edges(operations, index)
     sizes = _sizes(first.step_stats, operations, index, edges)
-    return Trace(_operation_frame(operations, sizes), _edge_frame(edges), timing)
+    return Trace(_operation_frame(operations, sizes), _edge_frame(edges), timing, transfer)
 
 
 def parse(file: Path) -> Any:
