@@ -1,14 +1,19 @@
-"""Packet captures on a node: tcpdump while something runs."""
+"""Packet captures: tcpdump on a node while something runs, and what is kept of a traced job's."""
 
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import polars as pl
 
 from profilers.clusters import Cluster, Node
 from profilers.commands import missing
+from profilers.readers import capture as reader
+from profilers.readers.run_metadata import Trace
 from warehouse.records import MissingTool, ProbeFailed
 
 SNAP_BYTES = 65_549
@@ -21,6 +26,8 @@ BUFFER_KIB = 65_536
 """Packets that wait for tcpdump; enough for seconds of a gigabit link."""
 MAX_BYTES = 4 * 2**30
 """A capture ends when its file is this long; what comes later is not captured."""
+OPENING_BYTES = 4 * 2**20
+"""Captured from a job's start on, when connections are opened and announce their windows."""
 _START_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 10.0
 
@@ -49,6 +56,58 @@ def capture(
         yield
     finally:
         _stop(process)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a run keeps of its captures: tables, samples (metric, unit, value) and artefacts."""
+
+    tables: dict[str, pl.DataFrame] = field(default_factory=dict)
+    samples: list[tuple[str, str, float]] = field(default_factory=list)
+    artefacts: dict[str, Path] = field(default_factory=dict)
+
+
+class JobCapture:
+    """The captures of one job with one worker, taken on the worker; nothing unless `wanted`."""
+
+    def __init__(self, cluster: Cluster, folder: Path, *, wanted: bool) -> None:
+        self._cluster, self._folder, self._wanted = cluster, folder, wanted
+        self._files = folder / "opening.pcap", folder / "steps.pcap"
+
+    def opening(self) -> AbstractContextManager[None]:
+        """Capture the first bytes of a job that starts in the block."""
+        return self._capture(self._files[0], OPENING_BYTES)
+
+    def steps(self) -> AbstractContextManager[None]:
+        """Capture what passes during the block."""
+        return self._capture(self._files[1], MAX_BYTES)
+
+    def read(self, trace: Trace, step_times_us: Sequence[tuple[int, int]]) -> Captured:
+        """Read what was captured; keep the packets without tensors, which are most of them."""
+        if not self._wanted:
+            return Captured()
+        artefact = self._folder / "capture.pcap.gz"
+        found = reader.read(
+            self._files,
+            transfers=trace.transfers,
+            sizes_bytes=dict(trace.operation.select("operation", "size_bytes").iter_rows()),
+            step_times_us=step_times_us,
+            blanked=artefact,
+        )
+        for file in self._files:
+            file.unlink()
+        share = reader.matched_fraction(trace.timing, trace.operation, found.stream)
+        return Captured(
+            {"stream": found.stream, "http2_frame": found.http2_frame},
+            [("captured_fraction", "fraction", share)],
+            {artefact.name: artefact},
+        )
+
+    def _capture(self, file: Path, max_bytes: int) -> AbstractContextManager[None]:
+        if not self._wanted:
+            return nullcontext()
+        (worker,) = self._cluster.of_role("worker")
+        return capture(self._cluster, worker, file, max_bytes=max_bytes)
 
 
 def _argv(interface: str, file: Path, max_bytes: int) -> list[str]:

@@ -1,7 +1,7 @@
 """Probe `tf_trace`: one worker's training steps, operation by operation.
 
 Untraced steps before and after the traced ones tell what the tracer costs and how long a step of
-the same job takes.
+the same job takes. Packets captured meanwhile tell when each tensor was on the link.
 """
 
 import statistics
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+from profilers.captures import JobCapture
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
 from profilers.readers import run_metadata
@@ -29,6 +30,7 @@ def profile(
     *,
     traced_steps: int,
     untraced_steps: int,
+    capture: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ProbeResult:
     """Trace steps of one worker.
@@ -39,30 +41,41 @@ def profile(
         context: study and round.
         traced_steps: steps under the full tracer.
         untraced_steps: steps without it, half before and half after.
+        capture: also capture the worker's packets during the traced steps.
         progress: told what runs now.
 
     Returns:
         A run with tables `operation`, `edge`, `timing`, `step` and `sample` (`step_time_s` of the
-        untraced steps, `client_gap_s`: see `_client_gap_s`). A failed run if the job failed.
+        untraced steps, `client_gap_s`: see `_client_gap_s`). With a capture also `stream` and
+        `http2_frame`, and the sample `captured_fraction`: the share of timed transfers whose
+        packets were found. A failed run if the job failed.
 
     Raises:
         BadInput: W is not 1.
+        MissingTool: `capture` without tcpdump.
     """
     if scenario.strategy.workers != 1:
         raise BadInput(f"a profile needs one worker, {scenario.label} has more")
     started_at = datetime.now(UTC)
     dnn = scenario.workload.dnn
+    packets = JobCapture(cluster, context.scratch, wanted=capture)
     try:
-        with host_lock(progress), AsyncJob(cluster, scenario, progress) as job:
+        with (
+            host_lock(progress),
+            packets.opening(),
+            AsyncJob(cluster, scenario, progress) as job,
+        ):
             worker = job.workers[0]
             progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
             job.run(worker, WARM_UP_STEPS)
             before = job.run(worker, untraced_steps // 2)
-            traced, files = job.trace(worker, traced_steps)
+            with packets.steps():
+                traced, files = job.trace(worker, traced_steps)
             after = job.run(worker, untraced_steps - untraced_steps // 2)
             progress(f"profile {dnn}: read traces")
             trace = run_metadata.read(files, [time.start_us for time in traced])
             artefact = _archive(files, context.scratch)
+        captured = packets.read(trace, [(time.start_us, time.end_us) for time in traced])
     except ProbeFailed as error:
         return failed("tf_trace", cluster, scenario, context, started_at, error)
     untraced = before + after
@@ -70,12 +83,14 @@ def profile(
         "traced_steps": traced_steps,
         "untraced_steps": untraced_steps,
         "warm_up_steps": WARM_UP_STEPS,
+        "capture": capture,
     }
     run = finished_run("tf_trace", cluster, scenario, context, started_at, settings)
     samples = [
         ("step_time_s", "s", _mean_s(untraced)),
         ("traced_step_time_s", "s", _mean_s(traced)),
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
+        *captured.samples,
     ]
     tables = {
         "operation": trace.operation,
@@ -85,8 +100,10 @@ def profile(
         "sample": pl.DataFrame(
             samples, schema=["metric", "unit", "value"], orient="row"
         ).with_columns(window=pl.lit(None, pl.Int16)),
+        **captured.tables,
     }
-    return ProbeResult(run, scenario, tables, {artefact.name: artefact})
+    artefacts = {artefact.name: artefact, **captured.artefacts}
+    return ProbeResult(run, scenario, tables, artefacts)
 
 
 def _mean_s(steps: Sequence[StepTime]) -> float:

@@ -160,11 +160,21 @@ def read(
 
 def unmatched(timing: pl.DataFrame, operation: pl.DataFrame, stream: pl.DataFrame) -> pl.DataFrame:
     """Return step and operation of the timed transfers of which no stream was captured."""
-    transfers = operation.filter(pl.col("resource").is_in(["downlink", "uplink"]))
-    timed = timing.select(pl.col("step", "operation").cast(pl.Int32)).unique()
-    return timed.join(transfers.select("operation"), on="operation", how="semi").join(
+    return _timed_transfers(timing, operation).join(
         stream.drop_nulls(["step", "operation"]), on=["step", "operation"], how="anti"
     )
+
+
+def matched_fraction(timing: pl.DataFrame, operation: pl.DataFrame, stream: pl.DataFrame) -> float:
+    """Return the share of the timed transfers of which a stream was captured."""
+    timed = _timed_transfers(timing, operation).height
+    return 1 - unmatched(timing, operation, stream).height / timed if timed else 0.0
+
+
+def _timed_transfers(timing: pl.DataFrame, operation: pl.DataFrame) -> pl.DataFrame:
+    transfers = operation.filter(pl.col("resource").is_in(["downlink", "uplink"]))
+    timed = timing.select(pl.col("step", "operation").cast(pl.Int32)).unique()
+    return timed.join(transfers.select("operation"), on="operation", how="semi")
 
 
 def _connections(files: Sequence[Path], blanked: Path | None) -> list[_Connection]:

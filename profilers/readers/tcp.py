@@ -37,7 +37,7 @@ class Packet(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Bytes that follow on those before, unless `after_hole`: then the capture begins or lost some."""
+    """Bytes that follow on those before; `after_hole` where the capture begins or lost some."""
 
     time_us: int
     data: bytes
