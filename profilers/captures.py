@@ -26,22 +26,21 @@ BUFFER_KIB = 65_536
 """Packets that wait for tcpdump; enough for seconds of a gigabit link."""
 MAX_BYTES = 4 * 2**30
 """A capture ends when its file is this long; what comes later is not captured."""
-OPENING_BYTES = 4 * 2**20
-"""Captured from a job's start on, when connections are opened and announce their windows."""
+EVERYTHING = "tcp"
+CONTROL = "tcp and greater 67 and less 2048"
+"""Packets with little data: requests and control frames, but no bare acknowledgements."""
 _START_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 10.0
 
 
 @contextmanager
-def capture(
-    cluster: Cluster, node: Node, file: Path, *, max_bytes: int = MAX_BYTES
-) -> Iterator[None]:
-    """Capture the TCP packets of a node's link in both directions, as long as the block runs.
+def capture(cluster: Cluster, node: Node, file: Path, packets: str = EVERYTHING) -> Iterator[None]:
+    """Capture packets of a node's link in both directions, as long as the block runs.
 
     A node sees what it sends after its own link's shaping and what it gets after the sender's.
     Time stamps are the node's clock, in whole microseconds of UTC. tcpdump ends whatever happens
     in the block; `file` is there once it has ended, cut off in its last packet if it grew to
-    `max_bytes`.
+    `MAX_BYTES`. `packets` is a filter as tcpdump reads it.
 
     Raises:
         MissingTool: there is no tcpdump.
@@ -50,7 +49,7 @@ def capture(
     if missing("tcpdump"):
         raise MissingTool("tcpdump is not installed; `stepcast doctor` says how")
     said = file.with_suffix(".tcpdump.txt")
-    process = cluster.popen(node, _argv(cluster.interface, file, max_bytes), stderr=said)
+    process = cluster.popen(node, _argv(cluster.interface, file, packets), stderr=said)
     try:
         _wait_until_listening(process, said)
         yield
@@ -72,15 +71,15 @@ class JobCapture:
 
     def __init__(self, cluster: Cluster, folder: Path, *, wanted: bool) -> None:
         self._cluster, self._folder, self._wanted = cluster, folder, wanted
-        self._files = folder / "opening.pcap", folder / "steps.pcap"
+        self._files = folder / "control.pcap", folder / "steps.pcap"
 
-    def opening(self) -> AbstractContextManager[None]:
-        """Capture the first bytes of a job that starts in the block."""
-        return self._capture(self._files[0], OPENING_BYTES)
+    def control(self) -> AbstractContextManager[None]:
+        """Capture the control frames of a job that starts in the block: they set its windows."""
+        return self._capture(self._files[0], CONTROL)
 
     def steps(self) -> AbstractContextManager[None]:
         """Capture what passes during the block."""
-        return self._capture(self._files[1], MAX_BYTES)
+        return self._capture(self._files[1], EVERYTHING)
 
     def read(self, trace: Trace, step_times_us: Sequence[tuple[int, int]]) -> Captured:
         """Read what was captured; keep the packets without tensors, which are most of them."""
@@ -88,7 +87,8 @@ class JobCapture:
             return Captured()
         artefact = self._folder / "capture.pcap.gz"
         found = reader.read(
-            self._files,
+            self._files[1],
+            control=self._files[0],
             transfers=trace.transfers,
             sizes_bytes=dict(trace.operation.select("operation", "size_bytes").iter_rows()),
             step_times_us=step_times_us,
@@ -103,17 +103,17 @@ class JobCapture:
             {artefact.name: artefact},
         )
 
-    def _capture(self, file: Path, max_bytes: int) -> AbstractContextManager[None]:
+    def _capture(self, file: Path, packets: str) -> AbstractContextManager[None]:
         if not self._wanted:
             return nullcontext()
         (worker,) = self._cluster.of_role("worker")
-        return capture(self._cluster, worker, file, max_bytes=max_bytes)
+        return capture(self._cluster, worker, file, packets)
 
 
-def _argv(interface: str, file: Path, max_bytes: int) -> list[str]:
+def _argv(interface: str, file: Path, packets: str) -> list[str]:
     return [
         "prlimit",
-        f"--fsize={max_bytes}",
+        f"--fsize={MAX_BYTES}",
         "tcpdump",
         f"--interface={interface}",
         f"--snapshot-length={SNAP_BYTES}",
@@ -125,7 +125,7 @@ def _argv(interface: str, file: Path, max_bytes: int) -> list[str]:
         "root",
         "-w",
         str(file),
-        "tcp",
+        packets,
     ]
 
 

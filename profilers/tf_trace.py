@@ -62,7 +62,7 @@ def profile(
     try:
         with (
             host_lock(progress),
-            packets.opening(),
+            packets.control(),
             AsyncJob(cluster, scenario, progress) as job,
         ):
             worker = job.workers[0]

@@ -6,16 +6,19 @@ is also in the partition graphs. So which stream carries which operation is read
 """
 
 import gzip
+import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import dpkt
 import polars as pl
 
-from profilers.readers.http2 import Frame, Framing
+from profilers.readers.http2 import TYPES, Frame, Framing
 from profilers.readers.tcp import Endpoint, Flow, Packet, Reassembly, packets
 
 FRAMING_BYTES = 4096
@@ -119,20 +122,22 @@ class _Connection:
 
 
 def read(
-    files: Sequence[Path],
+    file: Path,
     *,
+    control: Path,
     transfers: Mapping[str, int],
     sizes_bytes: Mapping[int, int],
     step_times_us: Sequence[tuple[int, int]],
     blanked: Path | None = None,
 ) -> Capture:
-    """Read captures of one job, in order of time.
+    """Read the capture of a job's traced steps.
 
     A stream belongs to the step in which its tensor was asked for, and to the operation of that
     edge if its data is as long as the tensor and its framing.
 
     Args:
-        files: pcap files of one network interface; packets in several of them count once.
+        file: pcap file of the traced steps.
+        control: pcap file of what the same interface sent and got before: of it SETTINGS count.
         transfers: operation of each edge name, from the trace.
         sizes_bytes: bytes of each of these operations' tensors.
         step_times_us: start and end of each traced step.
@@ -141,11 +146,15 @@ def read(
     Raises:
         BadInput: a file is no capture of Ethernet packets.
     """
-    connections = _connections(files, blanked)
+    begin_us = next((packet.time_us for packet in packets(file)), 0)
+    with gzip.open(blanked or os.devnull, "wb", compresslevel=4) as copy:
+        assembly = _Assembly(copy)
+        assembly.add(takewhile(lambda one: one.time_us < begin_us, packets(control)), ["SETTINGS"])
+        assembly.add(packets(file), TYPES)
+    connections = [one for one in assembly.connections.values() if one.between is not None]
     rows = []
     for connection in connections:
-        if connection.between is None:
-            continue
+        assert connection.between is not None
         for number, one in connection.streams().items():
             operation = transfers.get(one.edge) if one.edge else None
             if operation is not None:
@@ -177,43 +186,36 @@ def _timed_transfers(timing: pl.DataFrame, operation: pl.DataFrame) -> pl.DataFr
     return timed.join(transfers.select("operation"), on="operation", how="semi")
 
 
-def _connections(files: Sequence[Path], blanked: Path | None) -> list[_Connection]:
-    """Put the packets of all files together, and copy them on the way."""
-    connections: dict[frozenset[Endpoint], _Connection] = defaultdict(_Connection)
-    flows: dict[Flow, tuple[Reassembly, Framing]] = defaultdict(lambda: (Reassembly(), Framing()))
-    with gzip.open(blanked, "wb", compresslevel=4) if blanked else open("/dev/null", "wb") as copy:
-        writer = dpkt.pcap.Writer(copy, snaplen=2**18)
-        seen_us = 0
-        for file in files:
-            until_us = seen_us
-            for packet in packets(file):
-                if packet.time_us <= until_us:
-                    continue
-                seen_us = packet.time_us
-                reassembly, framing = flows[packet.flow]
-                connection = connections[frozenset(packet.flow)]
-                kept = bytearray(packet.raw)
-                for frame in _frames(packet, reassembly, framing, kept):
-                    connection.add(packet.flow, frame)
-                writer.writepkt_time(bytes(kept), packet.time_us / 1e6)
-            for flow, (reassembly, framing) in flows.items():
-                for run in reassembly.rest():
-                    for frame in framing.feed(run):
-                        connections[frozenset(flow)].add(flow, frame)
-    return list(connections.values())
+class _Assembly:
+    """Connections as they are put together from packets, which are copied on the way."""
 
+    def __init__(self, copy: Any) -> None:
+        self.connections: dict[frozenset[Endpoint], _Connection] = defaultdict(_Connection)
+        self._flows: dict[Flow, tuple[Reassembly, Framing]] = defaultdict(
+            lambda: (Reassembly(), Framing())
+        )
+        self._copy = dpkt.pcap.Writer(copy, snaplen=2**18)
 
-def _frames(
-    packet: Packet, reassembly: Reassembly, framing: Framing, kept: bytearray
-) -> Iterator[Frame]:
-    """Yield the frames that end with this packet; blank what it carries of tensors in `kept`."""
-    data = packet.data
-    for run in reassembly.add(packet.time_us, packet.sequence, data, packet.length):
-        yield from framing.feed(run)
-        if run.data == data:
-            for start, end in framing.tensor_spans:
-                stop = min(packet.offset + end, len(kept))
-                kept[packet.offset + start : stop] = bytes(max(stop - packet.offset - start, 0))
+    def add(self, captured: Iterable[Packet], types: Sequence[str]) -> None:
+        """Take in packets that follow each other; keep frames of these types."""
+        for packet in captured:
+            reassembly, framing = self._flows[packet.flow]
+            kept, data = bytearray(packet.raw), packet.data
+            for run in reassembly.add(packet.time_us, packet.sequence, data, packet.length):
+                self._take(packet.flow, framing.feed(run), types)
+                if run.data == data:
+                    for start, end in framing.tensor_spans:
+                        blank = slice(packet.offset + start, packet.offset + end)
+                        kept[blank] = bytes(len(kept[blank]))
+            self._copy.writepkt_time(bytes(kept), packet.time_us / 1e6)
+        for flow, (reassembly, framing) in self._flows.items():
+            for run in reassembly.rest():
+                self._take(flow, framing.feed(run), types)
+
+    def _take(self, flow: Flow, frames: Iterable[Frame], types: Sequence[str]) -> None:
+        for frame in frames:
+            if frame.type in types:
+                self.connections[frozenset(flow)].add(flow, frame)
 
 
 def _key(frame: Frame) -> re.Match[bytes] | None:
@@ -230,8 +232,7 @@ def _step_at(time_us: int, step_times_us: Sequence[tuple[int, int]]) -> int | No
 def _frame_table(connections: Sequence[_Connection]) -> pl.DataFrame:
     rows = []
     for connection in connections:
-        if connection.between is None:
-            continue
+        assert connection.between is not None
         direction, worker, server = connection.between
         receiver = "worker" if direction == "downlink" else "server"
         tensor_sender = "server" if direction == "downlink" else "worker"

@@ -22,6 +22,7 @@ HEAD_BYTES = 1024
 _HEADER_BYTES = 9
 _PREFACE, _PREFACE_REST = b"PRI * HTT", 15
 _OF_CONNECTION = {"SETTINGS", "PING", "GOAWAY"}
+_FLAGS = {"DATA": 0x09, "HEADERS": 0x2D, "SETTINGS": 0x01, "PING": 0x01, "CONTINUATION": 0x04}
 _LENGTHS = {"PRIORITY": 5, "RST_STREAM": 4, "PING": 8, "WINDOW_UPDATE": 4}
 _INITIAL_WINDOW_SIZE = 4
 
@@ -136,6 +137,8 @@ def _kind(header: bytes) -> str | None:
         return None
     kind, length = TYPES[header[3]], int.from_bytes(header[:3])
     stream = int.from_bytes(header[5:9])
+    if header[4] & ~_FLAGS.get(kind, 0):
+        return None
     if _LENGTHS.get(kind, length) != length or (kind == "SETTINGS" and length % 6):
         return None
     if kind != "WINDOW_UPDATE" and (stream == 0) != (kind in _OF_CONNECTION):

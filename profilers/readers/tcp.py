@@ -1,5 +1,6 @@
 """Packets of a capture → the bytes that each end of each TCP connection sent, in order."""
 
+import gzip
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from pathlib import Path
@@ -46,12 +47,12 @@ class Run(NamedTuple):
 
 
 def packets(file: Path) -> Iterator[Packet]:
-    """Yield the TCP packets with data of a pcap file; one cut off at its end ends with the cut.
+    """Yield the TCP packets with data of a pcap file, gzipped or not, up to where it is cut off.
 
     Raises:
         BadInput: it is no pcap file of Ethernet packets.
     """
-    with file.open("rb") as stream:
+    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
         try:
             reader = dpkt.pcap.Reader(stream)
         except (ValueError, dpkt.UnpackError) as error:
