@@ -55,7 +55,7 @@ def transfers(
 
 def _since_start(streams: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Return step, operation, first_us and last_us, times since the start of the traced step."""
-    starts = steps.filter("traced").select("step", step_us="start_us")
+    starts = steps.filter("traced").select(pl.col("step").cast(pl.Int32), step_us="start_us")
     return (
         streams.drop_nulls(["step", "operation"])
         .unique(["step", "operation"], keep="first", maintain_order=True)

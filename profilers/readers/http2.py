@@ -74,7 +74,7 @@ class Framing:
         self.tensor_spans = []
         if run.after_hole:
             self._lose()
-        if not self._synchronised and _kind(run.data[:_HEADER_BYTES]) is None:
+        if not self._synchronised and not _may_begin(run):
             return
         self._synchronised = True
         position = 0
@@ -127,6 +127,13 @@ class Framing:
 
     def _lose(self) -> None:
         self._synchronised, self._header, self._left = False, b"", 0
+
+
+def _may_begin(run: Run) -> bool:
+    """Tell whether a run may begin with a header, as far as it goes."""
+    if run.length < _HEADER_BYTES:
+        return len(run.data) == run.length
+    return _kind(run.data[:_HEADER_BYTES]) is not None
 
 
 def _kind(header: bytes) -> str | None:
