@@ -25,12 +25,12 @@ def migrate(connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA) -> Non
             f"the warehouse has schema version {newest} but this Stepcast knows versions up to "
             f"{max(files)}; update Stepcast or choose another STEPCAST_HOME"
         )
+    connection.execute("SET VARIABLE schema_folder = ?", [str(folder)])
     for version, file in files.items():
-        text = file.read_text()
-        digest = hashlib.sha256(text.encode()).hexdigest()
+        digest = _digest(file)
         if version not in applied:
             with transaction(connection):
-                connection.execute(text)
+                connection.execute(file.read_text())
                 connection.execute(
                     "INSERT INTO meta.migration VALUES (?, ?, ?, now())",
                     [version, file.name, digest],
@@ -40,6 +40,27 @@ def migrate(connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA) -> Non
                 f"the warehouse was made by another edition of {file.name}; move warehouse.duckdb "
                 "away and load the landing folder again"
             )
+    if set(files) - set(applied):
+        _explain_visible(connection)
+
+
+def _digest(file: Path) -> str:
+    """Return the SHA-256 of a migration and of the CSV files of its number, which it reads."""
+    parts = (file, *sorted(file.parent.glob(f"{file.name[:4]}_*.csv")))
+    return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
+
+
+def _explain_visible(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give the columns of `visible` views the comments of the raw tables they show."""
+    bare = connection.execute(
+        "SELECT table_name, column_name, raw.comment FROM duckdb_columns() AS raw "
+        "JOIN duckdb_columns() AS seen USING (table_name, column_name) "
+        "WHERE raw.schema_name = 'raw' AND seen.schema_name = 'visible' "
+        "AND seen.comment IS DISTINCT FROM raw.comment"
+    ).fetchall()
+    for table, column, comment in bare:
+        text = comment.replace("'", "''")
+        connection.execute(f'COMMENT ON COLUMN visible."{table}"."{column}" IS \'{text}\'')
 
 
 def _applied(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:

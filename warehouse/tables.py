@@ -11,78 +11,118 @@ from warehouse.records import BadInput
 
 JSON_COLUMNS = ("host", "software", "config")
 
+_TYPES: Mapping[str, pa.DataType] = {
+    "text": pa.string(),
+    "json": pa.string(),
+    "time": pa.timestamp("us", tz="UTC"),
+    "real": pa.float64(),
+    "flag": pa.bool_(),
+    "small": pa.int16(),
+    "int": pa.int32(),
+    "big": pa.int64(),
+}
 
-def _need(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, nullable=False)
+# Columns after run_id and their types; `?`: may be NULL. schema/*.sql explains every one.
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "run": (
+        "probe text, purpose text, study text, repeat int, scenario_id text?, backend text",
+        "status text, error text?, started_at time, ended_at time, host_id text",
+        "host json, software json, config json, cost_usd real?",
+    ),
+    "scenario": ("scenario_id text, canonical json",),
+    "sample": ("metric text, unit text, window small?, value real?",),
+    "step": ("worker small, step int, window small?, traced flag, start_us big, end_us big",),
+    "operation": (
+        "operation int, name text, type text, resource text, server small?, size_bytes big?",
+        "device text?, input_bytes big?, output_bytes big?",
+    ),
+    "operation_shape": ("operation int, inputs json, outputs json, attributes json",),
+    "operation_time": (
+        "operation int, steps int",
+        "mean_us real, median_us real, sd_us real, min_us real, p95_us real",
+    ),
+    "edge": ("source int, target int",),
+    "timing": ("step int, operation int, start_us int, duration_us int",),
+    "layer": ("layer int, name text, type text, parameter_count big, gradient_bytes big",),
+    "layer_time": (
+        "batch_size int, trial small, layer int",
+        "forward_us real?, backward_us real?, gradient_ready real?",
+    ),
+    "compute": (
+        "batch_size int, trial small, rank small, forward_s real, backward_s real, update_s real?",
+    ),
+    "dnn": (
+        "dnn text, framework text, family text?, image_size int?, batch_size int",
+        "parameter_count big, flops real?",
+    ),
+    "dnn_node": (
+        "node int, name text, type text, parameter_count big, flops real?",
+        "input_bytes big?, output_bytes big?, attributes json",
+    ),
+    "dnn_edge": ("source int, target int",),
+    "link": (
+        "direction text, flows small, flow small, trial small, seconds real, bytes big",
+        "bandwidth_Bps real, retransmits int?",
+    ),
+    "allreduce": (
+        "library text, world_size small, size_bytes big, concurrent small, trial small",
+        "rank small?, seconds real, raw_seconds real, bus_bandwidth_Bps real",
+        "in_place flag?, mtu_bytes int?",
+    ),
+    "stream": (
+        "step int?, direction text, worker small, server small, stream int, operation int?",
+        "size_bytes big, first_us big, last_us big, segments int",
+    ),
+    "http2_frame": (
+        "worker small, server small, direction text, type text, stream int, time_us big",
+        "length_bytes int, value big?",
+    ),
+    "cluster_node": (
+        "node text, role text, node_type text, address text?, cores real?, memory_bytes big?",
+        "device_count small?, device_name text?",
+    ),
+    "price": (
+        "provider text, node_type text, region text, zone text?, market text",
+        "usd_per_hour real, observed_at time, source text",
+    ),
+    "external": ("row_number big, subject json, metric text, unit text, value real?, repeat int",),
+    "source": (
+        "format text, file_name text, sha256 text, source text, licence text?, url text?",
+        "imported_at time",
+    ),
+}
 
 
-def _schema(*fields: pa.Field) -> pa.Schema:
-    return pa.schema([_need("run_id", pa.string()), *fields])
+def _field(column: str) -> pa.Field:
+    name, kind = column.split()
+    return pa.field(name, _TYPES[kind.removesuffix("?")], nullable=kind.endswith("?"))
 
 
-_TEXT, _TIME, _REAL = pa.string(), pa.timestamp("us", tz="UTC"), pa.float64()
-_SMALL, _INT, _BIG = pa.int16(), pa.int32(), pa.int64()
+def _schema(lines: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([_field(column) for column in ", ".join(("run_id text", *lines)).split(", ")])
+
 
 SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
-    {
-        "run": _schema(
-            *(_need(name, _TEXT) for name in ("probe", "purpose", "study")),
-            _need("repeat", _INT),
-            pa.field("scenario_id", _TEXT),
-            *(_need(name, _TEXT) for name in ("backend", "status")),
-            pa.field("error", _TEXT),
-            *(_need(name, _TIME) for name in ("started_at", "ended_at")),
-            *(_need(name, _TEXT) for name in ("host_id", *JSON_COLUMNS)),
-            pa.field("cost_usd", _REAL),
-        ),
-        "scenario": _schema(_need("scenario_id", _TEXT), _need("canonical", _TEXT)),
-        "sample": _schema(
-            _need("metric", _TEXT),
-            _need("unit", _TEXT),
-            pa.field("window", _SMALL),
-            pa.field("value", _REAL),
-        ),
-        "step": _schema(
-            _need("worker", _SMALL),
-            _need("step", _INT),
-            pa.field("window", _SMALL),
-            _need("traced", pa.bool_()),
-            _need("start_us", _BIG),
-            _need("end_us", _BIG),
-        ),
-        "operation": _schema(
-            _need("operation", _INT),
-            *(_need(name, _TEXT) for name in ("name", "type", "resource")),
-            pa.field("server", _SMALL),
-            pa.field("size_bytes", _BIG),
-        ),
-        "edge": _schema(_need("source", _INT), _need("target", _INT)),
-        "timing": _schema(
-            *(_need(name, _INT) for name in ("step", "operation", "start_us", "duration_us")),
-        ),
-        "link": _schema(
-            _need("direction", _TEXT),
-            *(_need(name, _SMALL) for name in ("flows", "flow", "trial")),
-            _need("seconds", _REAL),
-            _need("bytes", _BIG),
-            _need("bandwidth_Bps", _REAL),
-            pa.field("retransmits", _INT),
-        ),
-    }
+    {name: _schema(lines) for name, lines in _COLUMNS.items()}
 )
 
 
 def conform(name: str, table: pa.Table, where: str) -> pa.Table:
     """Return the columns of raw table `name`, in its order and types; `where` begins messages.
 
+    A column that may be NULL and is not there is NULL.
+
     Raises:
-        BadInput: a column is missing, or a value does not fit its type.
+        BadInput: another column is missing, or a value does not fit its type.
     """
     schema = SCHEMAS[name]
-    missing = [column for column in schema.names if column not in table.column_names]
-    if missing:
+    missing = [field for field in schema if field.name not in table.column_names]
+    needed = [field.name for field in missing if not field.nullable]
+    if needed:
         found = ", ".join(table.column_names)
-        raise BadInput(f"{where}: missing columns {', '.join(missing)}; found {found}")
+        raise BadInput(f"{where}: missing columns {', '.join(needed)}; found {found}")
+    for field in missing:
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
     try:
         return table.select(schema.names).cast(schema)
     except (pa.ArrowException, ValueError) as error:

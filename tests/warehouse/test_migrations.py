@@ -71,3 +71,12 @@ def test_a_failing_migration_leaves_nothing_of_itself(folder: Path) -> None:
         )
         add(folder, "CREATE TABLE meta.half (x INTEGER)")
         migrate(connection, folder)
+
+
+def test_a_table_of_a_migration_is_part_of_its_edition(folder: Path) -> None:
+    with duckdb.connect() as connection:
+        migrate(connection, folder)
+        with next(folder.glob("*_price.csv")).open("a") as file:
+            file.write("aws,p3.2xlarge,,spot,0.01,2020,nobody,nowhere,\n")
+        with pytest.raises(BadInput, match=r"another edition of \d+_catalog.sql"):
+            migrate(connection, folder)

@@ -26,13 +26,22 @@ def test_every_table_and_view_has_a_comment(connection: duckdb.DuckDBPyConnectio
 
 
 def test_every_column_has_a_comment(connection: duckdb.DuckDBPyConnection) -> None:
-    # Columns of visible.* are those of raw.* and explained there.
     columns = connection.execute(
         "SELECT schema_name, table_name, column_name, comment FROM duckdb_columns() "
-        "WHERE NOT internal AND schema_name <> 'visible'"
+        "WHERE NOT internal"
     ).fetchall()
     assert len(columns) > 100
     assert [column[:3] for column in columns if not column[3]] == []
+
+
+@pytest.mark.parametrize("schema", ["raw", "visible"])
+def test_there_is_a_table_for_each_landed_one_and_no_other(
+    connection: duckdb.DuckDBPyConnection, schema: str
+) -> None:
+    tables = connection.execute(
+        "SELECT DISTINCT table_name FROM duckdb_columns() WHERE schema_name = ?", [schema]
+    ).fetchall()
+    assert {name for (name,) in tables} == set(SCHEMAS)
 
 
 @pytest.mark.parametrize("table", SCHEMAS)
