@@ -82,17 +82,16 @@ class JobCapture:
         return self._capture(self._files[1], EVERYTHING)
 
     def read(self, trace: Trace, step_times_us: Sequence[tuple[int, int]]) -> Captured:
-        """Read what was captured; keep the packets without tensors, which are most of them."""
+        """Read what was captured; keep a copy without tensors, which are most of it."""
         if not self._wanted:
             return Captured()
-        artefact = self._folder / "capture.pcap.gz"
         found = reader.read(
             self._files[1],
             control=self._files[0],
             transfers=trace.transfers,
             sizes_bytes=dict(trace.operation.select("operation", "size_bytes").iter_rows()),
             step_times_us=step_times_us,
-            blanked=artefact,
+            keep_in=self._folder,
         )
         for file in self._files:
             file.unlink()
@@ -100,7 +99,7 @@ class JobCapture:
         return Captured(
             {"stream": found.stream, "http2_frame": found.http2_frame},
             [("captured_fraction", "fraction", share)],
-            {artefact.name: artefact},
+            {f"{file.name}.gz": self._folder / f"{file.name}.gz" for file in self._files},
         )
 
     def _capture(self, file: Path, packets: str) -> AbstractContextManager[None]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import IO, cast
 
 import dpkt
 import polars as pl
@@ -128,7 +128,7 @@ def read(
     transfers: Mapping[str, int],
     sizes_bytes: Mapping[int, int],
     step_times_us: Sequence[tuple[int, int]],
-    blanked: Path | None = None,
+    keep_in: Path | None = None,
 ) -> Capture:
     """Read the capture of a job's traced steps.
 
@@ -141,16 +141,19 @@ def read(
         transfers: operation of each edge name, from the trace.
         sizes_bytes: bytes of each of these operations' tensors.
         step_times_us: start and end of each traced step.
-        blanked: where to write all packets, gzipped, with zeros instead of tensors.
+        keep_in: folder for a copy of both, `<name>.gz`, with zeros in the place of tensors (but for
+            the first `http2.HEAD_BYTES` of each frame).
 
     Raises:
         BadInput: a file is no capture of Ethernet packets.
     """
     begin_us = next((packet.time_us for packet in packets(file)), 0)
-    with gzip.open(blanked or os.devnull, "wb", compresslevel=4) as copy:
-        assembly = _Assembly(copy)
-        assembly.add(takewhile(lambda one: one.time_us < begin_us, packets(control)), ["SETTINGS"])
-        assembly.add(packets(file), TYPES)
+    before = takewhile(lambda one: one.time_us < begin_us, packets(control))
+    assembly = _Assembly()
+    with _copy(control, keep_in) as copy:
+        assembly.add(before, ["SETTINGS"], copy)
+    with _copy(file, keep_in) as copy:
+        assembly.add(packets(file), TYPES, copy)
     connections = [one for one in assembly.connections.values() if one.between is not None]
     rows = []
     for connection in connections:
@@ -189,15 +192,15 @@ def _timed_transfers(timing: pl.DataFrame, operation: pl.DataFrame) -> pl.DataFr
 class _Assembly:
     """Connections as they are put together from packets, which are copied on the way."""
 
-    def __init__(self, copy: Any) -> None:
+    def __init__(self) -> None:
         self.connections: dict[frozenset[Endpoint], _Connection] = defaultdict(_Connection)
         self._flows: dict[Flow, tuple[Reassembly, Framing]] = defaultdict(
             lambda: (Reassembly(), Framing())
         )
-        self._copy = dpkt.pcap.Writer(copy, snaplen=2**18)
 
-    def add(self, captured: Iterable[Packet], types: Sequence[str]) -> None:
+    def add(self, captured: Iterable[Packet], types: Sequence[str], copy: IO[bytes]) -> None:
         """Take in packets that follow each other; keep frames of these types."""
+        writer = dpkt.pcap.Writer(copy, snaplen=2**18)
         for packet in captured:
             reassembly, framing = self._flows[packet.flow]
             kept, data = bytearray(packet.raw), packet.data
@@ -207,7 +210,7 @@ class _Assembly:
                     for start, end in framing.tensor_spans:
                         blank = slice(packet.offset + start, packet.offset + end)
                         kept[blank] = bytes(len(kept[blank]))
-            self._copy.writepkt_time(bytes(kept), packet.time_us / 1e6)
+            writer.writepkt_time(bytes(kept), packet.time_us / 1e6)
         for flow, (reassembly, framing) in self._flows.items():
             for run in reassembly.rest():
                 self._take(flow, framing.feed(run), types)
@@ -216,6 +219,11 @@ class _Assembly:
         for frame in frames:
             if frame.type in types:
                 self.connections[frozenset(flow)].add(flow, frame)
+
+
+def _copy(file: Path, folder: Path | None) -> IO[bytes]:
+    to = os.devnull if folder is None else folder / f"{file.name}.gz"
+    return cast(IO[bytes], gzip.open(to, "wb", compresslevel=4))
 
 
 def _key(frame: Frame) -> re.Match[bytes] | None:
