@@ -19,7 +19,8 @@ class Behaviour(Record):
 
     Attributes:
         direction: downlink or uplink.
-        window_bytes: WIN, the initial window of a stream by the receiver's last SETTINGS.
+        first_window_bytes: WIN at the beginning, the initial window in the receiver's SETTINGS.
+        window_bytes: WIN in the end; each stream is judged by what it was at its first packet.
         streams: tensors transferred.
         suspended: those whose data was interrupted by other streams' data.
         longer: those longer than WIN.
@@ -27,13 +28,13 @@ class Behaviour(Record):
         first_service_bytes: median of what suspended streams sent before they first were.
         rule_holds: share of all streams that were suspended as often as the rule says.
         rule_holds_longer: the same of `longer_with_others_waiting`, where it says once.
-        least_credit_bytes: the least that any stream's window had left; None if never opened.
         in_order_of_requests: share of neighbours served in the order in which they were asked for.
         in_order_of_starts: the same, of recorded starts (asked for, and ready at the sender).
         most_open: most streams that were started and not yet sent at the same moment.
     """
 
     direction: str
+    first_window_bytes: int | None
     window_bytes: int | None
     streams: int
     suspended: int
@@ -42,7 +43,6 @@ class Behaviour(Record):
     first_service_bytes: float | None
     rule_holds: float | None
     rule_holds_longer: float | None
-    least_credit_bytes: int | None
     in_order_of_requests: float | None
     in_order_of_starts: float | None
     most_open: int
@@ -64,15 +64,21 @@ def behaviour(transfers: pl.DataFrame, frames: pl.DataFrame, direction: str) -> 
         raise BadInput(f"no captured {direction} streams; profile with capture")
     frames = frames.filter(direction=direction)
     sender = "server" if direction == "downlink" else "worker"
-    window_bytes = _window_bytes(frames.filter(pl.col("sender") != sender))
-    judged = _judged(served, window_bytes)
+    sent = frames.filter(sender=sender, type="DATA")
+    windows = (
+        frames.filter(pl.col("sender") != sender, type="SETTINGS")
+        .drop_nulls("value")
+        .sort("time_us")
+        .select("time_us", window_bytes="value")
+    )
+    judged = _judged(served, sent, windows)
     longer = judged.filter("contended")
-    credits = _least_credits(frames, sender, window_bytes)
-    services = _first_services(frames.filter(sender=sender, type="DATA"))
+    services = _first_services(sent)
     suspended = judged.filter(pl.col("segments") > 1).join(services, on=["server", "stream"])
     return Behaviour(
         direction=direction,
-        window_bytes=window_bytes,
+        first_window_bytes=windows["window_bytes"].first(),
+        window_bytes=windows["window_bytes"].last(),
         streams=served.height,
         suspended=suspended.height,
         longer=int(judged["longer"].sum()),
@@ -80,19 +86,13 @@ def behaviour(transfers: pl.DataFrame, frames: pl.DataFrame, direction: str) -> 
         first_service_bytes=_median(suspended["first_service_bytes"]),
         rule_holds=_share(judged["as_ruled"].to_list()),
         rule_holds_longer=_share(longer["as_ruled"].to_list()),
-        least_credit_bytes=min(credits, default=None),
         in_order_of_requests=_share(list(_in_order(served, "stream"))),
         in_order_of_starts=_share(list(_in_order(served, "start_us"))),
         most_open=_most_open(served),
     )
 
 
-def _window_bytes(from_receiver: pl.DataFrame) -> int | None:
-    announced = from_receiver.filter(type="SETTINGS").drop_nulls("value").sort("time_us")
-    return int(announced["value"][-1]) if announced.height else None
-
-
-def _judged(served: pl.DataFrame, window_bytes: int | None) -> pl.DataFrame:
+def _judged(served: pl.DataFrame, sent: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     """Add whether a stream is longer than WIN, contended at WIN, and suspended as the rule says.
 
     A longer stream has others waiting if one had started before its last packet and came after.
@@ -101,34 +101,14 @@ def _judged(served: pl.DataFrame, window_bytes: int | None) -> pl.DataFrame:
     for _, rows in served.group_by("step", "server", maintain_order=True):
         last = rows["start_us"].shift(-1).reverse().cum_min().reverse()
         waiting += (last < rows["last_us"]).fill_null(False).to_list()
-    longer = pl.col("size_bytes") > (float("inf") if window_bytes is None else window_bytes)
+    firsts = sent.group_by("server", "stream").agg(pl.col("time_us").min()).sort("time_us")
+    as_of = firsts.join_asof(windows, on="time_us").drop("time_us")
+    longer = (pl.col("size_bytes") > pl.col("window_bytes")).fill_null(False)
     contended = longer & pl.Series(waiting, dtype=pl.Boolean)
-    return served.with_columns(longer=longer, contended=contended).with_columns(
+    known = served.join(as_of, on=["server", "stream"], how="left", maintain_order="left")
+    return known.with_columns(longer=longer, contended=contended).with_columns(
         as_ruled=pl.col("segments") == 1 + pl.col("contended").cast(pl.Int32)
     )
-
-
-def _least_credits(frames: pl.DataFrame, sender: str, window_bytes: int | None) -> Iterator[int]:
-    """Yield the least that each stream's window had left while tensors were sent on it.
-
-    Time stamps are the worker's: they may show an update a little before its sender had it.
-    """
-    if window_bytes is None:
-        return
-    data = (pl.col("sender") == sender) & (pl.col("type") == "DATA")
-    update = (pl.col("sender") != sender) & (pl.col("type") == "WINDOW_UPDATE")
-    changes = frames.filter((data | update) & (pl.col("stream") > 0)).select(
-        *_CONNECTION,
-        "stream",
-        change=pl.when(data).then(-pl.col("length_bytes")).otherwise("value"),
-    )
-    credit = changes.select(
-        *_CONNECTION, "stream", left=pl.col("change").cum_sum().over(*_CONNECTION, "stream")
-    )
-    for (left,) in (
-        credit.group_by(*_CONNECTION, "stream").agg(pl.col("left").min()).select("left").iter_rows()
-    ):
-        yield window_bytes + left
 
 
 def _first_services(data: pl.DataFrame) -> pl.DataFrame:

@@ -27,15 +27,24 @@ def test_a_long_stream_is_suspended_once_at_the_window() -> None:
 
 def test_windows_that_are_opened_early_suspend_nothing() -> None:
     rows = served((1, 5, 0, 10, 15), (3, 2, 0, 15, 17))
-    update = ("worker", "WINDOW_UPDATE", 1, 12, 4, 9)
-    found = behaviour(rows, frames(WINDOW, sent(1, 10, 2), update, sent(1, 13, 3)), "downlink")
-    assert (found.suspended, found.first_service_bytes, found.least_credit_bytes) == (0, None, 1)
+    seen = frames(WINDOW, sent(1, 10, 2), sent(1, 13, 3), sent(3, 15, 2))
+    found = behaviour(rows, seen, "downlink")
+    assert (found.suspended, found.first_service_bytes) == (0, None)
     assert (found.rule_holds, found.rule_holds_longer) == (0.5, 0)
 
 
-def test_the_last_settings_count() -> None:
-    seen = frames(WINDOW, ("worker", "SETTINGS", 0, 5, 6, 7), ("server", "SETTINGS", 0, 9, 6, 1))
-    assert behaviour(served((1, 5, 0, 10, 15)), seen, "downlink").window_bytes == 7
+def test_a_stream_is_judged_by_the_window_at_its_first_packet() -> None:
+    """WIN is 3 for the first stream and 7 for the second; what the sender announces is not WIN."""
+    rows = served((1, 5, 0, 10, 15), (3, 5, 0, 20, 25))
+    seen = frames(
+        WINDOW,
+        ("server", "SETTINGS", 0, 5, 6, 1),
+        sent(1, 10, 5),
+        ("worker", "SETTINGS", 0, 12, 6, 7),
+        sent(3, 20, 5),
+    )
+    found = behaviour(rows, seen, "downlink")
+    assert (found.first_window_bytes, found.window_bytes, found.longer) == (3, 7, 1)
 
 
 def test_order_of_service() -> None:

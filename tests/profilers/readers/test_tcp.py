@@ -16,7 +16,7 @@ A, B = ("10.77.0.1", 5000), ("10.77.0.2", 40_000)
 
 def reassembled(segments: list[tuple[int, bytes]], start: int = 0) -> list[Run]:
     reassembly = Reassembly()
-    runs = []
+    runs: list[Run] = []
     for time_us, (offset, data) in enumerate(segments):
         runs += reassembly.add(time_us, (start + offset) % 2**32, data, len(data))
     return runs
