@@ -1,7 +1,7 @@
 """Probe `tf_trace`: one worker's training steps, operation by operation.
 
 Untraced steps before and after the traced ones tell what the tracer costs and how long a step of
-the same job takes.
+the same job takes. Packets captured meanwhile tell when each tensor was on the link.
 """
 
 import statistics
@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import polars as pl
 
+from profilers.captures import JobCapture
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
 from profilers.quiet import Measured, Patience
@@ -36,6 +37,7 @@ def profile(
     *,
     traced_steps: int,
     untraced_steps: int,
+    capture: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ProbeResult:
     """Trace steps of one worker.
@@ -46,28 +48,38 @@ def profile(
         context: study and round.
         traced_steps: steps under the full tracer.
         untraced_steps: steps without it, half before and half after.
+        capture: also capture the worker's packets during the traced steps.
         progress: told what runs now.
 
     Returns:
         A run with tables `operation`, `edge`, `timing`, `step` and `sample` (`step_time_s` of the
         untraced steps, `client_gap_s`: see `_client_gap_s`, `stolen_cpu_fraction` of the host's
-        processor time). A failed run if the job failed.
+        processor time). With a capture also `stream` and `http2_frame`, and the sample
+        `captured_fraction`: the share of timed transfers whose packets were found. A failed run if
+        the job failed.
 
     Raises:
         BadInput: W is not 1.
+        MissingTool: `capture` without tcpdump.
     """
     if scenario.strategy.workers != 1:
         raise BadInput(f"a profile needs one worker, {scenario.label} has more")
     started_at = datetime.now(UTC)
     dnn = scenario.workload.dnn
     patience = Patience()
+    packets = JobCapture(cluster, context.scratch, wanted=capture)
     try:
-        with host_lock(progress), AsyncJob(cluster, scenario, progress) as job:
+        with (
+            host_lock(progress),
+            packets.control(),
+            AsyncJob(cluster, scenario, progress) as job,
+        ):
             worker = job.workers[0]
             progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
             job.run(worker, WARM_UP_STEPS)
             before = _quietly(partial(job.run, worker), untraced_steps // 2, patience)
-            traces = _quietly(partial(job.trace, worker), traced_steps, patience)
+            with packets.steps():
+                traces = _quietly(partial(job.trace, worker), traced_steps, patience)
             rest = untraced_steps - untraced_steps // 2
             after = _quietly(partial(job.run, worker), rest, patience)
             traced = [time for piece in traces for time in piece.value[0]]
@@ -75,6 +87,7 @@ def profile(
             progress(f"profile {dnn}: read traces")
             trace = run_metadata.read(files, [time.start_us for time in traced])
             artefact = _archive(files, context.scratch)
+        captured = packets.read(trace, [(time.start_us, time.end_us) for time in traced])
     except ProbeFailed as error:
         return failed("tf_trace", cluster, scenario, context, started_at, error)
     untraced = [time for piece in before + after for time in piece.value]
@@ -83,6 +96,7 @@ def profile(
         "traced_steps": traced_steps,
         "untraced_steps": untraced_steps,
         "warm_up_steps": WARM_UP_STEPS,
+        "capture": capture,
     }
     run = finished_run("tf_trace", cluster, scenario, context, started_at, settings)
     samples = [
@@ -90,6 +104,7 @@ def profile(
         ("traced_step_time_s", "s", _mean_s(traced)),
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
         ("stolen_cpu_fraction", "1", statistics.fmean(disturbances)),
+        *captured.samples,
     ]
     tables = {
         "operation": trace.operation,
@@ -99,8 +114,10 @@ def profile(
         "sample": pl.DataFrame(
             samples, schema=["metric", "unit", "value"], orient="row"
         ).with_columns(window=pl.lit(None, pl.Int16)),
+        **captured.tables,
     }
-    return ProbeResult(run, scenario, tables, {artefact.name: artefact})
+    artefacts = {artefact.name: artefact, **captured.artefacts}
+    return ProbeResult(run, scenario, tables, artefacts)
 
 
 def _quietly(measure: Callable[[int], T], steps: int, patience: Patience) -> list[Measured[T]]:

@@ -76,8 +76,8 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "size_bytes big, first_us big, last_us big, segments int",
     ),
     "http2_frame": (
-        "worker small, server small, direction text, type text, stream int, time_us big",
-        "length_bytes int, value big?",
+        "worker small, server small, direction text, sender text, type text, stream int",
+        "time_us big, length_bytes int, value big?",
     ),
     "cluster_node": (
         "node text, role text, node_type text, address text?, cores real?, memory_bytes big?",

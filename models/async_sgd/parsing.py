@@ -10,10 +10,12 @@ def with_parsed(
     intervals: list[tuple[int, int]],
     transfers: Sequence[int],
     speed_Bps: Mapping[Resource, float],
+    captured: Mapping[int, tuple[int, int]] | None = None,
 ) -> list[tuple[int, int]]:
     """Cut each transfer where its link had sent it and append its parsing.
 
-    A link sends one transfer at a time, in the order of their recorded starts. One whose record
+    Captured packets tell what was sent when. For transfers without, a model of the link stands
+    in: it sends one transfer at a time, in the order of their recorded starts. One whose record
     ends before the link can have sent it is left whole, with no parsing.
 
     Args:
@@ -21,17 +23,22 @@ def with_parsed(
         intervals: recorded (start_us, end_us) of each of its operations.
         transfers: those that are transfers, in the order in which parsing is appended.
         speed_Bps: of each direction of the link.
+        captured: time of the first and last packet (us) of the transfers that were captured.
 
-    Source: Li et al., ICPE 2020, section 3.2.1, where captured packets tell what was sent when.
+    Source: Li et al., ICPE 2020, section 3.2.1.
     """
+    captured = captured or {}
     cut = list(intervals)
     free_us: dict[int, float] = {}
     for i in sorted(transfers, key=lambda i: intervals[i]):
         start_us, end_us = intervals[i]
         station = graph.station_of[i]
         seconds = graph.sizes_bytes[i] / speed_Bps[graph.resources[i]]
-        free_us[station] = max(free_us.get(station, 0.0), start_us) + seconds * 1e6
-        cut[i] = start_us, min(round(free_us[station]), end_us)
+        idle_us = free_us.get(station, 0.0)
+        sent_us = max(idle_us, start_us) + seconds * 1e6
+        first_us, last_us = captured.get(i, (start_us, sent_us))
+        free_us[station] = max(idle_us, last_us)
+        cut[i] = max(min(first_us, end_us), start_us), max(min(round(last_us), end_us), start_us)
     return cut + [(cut[i][1], intervals[i][1]) for i in transfers]
 
 

@@ -110,11 +110,12 @@ class AsyncSGD:
         edges: pl.DataFrame,
         timings: pl.DataFrame,
         steps: pl.DataFrame,
+        streams: pl.DataFrame | None = None,
     ) -> "AsyncSGD":
         """Read what `parameters_json` wrote, with the tables of the run it names."""
         parameters = Parameters.model_validate_json(text)
         tables = [of_run(one, parameters.run_id) for one in (operations, edges, timings, steps)]
-        return cls(parameters, _read(parameters, tables))
+        return cls(parameters, _read(parameters, tables, streams))
 
     def _predict(self, scenario: Scenario) -> tuple[float, float, float]:
         refuse_unlike(self.parameters.scenario, scenario)
@@ -169,6 +170,7 @@ def fit(
     steps: pl.DataFrame,
     samples: pl.DataFrame,
     links: pl.DataFrame,
+    streams: pl.DataFrame | None = None,
     settings: Settings | None = None,
 ) -> AsyncSGD:
     """Fit to one profile of 1 worker and 1 server, and to the link it was taken on.
@@ -183,6 +185,7 @@ def fit(
         samples: table sample, for `client_gap_s`.
         links: table link of the profiled link. The mean over trials of the goodput of a single
             flow is the link's speed in each direction.
+        streams: table stream, if packets were captured.
         settings: how to simulate.
 
     Raises:
@@ -199,7 +202,7 @@ def fit(
         settings=settings,
     )
     tables = [of_run(one, run_id) for one in (operations, edges, timings, steps)]
-    return AsyncSGD(parameters, _read(parameters, tables))
+    return AsyncSGD(parameters, _read(parameters, tables, streams))
 
 
 def worker_group(scenario: Scenario) -> NodeGroup:
@@ -216,7 +219,9 @@ def worker_cores(scenario: Scenario) -> float:
     return max((group.cpu_share or group.inter_op_threads) / group.threads, 1.0)
 
 
-def _read(parameters: Parameters, tables: Sequence[pl.DataFrame]) -> Profile:
+def _read(
+    parameters: Parameters, tables: Sequence[pl.DataFrame], streams: pl.DataFrame | None
+) -> Profile:
     operations, edges, timings, steps = tables
     scenario = parameters.scenario
     link = next(one for one in parameters.links if one.link_mbps == scenario.link_mbps)
@@ -225,6 +230,7 @@ def _read(parameters: Parameters, tables: Sequence[pl.DataFrame]) -> Profile:
         edges,
         timings,
         steps,
+        None if streams is None else of_run(streams, parameters.run_id),
         downlink_Bps=link.downlink_Bps,
         uplink_Bps=link.uplink_Bps,
         inter_op_threads=worker_group(scenario).inter_op_threads,

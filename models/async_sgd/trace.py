@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import polars as pl
 
+from models.async_sgd.captured import captured_us
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.parsing import with_parsed, with_parsing
 from models.async_sgd.sharing import share
@@ -31,6 +32,7 @@ def read_profile(
     edges: pl.DataFrame,
     timings: pl.DataFrame,
     steps: pl.DataFrame,
+    streams: pl.DataFrame | None = None,
     *,
     downlink_Bps: float,
     uplink_Bps: float,
@@ -41,7 +43,8 @@ def read_profile(
 
     A transfer is recorded from the moment its tensor is ready until the receiver has parsed it. It
     becomes bytes on the link, and a computation at the receiver (its parsing) from the moment the
-    link, at the given speeds, had sent it until its recorded end.
+    link had sent it until its recorded end: as table `stream` says or, where that lacks it, as a
+    model of the link at the given speeds says.
 
     An operation that no step times (TensorFlow leaves out `_Send`) counts as started, and ended,
     when the first operation that waits for it was started. A step in which the tracer lost the
@@ -64,8 +67,9 @@ def read_profile(
     speed_Bps = {Resource.DOWNLINK: downlink_Bps, Resource.UPLINK: uplink_Bps}
     profiled = []
     requested_us = dict.fromkeys(transfers, 0)
-    for whole in _recorded_steps(recorded, timings, steps):
-        intervals = with_parsed(recorded, whole, transfers, speed_Bps)
+    captured = captured_us(streams, steps)
+    for step, whole in _recorded_steps(recorded, timings, steps):
+        intervals = with_parsed(recorded, whole, transfers, speed_Bps, captured.get(step))
         starts_us = [start_us for start_us, _ in intervals]
         order = tuple(sorted(range(len(starts_us)), key=starts_us.__getitem__))
         release_s = tuple(
@@ -120,8 +124,8 @@ def _recorded_graph(operations: pl.DataFrame, edges: pl.DataFrame) -> Graph:
 
 def _recorded_steps(
     graph: Graph, timings: pl.DataFrame, steps: pl.DataFrame
-) -> Iterator[list[tuple[int, int]]]:
-    """Yield each traced step's (start_us, end_us) of every operation."""
+) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """Yield each whole traced step and its (start_us, end_us) of every operation."""
     traced = steps.filter("traced")["step"].unique().sort().to_list()
     if not traced:
         raise BadInput("table step: expected traced steps, found none; profile again")
@@ -143,7 +147,7 @@ def _recorded_steps(
         columns = by_step[(step,)].select(
             "start_us", end_us=pl.col("start_us") + pl.col("duration_us")
         )
-        yield _with_untimed(graph, dict(zip(timed, columns.iter_rows(), strict=True)))
+        yield step, _with_untimed(graph, dict(zip(timed, columns.iter_rows(), strict=True)))
 
 
 def _operations_of(by_step: dict[tuple[object, ...], pl.DataFrame], step: int) -> list[int]:

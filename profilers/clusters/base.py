@@ -33,6 +33,8 @@ class Cluster(ABC):
     """
 
     backend: ClassVar[Backend]
+    interface: ClassVar[str] = "eth0"
+    """Network device of a node that its traffic with other nodes passes."""
 
     def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
         self.groups = tuple(groups)

@@ -13,6 +13,7 @@ class LoopbackCluster(Cluster):
     """All nodes share this host's cores and its loopback device; accuracy is not a goal here."""
 
     backend: ClassVar[Backend] = "loopback"
+    interface: ClassVar[str] = "lo"
 
     def up(self) -> None:
         """Name the nodes; there is nothing to make."""

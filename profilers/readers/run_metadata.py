@@ -43,11 +43,15 @@ class Operation:
 
 @dataclass(frozen=True)
 class Trace:
-    """Frames `operation`, `edge`, `timing` of a run's traced steps."""
+    """Frames `operation`, `edge`, `timing` of a run's traced steps.
+
+    `transfers` maps the name of each edge between devices to the operation that transfers it.
+    """
 
     operation: pl.DataFrame
     edge: pl.DataFrame
     timing: pl.DataFrame
+    transfers: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> Trace:
     graph, timing = stream(files, step_starts_us)
     frame = pl.from_arrow(timing.read_all())
     assert isinstance(frame, pl.DataFrame)
-    return Trace(graph.operation, graph.edge, frame)
+    return Trace(graph.operation, graph.edge, frame, graph.transfers)
 
 
 def stream(

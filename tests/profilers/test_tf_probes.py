@@ -71,6 +71,35 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
 
 
 @pytest.mark.cluster
+def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -> None:
+    one = scenario(1)
+    with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
+        result = tf_trace.profile(
+            cluster, one, context(tmp_path), traced_steps=4, untraced_steps=4, capture=True
+        )
+        assert "tcpdump" not in cluster.run(cluster.nodes[0], ["ps", "-eo", "args"])
+    assert result.run.status == "ok", result.run.error
+    (share,) = result.tables["sample"].filter(metric="captured_fraction")["value"]
+    assert share >= 0.95
+    streams = result.tables["stream"].drop_nulls(["step", "operation"])
+    sizes = result.tables["operation"].select("operation", tensor_bytes="size_bytes")
+    extra = streams.join(sizes, on="operation").select(
+        pl.col("size_bytes") - pl.col("tensor_bytes")
+    )
+    assert extra.to_series().is_between(0, 200).all()
+    starts = result.tables["step"].filter("traced").select("step", step_us="start_us")
+    recorded = result.tables["timing"].cast({"step": pl.Int32, "operation": pl.Int32})
+    timed = streams.cast({"step": pl.Int64}).join(starts, on="step").cast({"step": pl.Int32})
+    both = timed.join(recorded, on=["step", "operation"])
+    end_us = pl.col("step_us") + pl.col("start_us") + pl.col("duration_us")
+    assert both.filter(pl.col("last_us") > end_us).is_empty()
+    windows = result.tables["http2_frame"].filter(type="SETTINGS").drop_nulls("value")
+    assert set(windows["sender"]) == {"worker", "server"}
+    assert {"control.pcap.gz", "steps.pcap.gz"} <= set(result.artefacts)
+    assert not list(tmp_path.glob("*.pcap"))
+
+
+@pytest.mark.cluster
 def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: Path) -> None:
     with open_cluster("emulated", scenario(2).nodes, LINK_MBPS) as cluster:
         results = list(

@@ -80,6 +80,7 @@ CREATE TABLE raw.http2_frame (
     worker SMALLINT NOT NULL,
     server SMALLINT NOT NULL,
     direction VARCHAR NOT NULL CHECK (direction IN ('downlink', 'uplink')),
+    sender VARCHAR NOT NULL CHECK (sender IN ('worker', 'server')),
     type VARCHAR NOT NULL,
     stream INTEGER NOT NULL,
     time_us BIGINT NOT NULL,
@@ -90,7 +91,8 @@ COMMENT ON TABLE raw.http2_frame IS 'HTTP/2 frames found in packet captures, one
 COMMENT ON COLUMN raw.http2_frame.run_id IS 'The run';
 COMMENT ON COLUMN raw.http2_frame.worker IS 'Index of the worker, from 0';
 COMMENT ON COLUMN raw.http2_frame.server IS 'Index of the parameter server, from 0';
-COMMENT ON COLUMN raw.http2_frame.direction IS 'downlink: server to worker; uplink: worker to server';
+COMMENT ON COLUMN raw.http2_frame.direction IS 'Where the tensors of its connection go: downlink: server to worker; uplink: worker to server';
+COMMENT ON COLUMN raw.http2_frame.sender IS 'Who sent the frame: worker or server';
 COMMENT ON COLUMN raw.http2_frame.type IS 'Kind of frame, for example SETTINGS, WINDOW_UPDATE or DATA';
 COMMENT ON COLUMN raw.http2_frame.stream IS 'HTTP/2 identifier of the stream; 0: the connection';
 COMMENT ON COLUMN raw.http2_frame.time_us IS 'When it passed, microseconds since 1970-01-01 UTC';

@@ -146,7 +146,12 @@ def chain(steps: int = 3, untraced_us: Sequence[int] = (UNTRACED_US,)) -> Tables
 
 
 def profile(
-    made: Tables, *, link_Bps: float = 100e3, inter_op_threads: int = 1, cores: float = 1.0
+    made: Tables,
+    *,
+    streams: pl.DataFrame | None = None,
+    link_Bps: float = 100e3,
+    inter_op_threads: int = 1,
+    cores: float = 1.0,
 ) -> Profile:
     """Read the tables of a run on links of this speed."""
     return read_profile(
@@ -154,6 +159,7 @@ def profile(
         made.edges,
         made.timings,
         made.steps,
+        streams,
         downlink_Bps=link_Bps,
         uplink_Bps=link_Bps,
         inter_op_threads=inter_op_threads,

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.async_sgd.simulator import simulate
+from tests.models.async_sgd.captures import streams
 from tests.models.async_sgd.frames import (
     APPLY,
     COMPUTE,
@@ -50,6 +51,15 @@ def test_another_link_changes_transfers_and_not_parsing() -> None:
     lasted = {i.operation: i.end_s - i.start_s for i in trace.intervals}
     assert (lasted[RECEIVE], lasted[UPLOAD]) == pytest.approx((0.02, 0.01))
     assert (lasted[PARSE_DOWN], lasted[PARSE_UP]) == pytest.approx((0.05, 0.03))
+
+
+def test_captured_steps_are_cut_at_their_packets_and_others_by_the_model() -> None:
+    """Of the first step only, the receive (from 3 to 253 ms) was captured: sent from 5 to 213."""
+    made = chain(steps=2)
+    read = profile(made, streams=streams((0, RECEIVE, 5_000, 213_000)))
+    first, second = read.steps
+    assert (first.seconds[PARSE_DOWN], first.seconds[PARSE_UP]) == pytest.approx((0.04, 0.03))
+    assert (second.seconds[PARSE_DOWN], second.seconds[PARSE_UP]) == pytest.approx((0.05, 0.03))
 
 
 def test_an_unrecorded_send_ends_when_its_transfer_starts() -> None:

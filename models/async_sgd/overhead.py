@@ -1,0 +1,100 @@
+"""What a receiver does with a tensor after its last packet: α·size + β.
+
+Source: Li et al., ICPE 2020, section 3.2.1 and Figure 10.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+import statsmodels.api as sm
+from pydantic import Field
+
+from models.async_sgd.captured import transfers
+from warehouse.records import BadInput, Record, Role
+
+_LEAST_ROWS = 3
+
+
+class Overhead(Record):
+    """overhead_s = alpha_s_per_byte · size_bytes + beta_s of one node type in one receiving role.
+
+    `low` and `high` bound the parameters with probability `coverage`, if residuals were
+    independent and normal; they have a long tail where a CPU quota stops the receiver, so read
+    them beside `r_squared`.
+    """
+
+    node_type: str
+    role: Role
+    alpha_s_per_byte: float
+    alpha_low: float
+    alpha_high: float
+    beta_s: float
+    beta_low: float
+    beta_high: float
+    r_squared: float
+    coverage: float = Field(gt=0, lt=1)
+    n: int
+
+    def seconds(self, size_bytes: float) -> float:
+        """Return the overhead of a tensor, never below 0."""
+        return max(self.alpha_s_per_byte * size_bytes + self.beta_s, 0.0)
+
+
+def overheads(
+    streams: pl.DataFrame, operations: pl.DataFrame, timings: pl.DataFrame, steps: pl.DataFrame
+) -> pl.DataFrame:
+    """Return step, operation, role, size_bytes and overhead_s of each captured transfer of a run.
+
+    The overhead is the recorded end of the operation less the time of the last packet of its data.
+    """
+    return transfers(streams, operations, timings, steps).select(
+        *("step", "operation", "role", "size_bytes"),
+        overhead_s=(pl.col("end_us") - pl.col("last_us")) / 1e6,
+    )
+
+
+def fit(
+    measured: pl.DataFrame, node_types: Mapping[Role, str], coverage: float = 0.95
+) -> tuple[Overhead, ...]:
+    """Fit the line of each receiving role by ordinary least squares.
+
+    Args:
+        measured: rows of `overheads`, of as many runs as there are on these node types.
+        node_types: the type of the nodes in each role.
+        coverage: of the parameters' intervals.
+
+    Raises:
+        BadInput: a role with too few transfers, or all of one size.
+    """
+    return tuple(
+        _fit_role(measured.filter(role=role), role, name, coverage)
+        for role, name in node_types.items()
+    )
+
+
+def _fit_role(rows: pl.DataFrame, role: Role, node_type: str, coverage: float) -> Overhead:
+    if rows.height < _LEAST_ROWS or rows["size_bytes"].n_unique() < 2:
+        raise BadInput(
+            f"overhead of {node_type} as {role}: expected {_LEAST_ROWS} captured transfers or "
+            f"more, of different sizes, found {rows.height} of "
+            f"{rows['size_bytes'].n_unique()} sizes; profile with capture"
+        )
+    sizes = rows["size_bytes"].to_numpy().astype(float)
+    # In bytes the design matrix would be so unbalanced that its condition warns.
+    scale = float(np.max(sizes))
+    result = sm.OLS(rows["overhead_s"].to_numpy(), sm.add_constant(sizes / scale)).fit()
+    (beta, alpha), bounds = result.params, result.conf_int(1 - coverage)
+    return Overhead(
+        node_type=node_type,
+        role=role,
+        alpha_s_per_byte=alpha / scale,
+        alpha_low=bounds[1][0] / scale,
+        alpha_high=bounds[1][1] / scale,
+        beta_s=beta,
+        beta_low=bounds[0][0],
+        beta_high=bounds[0][1],
+        r_squared=result.rsquared,
+        coverage=coverage,
+        n=rows.height,
+    )

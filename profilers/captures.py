@@ -1,0 +1,148 @@
+"""Packet captures: tcpdump on a node while something runs, and what is kept of a traced job's."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from profilers.clusters import Cluster, Node
+from profilers.commands import missing
+from profilers.readers import capture as reader
+from profilers.readers.run_metadata import Trace
+from warehouse.records import MissingTool, ProbeFailed
+
+SNAP_BYTES = 65_549
+"""What is kept of a packet: the largest IPv4 packet (65,535) behind an Ethernet header.
+
+Less would do for DATA frames, but their headers stand anywhere in the segments that the kernel
+hands to a device (up to 64 KiB at once where it leaves segmentation to the device).
+"""
+BUFFER_KIB = 65_536
+"""Packets that wait for tcpdump; enough for seconds of a gigabit link."""
+MAX_BYTES = 4 * 2**30
+"""A capture ends when its file is this long; what comes later is not captured."""
+EVERYTHING = "tcp"
+CONTROL = "tcp and greater 67 and less 2048"
+"""Packets with little data: requests and control frames, but no bare acknowledgements."""
+_START_TIMEOUT_S = 10.0
+_STOP_TIMEOUT_S = 10.0
+
+
+@contextmanager
+def capture(cluster: Cluster, node: Node, file: Path, packets: str = EVERYTHING) -> Iterator[None]:
+    """Capture packets of a node's link in both directions, as long as the block runs.
+
+    A node sees what it sends after its own link's shaping and what it gets after the sender's.
+    Time stamps are the node's clock, in whole microseconds of UTC. tcpdump ends whatever happens
+    in the block; `file` is there once it has ended, cut off in its last packet if it grew to
+    `MAX_BYTES`. `packets` is a filter as tcpdump reads it.
+
+    Raises:
+        MissingTool: there is no tcpdump.
+        ProbeFailed: tcpdump did not start.
+    """
+    if missing("tcpdump"):
+        raise MissingTool("tcpdump is not installed; `stepcast doctor` says how")
+    said = file.with_suffix(".tcpdump.txt")
+    process = cluster.popen(node, _argv(cluster.interface, file, packets), stderr=said)
+    try:
+        _wait_until_listening(process, said)
+        yield
+    finally:
+        _stop(process)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a run keeps of its captures: tables, samples (metric, unit, value) and artefacts."""
+
+    tables: dict[str, pl.DataFrame] = field(default_factory=dict)
+    samples: list[tuple[str, str, float]] = field(default_factory=list)
+    artefacts: dict[str, Path] = field(default_factory=dict)
+
+
+class JobCapture:
+    """The captures of one job with one worker, taken on the worker; nothing unless `wanted`."""
+
+    def __init__(self, cluster: Cluster, folder: Path, *, wanted: bool) -> None:
+        self._cluster, self._folder, self._wanted = cluster, folder, wanted
+        self._files = folder / "control.pcap", folder / "steps.pcap"
+
+    def control(self) -> AbstractContextManager[None]:
+        """Capture the control frames of a job that starts in the block: they set its windows."""
+        return self._capture(self._files[0], CONTROL)
+
+    def steps(self) -> AbstractContextManager[None]:
+        """Capture what passes during the block."""
+        return self._capture(self._files[1], EVERYTHING)
+
+    def read(self, trace: Trace, step_times_us: Sequence[tuple[int, int]]) -> Captured:
+        """Read what was captured; keep a copy without tensors, which are most of it."""
+        if not self._wanted:
+            return Captured()
+        found = reader.read(
+            self._files[1],
+            control=self._files[0],
+            transfers=trace.transfers,
+            sizes_bytes=dict(trace.operation.select("operation", "size_bytes").iter_rows()),
+            step_times_us=step_times_us,
+            keep_in=self._folder,
+        )
+        for file in self._files:
+            file.unlink()
+        share = reader.matched_fraction(trace.timing, trace.operation, found.stream)
+        return Captured(
+            {"stream": found.stream, "http2_frame": found.http2_frame},
+            [("captured_fraction", "fraction", share)],
+            {f"{file.name}.gz": self._folder / f"{file.name}.gz" for file in self._files},
+        )
+
+    def _capture(self, file: Path, packets: str) -> AbstractContextManager[None]:
+        if not self._wanted:
+            return nullcontext()
+        (worker,) = self._cluster.of_role("worker")
+        return capture(self._cluster, worker, file, packets)
+
+
+def _argv(interface: str, file: Path, packets: str) -> list[str]:
+    return [
+        "prlimit",
+        f"--fsize={MAX_BYTES}",
+        "tcpdump",
+        f"--interface={interface}",
+        f"--snapshot-length={SNAP_BYTES}",
+        f"--buffer-size={BUFFER_KIB}",
+        "--immediate-mode",
+        "--no-promiscuous-mode",
+        "-n",
+        "-Z",
+        "root",
+        "-w",
+        str(file),
+        packets,
+    ]
+
+
+def _wait_until_listening(process: "subprocess.Popen[str]", said: Path) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while "listening on" not in said.read_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            words = said.read_text().strip()[-500:] or f"exit {process.returncode}"
+            raise ProbeFailed(f"tcpdump did not start: {words}")
+        time.sleep(0.02)
+
+
+def _stop(process: "subprocess.Popen[str]") -> None:
+    """Let tcpdump write what it has; kill it if it does not end."""
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,251 @@
+"""Packet captures of a traced job → tables `stream` and `http2_frame`.
+
+The receiver of a tensor asks for it with a gRPC call, RecvTensor, on a stream of its own. The
+request holds a rendezvous key: the devices of sender and receiver, and the name of the edge that
+is also in the partition graphs. So which stream carries which operation is read, not guessed.
+"""
+
+import gzip
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import IO, cast
+
+import dpkt
+import polars as pl
+
+from profilers.readers.http2 import TYPES, Frame, Framing
+from profilers.readers.tcp import Endpoint, Flow, Packet, Reassembly, packets
+
+FRAMING_BYTES = 4096
+"""What gRPC and protobuf add to a tensor, at most: its shape, type and times; 20 to 42 bytes so far."""
+_TASK = rb"/job:(\w+)/replica:\d+/task:(\d+)/[^;]*"
+_KEY = re.compile(_TASK + rb";[0-9a-f]+;" + _TASK + rb";(edge_[^;]+);")
+_DIRECTIONS = {(b"ps", b"worker"): "downlink", (b"worker", b"ps"): "uplink"}
+_STREAM = {
+    "step": pl.Int32,
+    "direction": pl.String,
+    "worker": pl.Int16,
+    "server": pl.Int16,
+    "stream": pl.Int32,
+    "operation": pl.Int32,
+    "size_bytes": pl.Int64,
+    "first_us": pl.Int64,
+    "last_us": pl.Int64,
+    "segments": pl.Int32,
+}
+_FRAME = {
+    "worker": pl.Int16,
+    "server": pl.Int16,
+    "direction": pl.String,
+    "sender": pl.String,
+    "type": pl.String,
+    "stream": pl.Int32,
+    "time_us": pl.Int64,
+    "length_bytes": pl.Int32,
+    "value": pl.Int64,
+}
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Frames `stream` and `http2_frame`.
+
+    A connection carries tensors one way: `direction` says which, and `sender` (worker or server)
+    who sent a frame on it. A stream without operation carried something else than a tensor of the
+    trace. `segments` counts the stretches in which a stream's data went out without data of other
+    streams in between: 1 means that it was never suspended. Times are microseconds of UTC.
+    """
+
+    stream: pl.DataFrame
+    http2_frame: pl.DataFrame
+
+
+@dataclass
+class _Stream:
+    """What is known of one stream: who asked for which edge when, and its answer's data."""
+
+    asked_us: int
+    edge: str | None = None
+    size_bytes: int = 0
+    first_us: int = 0
+    last_us: int = 0
+    segments: int = 0
+
+    def take(self, frame: Frame, *, resumed: bool) -> None:
+        if not self.segments:
+            self.first_us = frame.first_us
+        self.size_bytes += frame.length_bytes
+        self.last_us = max(self.last_us, frame.last_us)
+        self.segments += resumed
+
+
+@dataclass
+class _Connection:
+    """Frames of one connection in order of time, each with its sender's endpoint."""
+
+    frames: list[tuple[Endpoint, Frame]] = field(default_factory=list)
+    between: tuple[str, int, int] | None = None
+    """Direction in which its tensors go, worker and server; None while no tensor was asked for."""
+    sends_tensors: Endpoint | None = None
+
+    def add(self, flow: Flow, frame: Frame) -> None:
+        self.frames.append((flow[0], frame))
+        if self.between is None and (key := _key(frame)) is not None:
+            source, source_task, target, target_task, _ = key.groups()
+            direction = _DIRECTIONS.get((source, target))
+            if direction is not None:
+                ends = int(source_task), int(target_task)
+                server, worker = ends if direction == "downlink" else ends[::-1]
+                self.between, self.sends_tensors = (direction, worker, server), flow[1]
+
+    def streams(self) -> dict[int, _Stream]:
+        """Streams that carried data from the end that sends tensors, by number."""
+        found: dict[int, _Stream] = {}
+        served = 0
+        for sender, frame in sorted(self.frames, key=lambda one: one[1].first_us):
+            if frame.type == "HEADERS" and sender != self.sends_tensors:
+                found.setdefault(frame.stream, _Stream(frame.first_us))
+            stream = found.get(frame.stream)
+            if frame.type != "DATA" or stream is None:
+                continue
+            if sender == self.sends_tensors:
+                stream.take(frame, resumed=frame.stream != served)
+                served = frame.stream
+            elif (key := _key(frame)) is not None:
+                stream.edge = key[5].decode()
+        return {number: stream for number, stream in found.items() if stream.segments}
+
+
+def read(
+    file: Path,
+    *,
+    control: Path,
+    transfers: Mapping[str, int],
+    sizes_bytes: Mapping[int, int],
+    step_times_us: Sequence[tuple[int, int]],
+    keep_in: Path | None = None,
+) -> Capture:
+    """Read the capture of a job's traced steps.
+
+    A stream belongs to the step in which its tensor was asked for, and to the operation of that
+    edge if its data is as long as the tensor and its framing.
+
+    Args:
+        file: pcap file of the traced steps.
+        control: pcap file of what the same interface sent and got before: of it SETTINGS count.
+        transfers: operation of each edge name, from the trace.
+        sizes_bytes: bytes of each of these operations' tensors.
+        step_times_us: start and end of each traced step.
+        keep_in: folder for a copy of both, `<name>.gz`, with zeros in the place of tensors (but for
+            the first `http2.HEAD_BYTES` of each frame).
+
+    Raises:
+        BadInput: a file is no capture of Ethernet packets.
+    """
+    begin_us = next((packet.time_us for packet in packets(file)), 0)
+    before = takewhile(lambda one: one.time_us < begin_us, packets(control))
+    assembly = _Assembly()
+    with _copy(control, keep_in) as copy:
+        assembly.add(before, ["SETTINGS"], copy)
+    with _copy(file, keep_in) as copy:
+        assembly.add(packets(file), TYPES, copy)
+    connections = [one for one in assembly.connections.values() if one.between is not None]
+    rows = []
+    for connection in connections:
+        assert connection.between is not None
+        for number, one in connection.streams().items():
+            operation = transfers.get(one.edge) if one.edge else None
+            if operation is not None:
+                extra = one.size_bytes - sizes_bytes[operation]
+                operation = operation if 0 <= extra <= FRAMING_BYTES else None
+            step = _step_at(one.asked_us, step_times_us)
+            carried = operation, one.size_bytes, one.first_us, one.last_us, one.segments
+            rows.append((step, *connection.between, number, *carried))
+    stream = pl.DataFrame(rows, schema=_STREAM, orient="row").sort("first_us", "direction")
+    return Capture(stream, _frame_table(connections))
+
+
+def unmatched(timing: pl.DataFrame, operation: pl.DataFrame, stream: pl.DataFrame) -> pl.DataFrame:
+    """Return step and operation of the timed transfers of which no stream was captured."""
+    return _timed_transfers(timing, operation).join(
+        stream.drop_nulls(["step", "operation"]), on=["step", "operation"], how="anti"
+    )
+
+
+def matched_fraction(timing: pl.DataFrame, operation: pl.DataFrame, stream: pl.DataFrame) -> float:
+    """Return the share of the timed transfers of which a stream was captured."""
+    timed = _timed_transfers(timing, operation).height
+    return 1 - unmatched(timing, operation, stream).height / timed if timed else 0.0
+
+
+def _timed_transfers(timing: pl.DataFrame, operation: pl.DataFrame) -> pl.DataFrame:
+    transfers = operation.filter(pl.col("resource").is_in(["downlink", "uplink"]))
+    timed = timing.select(pl.col("step", "operation").cast(pl.Int32)).unique()
+    return timed.join(transfers.select("operation"), on="operation", how="semi")
+
+
+class _Assembly:
+    """Connections as they are put together from packets, which are copied on the way."""
+
+    def __init__(self) -> None:
+        self.connections: dict[frozenset[Endpoint], _Connection] = defaultdict(_Connection)
+        self._flows: dict[Flow, tuple[Reassembly, Framing]] = defaultdict(
+            lambda: (Reassembly(), Framing())
+        )
+
+    def add(self, captured: Iterable[Packet], types: Sequence[str], copy: IO[bytes]) -> None:
+        """Take in packets that follow each other; keep frames of these types."""
+        writer = dpkt.pcap.Writer(copy, snaplen=2**18)
+        for packet in captured:
+            reassembly, framing = self._flows[packet.flow]
+            kept, data = bytearray(packet.raw), packet.data
+            for run in reassembly.add(packet.time_us, packet.sequence, data, packet.length):
+                self._take(packet.flow, framing.feed(run), types)
+                if run.data == data:
+                    for start, end in framing.tensor_spans:
+                        blank = slice(packet.offset + start, packet.offset + end)
+                        kept[blank] = bytes(len(kept[blank]))
+            writer.writepkt_time(bytes(kept), packet.time_us / 1e6)
+        for flow, (reassembly, framing) in self._flows.items():
+            for run in reassembly.rest():
+                self._take(flow, framing.feed(run), types)
+
+    def _take(self, flow: Flow, frames: Iterable[Frame], types: Sequence[str]) -> None:
+        for frame in frames:
+            if frame.type in types:
+                self.connections[frozenset(flow)].add(flow, frame)
+
+
+def _copy(file: Path, folder: Path | None) -> IO[bytes]:
+    to = os.devnull if folder is None else folder / f"{file.name}.gz"
+    return cast(IO[bytes], gzip.open(to, "wb", compresslevel=4))
+
+
+def _key(frame: Frame) -> re.Match[bytes] | None:
+    return _KEY.search(frame.head) if frame.type == "DATA" else None
+
+
+def _step_at(time_us: int, step_times_us: Sequence[tuple[int, int]]) -> int | None:
+    for step, (start_us, end_us) in enumerate(step_times_us):
+        if start_us <= time_us <= end_us:
+            return step
+    return None
+
+
+def _frame_table(connections: Sequence[_Connection]) -> pl.DataFrame:
+    rows = []
+    for connection in connections:
+        assert connection.between is not None
+        direction, worker, server = connection.between
+        receiver = "worker" if direction == "downlink" else "server"
+        tensor_sender = "server" if direction == "downlink" else "worker"
+        for endpoint, frame in connection.frames:
+            sender = tensor_sender if endpoint == connection.sends_tensors else receiver
+            what = frame.type, frame.stream, frame.first_us, frame.length_bytes, frame.value
+            rows.append((worker, server, direction, sender, *what))
+    return pl.DataFrame(rows, schema=_FRAME, orient="row").sort("time_us", maintain_order=True)

@@ -1,0 +1,29 @@
+"""Captured streams beside the chain's records: received from 3 to 253 ms, sent from 560 to 690."""
+
+import polars as pl
+
+from models.async_sgd.captured import captured_us, transfers
+from tests.models.async_sgd.captures import streams
+from tests.models.async_sgd.frames import RECEIVE, UPLOAD, chain
+
+CAPTURED = streams((0, RECEIVE, 5_000, 205_000), (0, None, 6, 7), (None, RECEIVE, 8, 9))
+
+
+def test_times_count_from_the_step_s_start() -> None:
+    assert captured_us(CAPTURED, chain().steps) == {0: {RECEIVE: (5_000, 205_000)}}
+    assert captured_us(None, chain().steps) == {}
+
+
+def test_transfers_join_packets_and_records() -> None:
+    made = chain()
+    both = pl.concat([CAPTURED, streams((1, UPLOAD, 570_000, 660_000))])
+    rows = transfers(both, made.operations, made.timings, made.steps)
+    columns = ["step", "operation", "direction", "role", "size_bytes"]
+    assert rows.select(columns).rows() == [
+        (0, RECEIVE, "downlink", "worker", 20_000),
+        (1, UPLOAD, "uplink", "server", 10_000),
+    ]
+    assert rows.select("start_us", "end_us", "first_us", "last_us").rows() == [
+        (3_000, 253_000, 5_000, 205_000),
+        (560_000, 690_000, 570_000, 660_000),
+    ]

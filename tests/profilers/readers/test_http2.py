@@ -1,0 +1,89 @@
+"""Framing: the same frames, however TCP cut them, and again after what a capture lost."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profilers.readers.http2 import HEAD_BYTES, Frame, Framing
+from profilers.readers.tcp import Run
+from tests.profilers.readers.wire import data, frame, headers, pieces, settings, window_update
+
+STREAMS = st.integers(1, 50).map(lambda n: 2 * n - 1)
+FRAMES = st.one_of(
+    st.builds(data, STREAMS, st.binary(max_size=2 * HEAD_BYTES)),
+    st.builds(headers, STREAMS),
+    st.builds(settings, st.integers(0, 2**31 - 1)),
+    st.builds(window_update, STREAMS, st.integers(1, 2**31 - 1)),
+)
+
+
+def framed(runs: list[tuple[int, bytes]], captured: int | None = None) -> list[Frame]:
+    """Return the frames of runs (time, bytes) of each of which only a beginning was captured."""
+    framing = Framing()
+    return [
+        found
+        for i, (time_us, sent) in enumerate(runs)
+        for found in framing.feed(Run(time_us, sent[:captured], len(sent), i == 0))
+    ]
+
+
+def kinds(frames: list[Frame]) -> list[tuple[str, int, int, bytes, int | None]]:
+    return [(one.type, one.stream, one.length_bytes, one.head, one.value) for one in frames]
+
+
+@given(st.lists(FRAMES, min_size=1, max_size=6), st.lists(st.integers(0, 10_000), max_size=12))
+def test_segmentation_does_not_matter(sent: list[bytes], cuts: list[int]) -> None:
+    whole = framed([(0, b"".join(sent))])
+    assert len(whole) == len(sent)
+    assert kinds(framed(pieces(b"".join(sent), cuts))) == kinds(whole)
+
+
+def test_what_frames_say() -> None:
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    found = framed([(5, preface + settings(4_194_304) + window_update(0, 99) + headers(7))])
+    assert [(one.type, one.stream, one.value) for one in found] == [
+        ("SETTINGS", 0, 4_194_304),
+        ("WINDOW_UPDATE", 0, 99),
+        ("HEADERS", 7, None),
+    ]
+
+
+def test_a_frame_lasts_from_its_first_to_its_last_packet() -> None:
+    sent = data(1, bytes(3000))
+    (found,) = framed([(10, sent[:4]), (30, sent[4:1000]), (20, sent[1000:])])
+    assert (found.first_us, found.last_us, found.length_bytes) == (10, 30, 3000)
+
+
+def test_payloads_may_be_cut_off_by_the_capture() -> None:
+    """Of each packet 40 bytes are kept; headers stand at the beginning of packets."""
+    runs = [(0, data(1, b"x" * 900)), (1, data(3, b"y" * 700)), (2, headers(1))]
+    found = framed(runs, captured=40)
+    assert [(one.type, one.stream, one.length_bytes) for one in found] == [
+        ("DATA", 1, 900),
+        ("DATA", 3, 700),
+        ("HEADERS", 1, 1),
+    ]
+
+
+def test_after_a_lost_header_framing_goes_on_with_the_next_packet_that_begins_with_one() -> None:
+    two = data(1, b"x" * 900) + data(1, b"y" * 100)
+    runs = [(0, two), (1, b"no header"), (2, data(3, b"z" * 20) + headers(3))]
+    found = framed(runs, captured=500)
+    assert [(one.type, one.stream) for one in found] == [("DATA", 1), ("DATA", 3), ("HEADERS", 3)]
+
+
+def test_a_hole_ends_the_frame_under_way() -> None:
+    framing = Framing()
+    assert list(framing.feed(Run(0, data(1, bytes(100))[:50], 50, True))) == []
+    (found,) = framing.feed(Run(1, headers(3), 10, True))
+    assert (found.type, found.stream) == ("HEADERS", 3)
+
+
+def test_spans_of_tensors_leave_headers_and_heads() -> None:
+    framing = Framing()
+    sent = data(1, bytes(HEAD_BYTES + 500)) + headers(1)
+    list(framing.feed(Run(0, sent, len(sent), True)))
+    assert framing.tensor_spans == [(9 + HEAD_BYTES, 9 + HEAD_BYTES + 500)]
+
+
+def test_bytes_that_are_no_frames() -> None:
+    assert framed([(0, b"GET / HTTP/1.1\r\n"), (1, frame(9, 0)), (2, frame(4, 3))]) == []
