@@ -30,6 +30,16 @@ def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> T
     Raises:
         BadInput: no steps, or steps or ranks that do not fit the graph.
     """
+    check(graph, steps, options)
+    return _Simulation(graph, steps, options).run()
+
+
+def check(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> None:
+    """Refuse arguments of `simulate` that do not fit each other.
+
+    Raises:
+        BadInput: as `simulate`.
+    """
     count = len(graph.names)
     if not steps or not count:
         raise BadInput("simulation: expected operations and profiled steps, found none")
@@ -41,7 +51,6 @@ def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> T
             )
     if options.ranks is not None and len(options.ranks) != count:
         raise BadInput(f"simulation: expected {count} ranks, found {len(options.ranks)}")
-    return _Simulation(graph, steps, options).run()
 
 
 class _Worker:

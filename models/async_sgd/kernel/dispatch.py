@@ -1,0 +1,172 @@
+"""What a worker does next: queues, chunks, and operations that wait for others."""
+
+from models.async_sgd.kernel.heaps import pop_key, push_key, push_timed
+from models.async_sgd.kernel.jit import inlined
+from models.async_sgd.kernel.sharing import start_flow
+from models.async_sgd.kernel.state import (
+    ARRIVAL_BITS,
+    OPERATION_BITS,
+    OPERATION_MASK,
+    STATION_BITS,
+    STATION_OFFSET,
+    UNSHARED,
+    Job,
+    Lane,
+    State,
+    Worker,
+)
+
+
+@inlined
+def code_of(job: Job, worker: int, station: int, operation: int) -> int:
+    """Return worker, station and operation in one number."""
+    place = (worker << STATION_BITS) | (station + STATION_OFFSET)
+    number = job.operations[operation].number
+    return (((place << OPERATION_BITS) | number) << OPERATION_BITS) | operation
+
+
+@inlined
+def schedule(state: State, worker: Worker, time_s: float, code: int) -> None:
+    """Let something happen to a worker at a time that nothing changes."""
+    push_timed(state.heap, state.heap_code, worker.timed_at, worker.timed, time_s, code)
+    worker.timed += 1
+
+
+@inlined
+def enqueue(
+    state: State, worker: Worker, lane: Lane, operation: int, rank: int, served: int
+) -> None:
+    """Let an operation, or what is left of it, wait at its station."""
+    order = (rank << ARRIVAL_BITS) | worker.arrivals
+    key = (((order << OPERATION_BITS) | operation) << 1) | served
+    push_key(state.queue, lane.queue_at, lane.queued, key)
+    worker.arrivals += 1
+    lane.queued += 1
+
+
+@inlined
+def enqueue_ready(job: Job, state: State, worker: Worker, operation: int) -> None:
+    """Let an operation wait at its station."""
+    lane = state.lanes[worker.lanes_at + job.operations[operation].station]
+    rank = int(job.timings[worker.timings_at + operation].rank)
+    enqueue(state, worker, lane, operation, rank, 0)
+
+
+@inlined
+def dispatch(job: Job, state: State, index: int, station: int, now_s: float, finished: int) -> int:
+    """Start what a station has room for; append what takes no time to `State.finished`.
+
+    Returns:
+        How many operations `State.finished` holds then.
+    """
+    worker = state.workers[index]
+    lane = state.lanes[worker.lanes_at + station]
+    while lane.queued and lane.running < lane.slots:
+        key = pop_key(state.queue, lane.queue_at, lane.queued)
+        lane.queued -= 1
+        operation = (key >> 1) & OPERATION_MASK
+        work = job.timings[worker.timings_at + operation].work
+        if lane.is_link:
+            work = next_chunk(job, lane, work, key & 1)
+        if work <= 0:
+            record(job, state, index, operation, now_s, now_s, work)
+            state.finished[finished] = operation
+            finished += 1
+            continue
+        lane.running += 1
+        if job.record:
+            state.chunk_start_s[worker.waiting_at + operation] = now_s
+        start(job, state, index, lane, now_s, code_of(job, index, station, operation), work)
+    return finished
+
+
+@inlined
+def next_chunk(job: Job, lane: Lane, size_bytes: float, served: int) -> float:
+    """Select what a stream sends: first up to a window, then the rest; return bytes."""
+    left = size_bytes - job.window_bytes
+    lane.left = 0.0
+    lane.sending = size_bytes
+    if left > 0:
+        lane.left = 0.0 if served else left
+        lane.sending = left if served else job.window_bytes
+    return lane.sending
+
+
+@inlined
+def start(
+    job: Job, state: State, worker: int, lane: Lane, now_s: float, code: int, work: float
+) -> None:
+    """Let a chunk run: a delay, or a flow of what is shared there."""
+    if lane.row == UNSHARED:
+        schedule(state, state.workers[worker], now_s + work, code)
+        return
+    start_flow(job, state, state.rows[lane.row], now_s, code, work)
+    if lane.row != worker:
+        mark_changed(state, lane.row)
+
+
+@inlined
+def mark_changed(state: State, row: int) -> None:
+    """Remember that the next end of a row's flows has to be found again."""
+    count = state.changed[0]
+    for index in range(1, count + 1):
+        if state.changed[index] == row:
+            return
+    state.changed[0] = count + 1
+    state.changed[count + 1] = row
+
+
+@inlined
+def complete(job: Job, state: State, index: int, now_s: float, finished: int) -> bool:
+    """Complete `State.finished` and start what can run then; what takes no time completes too.
+
+    Returns:
+        Whether that completes the worker's step.
+    """
+    worker = state.workers[index]
+    done = 0
+    while done < finished:
+        operation = int(state.finished[done])
+        this, following = job.operations[operation], job.operations[operation + 1]
+        for edge in range(this.successors_at, following.successors_at):
+            target = int(job.successors[edge])
+            if is_ready(job, state, worker, target):
+                enqueue_ready(job, state, worker, target)
+        for edge in range(this.touched_at, following.touched_at):
+            finished = dispatch(job, state, index, int(job.touched[edge]), now_s, finished)
+        done += 1
+    worker.unfinished -= finished
+    return finished > 0 and worker.unfinished == 0
+
+
+@inlined
+def is_ready(job: Job, state: State, worker: Worker, operation: int) -> bool:
+    """Count one predecessor as completed and tell whether it was the last."""
+    predecessors = job.operations[operation].predecessors
+    if predecessors == 1:
+        return True
+    waiting = int(state.waiting[worker.waiting_at + operation]) - 1
+    state.waiting[worker.waiting_at + operation] = waiting if waiting else predecessors
+    return waiting == 0
+
+
+@inlined
+def record(
+    job: Job,
+    state: State,
+    worker: int,
+    operation: int,
+    start_s: float,
+    end_s: float,
+    size_bytes: float,
+) -> None:
+    """Keep a chunk that ran, if asked for."""
+    if job.record:
+        index = state.kept[0]
+        state.kept[0] = index + 1
+        state.recorded[index, 0] = worker
+        state.recorded[index, 1] = state.workers[worker].completed
+        state.recorded[index, 2] = job.operations[operation].number
+        state.recorded_s[index, 0] = start_s
+        state.recorded_s[index, 1] = end_s
+        state.recorded_s[index, 2] = size_bytes

@@ -1,0 +1,153 @@
+"""Algorithm 3.1 of Li et al. (ICPE 2020), mended as docs/async_sgd.md says, on arrays.
+
+`models.async_sgd.simulator` is the same in plain Python, and what this has to agree with.
+"""
+
+from models.async_sgd.kernel.dispatch import (
+    code_of,
+    complete,
+    dispatch,
+    enqueue,
+    enqueue_ready,
+    mark_changed,
+    record,
+    schedule,
+)
+from models.async_sgd.kernel.heaps import pop_timed
+from models.async_sgd.kernel.jit import compiled, inlined
+from models.async_sgd.kernel.sharing import finish_flow, next_end_s
+from models.async_sgd.kernel.state import (
+    NEXT_STEP,
+    OPERATION_BITS,
+    OPERATION_MASK,
+    RELEASE,
+    STATION_BITS,
+    STATION_MASK,
+    STATION_OFFSET,
+    UNSHARED,
+    Job,
+    State,
+    Worker,
+)
+from models.async_sgd.kernel.tournament import set_next
+
+
+@compiled
+def generate_trace(job: Job, state: State) -> None:
+    """Run the steps of all workers; `state` holds what happened."""
+    for worker in range(len(state.workers)):
+        start_step(job, state, worker, 0.0)
+        schedule_worker(job, state, worker)
+    while True:
+        first = state.leaves[state.winner[1]]
+        now_s, code = first.time_s, first.code
+        if now_s == float("inf"):
+            return
+        place, operation = code >> (2 * OPERATION_BITS), code & OPERATION_MASK
+        worker, station = place >> STATION_BITS, (place & STATION_MASK) - STATION_OFFSET
+        if station == NEXT_STEP:
+            pop_worker(state, state.workers[worker])
+            start_step(job, state, worker, now_s)
+        else:
+            finished = end_chunk(job, state, worker, station, now_s, operation)
+            if complete(job, state, worker, now_s, finished):
+                end_step(job, state, worker, now_s)
+        schedule_worker(job, state, worker)
+        for index in range(1, state.changed[0] + 1):
+            schedule_row(job, state, state.changed[index])
+        state.changed[0] = 0
+
+
+@inlined
+def start_step(job: Job, state: State, index: int, now_s: float) -> None:
+    """Let a worker begin the next of its sampled steps."""
+    worker = state.workers[index]
+    operations = len(job.operations) - 1
+    state.starts_s[index, worker.completed] = now_s
+    worker.profile = int(job.sampled[index, worker.completed])
+    worker.timings_at = worker.profile * operations
+    worker.unfinished = operations
+    worker.arrivals = 0
+    worker.released = 0
+    schedule_release(job, state, index)
+
+
+@inlined
+def schedule_release(job: Job, state: State, index: int) -> None:
+    """Let the next operation that waits for no other one wait for its release."""
+    worker = state.workers[index]
+    root = worker.released
+    if root < job.release_s.shape[1]:
+        starts_s = state.starts_s[index, worker.completed]
+        code = code_of(job, index, RELEASE, int(job.roots[worker.profile, root]))
+        schedule(state, worker, starts_s + job.release_s[worker.profile, root], code)
+        worker.released = root + 1
+
+
+@inlined
+def end_chunk(
+    job: Job, state: State, index: int, station: int, now_s: float, operation: int
+) -> int:
+    """End a chunk, or the wait for a release, and queue what is left of its operation.
+
+    Returns:
+        How many operations that completes; they are in `State.finished`.
+    """
+    worker = state.workers[index]
+    if station == RELEASE:
+        pop_worker(state, worker)
+        schedule_release(job, state, index)
+        enqueue_ready(job, state, worker, operation)
+        return dispatch(job, state, index, int(job.operations[operation].station), now_s, 0)
+    lane = state.lanes[worker.lanes_at + station]
+    if lane.row == UNSHARED:
+        pop_worker(state, worker)
+    else:
+        finish_flow(state, state.rows[lane.row], now_s)
+        if lane.row != index:
+            mark_changed(state, lane.row)
+    lane.running -= 1
+    start_s = state.chunk_start_s[worker.waiting_at + operation] if job.record else 0.0
+    record(job, state, index, operation, start_s, now_s, lane.sending)
+    if lane.left > 0:
+        enqueue(state, worker, lane, operation, job.rank_of_served, 1)
+        return dispatch(job, state, index, station, now_s, 0)
+    state.finished[0] = operation
+    return 1
+
+
+@inlined
+def end_step(job: Job, state: State, index: int, now_s: float) -> None:
+    """Note that a worker has completed a step; the client may pause before the next."""
+    worker = state.workers[index]
+    step = worker.completed
+    state.ends_s[index, step] = now_s
+    worker.completed = step + 1
+    if worker.completed < job.sampled.shape[1]:
+        schedule(state, worker, now_s + job.gap_s[index, step], code_of(job, index, NEXT_STEP, 0))
+
+
+@inlined
+def pop_worker(state: State, worker: Worker) -> None:
+    """Remove a worker's first timed event."""
+    pop_timed(state.heap, state.heap_code, worker.timed_at, worker.timed)
+    worker.timed -= 1
+
+
+@inlined
+def schedule_worker(job: Job, state: State, index: int) -> None:
+    """Find what happens to a worker next, beside what its links do."""
+    worker, cores = state.workers[index], state.rows[index]
+    time_s, code = next_end_s(job, state, cores), state.heap_code[cores.flows_at]
+    if worker.timed:
+        other_s, other = state.heap[worker.timed_at], state.heap_code[worker.timed_at]
+        if other_s < time_s or (other_s == time_s and other < code):
+            time_s, code = other_s, other
+    set_next(state, index, time_s, code)
+
+
+@inlined
+def schedule_row(job: Job, state: State, index: int) -> None:
+    """Find which flow of a shared row ends next."""
+    row = state.rows[index]
+    set_next(state, index, next_end_s(job, state, row), state.heap_code[row.flows_at])

@@ -1,0 +1,38 @@
+"""Equal sharing by virtual time: the work that a flow would have got so far.
+
+The arithmetic is that of `models.async_sgd.sharing`, operation by operation.
+"""
+
+from models.async_sgd.kernel.heaps import pop_timed, push_timed
+from models.async_sgd.kernel.jit import inlined
+from models.async_sgd.kernel.state import Job, Row, State
+
+
+@inlined
+def start_flow(job: Job, state: State, row: Row, now_s: float, code: int, work: float) -> None:
+    """Let an operation begin a flow: O(log flows)."""
+    if row.flows:
+        row.virtual += (now_s - row.as_of_s) * job.speeds[row.speeds_at + row.flows]
+    row.as_of_s = now_s
+    end = row.virtual + work
+    push_timed(state.heap, state.heap_code, row.flows_at, row.flows, end, code)
+    row.flows += 1
+
+
+@inlined
+def finish_flow(state: State, row: Row, now_s: float) -> None:
+    """Remove the flow that ends first, at the time it does."""
+    end = state.heap[row.flows_at]
+    pop_timed(state.heap, state.heap_code, row.flows_at, row.flows)
+    row.flows -= 1
+    row.virtual = end if row.flows else 0.0
+    row.as_of_s = now_s
+
+
+@inlined
+def next_end_s(job: Job, state: State, row: Row) -> float:
+    """Return when the first flow ends if nothing changes, infinity if there is none."""
+    if not row.flows:
+        return float("inf")
+    left = max(0.0, state.heap[row.flows_at] - row.virtual)
+    return row.as_of_s + float(left / job.speeds[row.speeds_at + row.flows])

@@ -1,0 +1,151 @@
+"""What the kernel works on: a job, which stays as it is, and the state of its simulation.
+
+Classes that derive from `Fields` describe records: numba sees arrays of them, and their fields as
+attributes. Fields that end in `_at` say where something of theirs starts in an array of all.
+
+Operations are numbered by position, that is by when they usually run, so that what is needed
+together lies together; their `number` is the graph's. An event's `code` is worker, station, number
+and position in one, so that codes compare as events tie. A chunk's `key` is rank, arrival, position
+and whether this is its second service: keys compare as queues are served.
+"""
+
+from typing import Annotated, NamedTuple, Protocol, TypeAlias, TypeVar, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Shorts: TypeAlias = NDArray[np.int32]
+T_co = TypeVar("T_co", covariant=True)
+
+Short: TypeAlias = Annotated[int, np.int32]
+
+OPERATION_BITS, STATION_BITS, ARRIVAL_BITS = 20, 10, 21
+OPERATION_MASK, STATION_MASK = (1 << OPERATION_BITS) - 1, (1 << STATION_BITS) - 1
+NEXT_STEP, RELEASE = -1, -2
+STATION_OFFSET = 2
+UNSHARED = -1
+"""In `Lane.row`: what runs there is only delayed."""
+
+
+class Records(Protocol[T_co]):
+    """An array of records."""
+
+    def __getitem__(self, index: int) -> T_co: ...
+    def __len__(self) -> int: ...
+
+
+class Fields:
+    """A record of integers and floats, of 8 bytes unless they are `Short`."""
+
+    @classmethod
+    def zeros(cls, count: int) -> NDArray[np.void]:
+        """Return an array of records, all fields 0."""
+        kinds = {int: np.int64, float: np.float64, Short: np.int32}
+        hints = get_type_hints(cls, include_extras=True)
+        fields = [(name, kinds[hint]) for name, hint in hints.items()]
+        return np.zeros(count, np.dtype(fields, align=True))
+
+
+class Operation(Fields):
+    """What the graph says; the next operation's fields say where this one's end."""
+
+    station: Short
+    predecessors: Short
+    successors_at: Short
+    touched_at: Short  # stations that it and its successors use
+    number: Short
+
+
+class Timing(Fields):
+    """An operation in a profiled step: seconds, or bytes of a transfer, and its turn in a queue."""
+
+    work: float
+    rank: Short
+
+
+class Worker(Fields):
+    """One worker and its current step."""
+
+    completed: int
+    unfinished: int
+    arrivals: int  # chunks queued in this step
+    released: int  # roots of this step
+    profile: int  # the profiled step that is repeated
+    timings_at: int
+    waiting_at: int
+    lanes_at: int
+    timed_at: int
+    timed: int
+
+
+class Lane(Fields):
+    """What one worker does at one station."""
+
+    is_link: int
+    row: int
+    slots: int
+    running: int
+    queue_at: int
+    queued: int
+    sending: float  # bytes of the chunk that a link sends, and of what is left for a second service
+    left: float
+    start_s: float
+
+
+class Row(Fields):
+    """Something shared: a worker's cores (rows as workers), then links, then server cores."""
+
+    speeds_at: int  # in `Job.speeds`: what each of n flows gets
+    flows_at: int
+    flows: int
+    virtual: float
+    as_of_s: float
+
+
+class Leaf(Fields):
+    """The next event of a worker, or of another row."""
+
+    time_s: float
+    code: int
+
+
+class Job(NamedTuple):
+    """What is simulated: W workers, n operations, P profiled steps."""
+
+    operations: Records[Operation]  # n + 1
+    predecessors: Shorts  # n
+    successors: Shorts
+    touched: Shorts
+    timings: Records[Timing]  # P * n
+    roots: Shorts  # (P, roots), by release
+    release_s: Floats  # (P, roots)
+    sampled: Shorts  # (W, steps)
+    gap_s: Floats  # (W, steps)
+    speeds: Floats
+    window_bytes: float
+    rank_of_served: int
+    record: bool
+
+
+class State(NamedTuple):
+    """Where the simulation is, and what happened."""
+
+    workers: Records[Worker]
+    lanes: Records[Lane]
+    rows: Records[Row]
+    waiting: Shorts  # W * n: predecessors that have not completed
+    queue: Ints  # a heap of keys for each lane
+    heap: Floats  # heaps of each worker's timed events and of each row's flows, by virtual end
+    heap_code: Ints
+    changed: Ints  # [0] counts rows beyond the workers' whose flows changed, which follow
+    leaves: Records[Leaf]
+    winner: Shorts  # the tournament
+    finished: Shorts  # n: operations that one event completes
+    starts_s: Floats  # (W, steps)
+    ends_s: Floats  # (W, steps)
+    chunk_start_s: Floats  # W * n where intervals are recorded
+    kept: Ints  # [0] counts intervals
+    recorded: Ints  # (chunks, 3): worker, step, operation
+    recorded_s: Floats  # (chunks, 3): start, end, bytes

@@ -1,0 +1,97 @@
+"""The compiled simulator against the readable one: the same chunks in the same order."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.async_sgd import compiled, simulator
+from models.async_sgd.graph import Graph, ProfiledStep
+from models.async_sgd.options import Options
+from models.async_sgd.synthetic_trace import Interval, Trace
+from tests.models.async_sgd.graphs import D, Op, W, job, options, random_ops, step
+from tests.models.async_sgd.strategies import any_options, jobs
+from warehouse.records import BadInput
+
+
+def what(interval: Interval) -> tuple[object, ...]:
+    return interval[:5]
+
+
+def assert_same(graph: Graph, steps: list[ProfiledStep], chosen: Options) -> Trace:
+    fast, readable = (one.simulate(graph, steps, chosen) for one in (compiled, simulator))
+    assert fast.events == readable.events == len(fast.intervals)
+    assert list(map(what, fast.intervals)) == list(map(what, readable.intervals))
+    for field in ("start_s", "end_s", "size_bytes"):
+        found, expected = (
+            np.array([getattr(i, field) for i in one.intervals]) for one in (fast, readable)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=0)
+    np.testing.assert_allclose(fast.step_starts_s, readable.step_starts_s, rtol=1e-9, atol=0)
+    np.testing.assert_allclose(fast.step_ends_s, readable.step_ends_s, rtol=1e-9, atol=0)
+    return fast
+
+
+@given(jobs(servers=3), any_options(), st.data())
+def test_jobs_in_which_many_events_coincide(
+    made: tuple[Graph, list[ProfiledStep]], chosen: Options, data: st.DataObject
+) -> None:
+    graph, steps = made
+    ranks = st.lists(st.integers(-3, 9), min_size=len(graph.names), max_size=len(graph.names))
+    enforced = data.draw(st.none() | ranks.map(tuple))
+    cap_Bps = data.draw(st.sampled_from([float("inf"), 4.0]))
+    assert_same(graph, steps, replace(chosen, ranks=enforced, link_cap_Bps=cap_Bps))
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(1, 60),
+    workers=st.integers(1, 9),
+    window_bytes=st.sampled_from([None, 50.5, 300.5]),
+    threads=st.integers(1, 2),
+)
+def test_jobs_of_unequal_amounts(
+    seed: int, count: int, workers: int, window_bytes: float | None, threads: int
+) -> None:
+    graph, profiled = job(*random_ops(seed, count))
+    chosen = options(workers, 3, window_bytes=window_bytes, inter_op_threads=threads, record=True)
+    assert_same(graph, [profiled], chosen)
+
+
+def test_without_a_record_times_are_the_same() -> None:
+    graph, profiled = job(*random_ops(3, 30))
+    kept, not_kept = (
+        compiled.simulate(graph, [profiled], options(3, 4, record=record))
+        for record in (True, False)
+    )
+    assert not_kept.intervals == ()
+    assert (kept.step_ends_s == not_kept.step_ends_s).all()
+    assert kept.events == not_kept.events
+
+
+def test_successors_in_any_order() -> None:
+    """Two downlinks of one predecessor are queued as the graph lists them."""
+    graph, profiled = job(Op(W, 1), Op(D, 10, after=(0,)), Op(D, 20, after=(0,)))
+    turned = replace(graph, successors=((2, 1), (), ()))
+    trace = assert_same(turned, [profiled], options(record=True))
+    assert [i.operation for i in trace.intervals] == [0, 2, 1]
+
+
+def test_the_seed_decides() -> None:
+    graph, _ = job(Op(W, 1))
+    steps = [step(1.0 + i / 7) for i in range(5)]
+    ends = [compiled.simulate(graph, steps, options(3, 20, seed=s)).step_ends_s for s in (1, 1, 2)]
+    assert (ends[0] == ends[1]).all()
+    assert (ends[0] != ends[2]).any()
+
+
+def test_inputs_that_do_not_fit() -> None:
+    graph, profiled = job(Op(W, 1), Op(W, 1))
+    with pytest.raises(BadInput, match="expected operations and profiled steps, found none"):
+        compiled.simulate(graph, [], options())
+    with pytest.raises(BadInput, match="profiled step 1 times 1 operations; the graph has 2"):
+        compiled.simulate(graph, [profiled, step(1.0)], options())
+    with pytest.raises(BadInput, match="expected 2 ranks, found 1"):
+        compiled.simulate(graph, [profiled], options(ranks=(0,)))
