@@ -100,7 +100,11 @@ def start(
     if lane.row == UNSHARED:
         schedule(state, state.workers[worker], now_s + work, code)
         return
-    start_flow(job, state, state.rows[lane.row], now_s, code, work)
+    row = state.rows[lane.row]
+    if lane.is_link:
+        step = state.workers[worker].completed
+        lane.weight = job.weights[lane.is_uplink, worker, step] * job.newcomer[row.flows]
+    start_flow(state, row, now_s, code, work, lane.weight)
     if lane.row != worker:
         mark_changed(state, lane.row)
 

@@ -8,7 +8,6 @@ import numpy as np
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.kernel.state import (
     UNSHARED,
-    Floats,
     Job,
     Lane,
     Leaf,
@@ -20,7 +19,6 @@ from models.async_sgd.kernel.state import (
     Worker,
 )
 from models.async_sgd.options import Options
-from models.async_sgd.sharing import share
 from models.async_sgd.synthetic_trace import Interval, Trace
 
 _UNLIMITED = 2**62
@@ -32,6 +30,8 @@ def job_of(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Job
     random = np.random.default_rng(options.seed)
     sampled = random.integers(len(steps), size=shape).astype(np.int32)
     gap_s = random.choice(np.array(options.client_gap_s), size=shape)
+    spreads = (options.downlink_spread, options.uplink_spread)
+    weights = np.array([random.lognormal(0.0, spread, shape) for spread in spreads])
     order = _positions(steps)
     place = np.argsort(order)
     successors = [[int(place[target]) for target in graph.successors[i]] for i in order]
@@ -68,7 +68,8 @@ def job_of(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Job
         ),
         sampled=sampled,
         gap_s=gap_s,
-        speeds=np.concatenate(_speeds(graph, options)),
+        weights=weights,
+        newcomer=np.array([options.newcomer_weight**n for n in range(options.workers + 1)]),
         window_bytes=float("inf") if options.window_bytes is None else float(options.window_bytes),
         rank_of_served=0 if options.ranks is None else int(enforced.max()) + 1,
         record=options.record,
@@ -87,20 +88,10 @@ def _most_flows(graph: Graph, workers: int) -> list[int]:
     return [cores] + [workers for resource, _ in graph.stations if resource.is_link]
 
 
-def _speeds(graph: Graph, options: Options) -> list[Floats]:
-    """Return what each of n flows gets, by n from 0, of a worker's cores and of each link."""
+def _link_speeds_Bps(graph: Graph, options: Options) -> list[float]:
+    """Return the speed of each link."""
     speed_Bps = {Resource.DOWNLINK: options.downlink_Bps, Resource.UPLINK: options.uplink_Bps}
-    links = [
-        (speed_Bps[resource], options.link_cap_Bps)
-        for resource, _ in graph.stations
-        if resource.is_link
-    ]
-    return [
-        np.array([0.0, *(share(capacity, n, cap) for n in range(1, most + 1))])
-        for (capacity, cap), most in zip(
-            [(options.cores, 1.0), *links], _most_flows(graph, options.workers), strict=True
-        )
-    ]
+    return [speed_Bps[resource] for resource, _ in graph.stations if resource.is_link]
 
 
 def state_of(graph: Graph, options: Options, job: Job) -> State:
@@ -111,7 +102,9 @@ def state_of(graph: Graph, options: Options, job: Job) -> State:
     rows: Any = Row.zeros(count + len(most) - 1)
     held = np.array([most[0]] * count + most[1:])
     rows["flows_at"] = np.cumsum([0, *np.maximum(held, 1)])[:-1]
-    rows["speeds_at"][count:] = np.cumsum([0, *(m + 1 for m in most)])[1:-1]
+    rows["capacity"], rows["cap"] = options.cores, 1.0
+    rows["capacity"][count:] = _link_speeds_Bps(graph, options)
+    rows["cap"][count:] = options.link_cap_Bps
     flows = int(np.maximum(held, 1).sum())
     workers: Any = Worker.zeros(count)
     workers["waiting_at"] = np.arange(count) * n
@@ -153,6 +146,8 @@ def _lanes(graph: Graph, options: Options) -> Any:
     for station, (resource, _) in enumerate(graph.stations):
         mine = by_worker[:, station]
         mine["is_link"] = resource.is_link
+        mine["is_uplink"] = resource is Resource.UPLINK
+        mine["weight"] = 1.0
         mine["slots"] = 1 if resource.is_link else _UNLIMITED
         mine["row"] = UNSHARED
         if resource is Resource.WORKER:

@@ -37,7 +37,7 @@ def generate_trace(job: Job, state: State) -> None:
     """Run the steps of all workers; `state` holds what happened."""
     for worker in range(len(state.workers)):
         start_step(job, state, worker, 0.0)
-        schedule_worker(job, state, worker)
+        schedule_worker(state, worker)
     while True:
         first = state.leaves[state.winner[1]]
         now_s, code = first.time_s, first.code
@@ -52,9 +52,9 @@ def generate_trace(job: Job, state: State) -> None:
             finished = end_chunk(job, state, worker, station, now_s, operation)
             if complete(job, state, worker, now_s, finished):
                 end_step(job, state, worker, now_s)
-        schedule_worker(job, state, worker)
+        schedule_worker(state, worker)
         for index in range(1, state.changed[0] + 1):
-            schedule_row(job, state, state.changed[index])
+            schedule_row(state, state.changed[index])
         state.changed[0] = 0
 
 
@@ -103,7 +103,7 @@ def end_chunk(
     if lane.row == UNSHARED:
         pop_worker(state, worker)
     else:
-        finish_flow(state, state.rows[lane.row], now_s)
+        finish_flow(state, state.rows[lane.row], now_s, lane.weight)
         if lane.row != index:
             mark_changed(state, lane.row)
     lane.running -= 1
@@ -135,10 +135,10 @@ def pop_worker(state: State, worker: Worker) -> None:
 
 
 @inlined
-def schedule_worker(job: Job, state: State, index: int) -> None:
+def schedule_worker(state: State, index: int) -> None:
     """Find what happens to a worker next, beside what its links do."""
     worker, cores = state.workers[index], state.rows[index]
-    time_s, code = next_end_s(job, state, cores), state.heap_code[cores.flows_at]
+    time_s, code = next_end_s(state, cores), state.heap_code[cores.flows_at]
     if worker.timed:
         other_s, other = state.heap[worker.timed_at], state.heap_code[worker.timed_at]
         if other_s < time_s or (other_s == time_s and other < code):
@@ -147,7 +147,7 @@ def schedule_worker(job: Job, state: State, index: int) -> None:
 
 
 @inlined
-def schedule_row(job: Job, state: State, index: int) -> None:
+def schedule_row(state: State, index: int) -> None:
     """Find which flow of a shared row ends next."""
     row = state.rows[index]
-    set_next(state, index, next_end_s(job, state, row), state.heap_code[row.flows_at])
+    set_next(state, index, next_end_s(state, row), state.heap_code[row.flows_at])

@@ -84,11 +84,13 @@ class Lane(Fields):
     """What one worker does at one station."""
 
     is_link: int
+    is_uplink: int
     row: int
     slots: int
     running: int
     queue_at: int
     queued: int
+    weight: float  # of what runs, where it shares
     sending: float  # bytes of the chunk that a link sends, and of what is left for a second service
     left: float
     start_s: float
@@ -97,9 +99,11 @@ class Lane(Fields):
 class Row(Fields):
     """Something shared: a worker's cores (rows as workers), then links, then server cores."""
 
-    speeds_at: int  # in `Job.speeds`: what each of n flows gets
+    capacity: float
+    cap: float  # what a flow of weight 1 gets at most
     flows_at: int
     flows: int
+    weights: float  # of its flows together
     virtual: float
     as_of_s: float
 
@@ -123,7 +127,8 @@ class Job(NamedTuple):
     release_s: Floats  # (P, roots)
     sampled: Shorts  # (W, steps)
     gap_s: Floats  # (W, steps)
-    speeds: Floats
+    weights: Floats  # (2, W, steps): of a worker's transfers down and up
+    newcomer: Floats  # W + 1: factor of a transfer's weight, by how many it finds
     window_bytes: float
     rank_of_served: int
     record: bool

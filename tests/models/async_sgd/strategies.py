@@ -41,6 +41,9 @@ def any_options() -> st.SearchStrategy[Options]:
         inter_op_threads=st.integers(1, 2),
         cores=st.sampled_from([1.0, 1.5, 3.0]),
         client_gap_s=st.sampled_from([(0.0,), (0.0, 1.5)]),
+        downlink_spread=st.sampled_from([0.0, 0.3]),
+        uplink_spread=st.sampled_from([0.0, 0.3]),
+        newcomer_weight=st.sampled_from([1.0, 0.5]),
         seed=st.integers(0, 5),
         record=st.just(True),
     )

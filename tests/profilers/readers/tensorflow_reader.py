@@ -41,7 +41,7 @@ def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> Trace:
     timing = pl.DataFrame(timings, schema=dict.fromkeys(columns, pl.Int64), orient="row")
     edges = _edges(operations, index)
     sizes = _sizes(first.step_stats, operations, index, edges)
-    return Trace(_operation_frame(operations, sizes), _edge_frame(edges), timing)
+    return Trace(_operation_frame(operations, sizes), _edge_frame(edges), timing, transfer)
 
 
 def parse(file: Path) -> Any:
