@@ -9,8 +9,8 @@ from statistics import NormalDist, fmean, stdev
 import polars as pl
 from pydantic import Field
 
-from models.async_sgd.options import Options
 from models.async_sgd.compiled import simulate
+from models.async_sgd.options import Options
 from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.trace import Profile, read_profile
 from models.async_sgd.tracer import tracer_excess_s, without_tracer
