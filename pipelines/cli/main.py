@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from assets.home import CHECKOUT
-from pipelines.cli import ask, host, load, reference, run
+from pipelines.cli import ask, bench, host, load, reference, run
 from pipelines.cli.errors import explain
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ for command in (
     host.ui,
 ):
     app.command()(command)
+app.add_typer(bench.bench)
 
 
 @dataclass
