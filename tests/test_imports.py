@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
-ROOMS = ("assets", "models", "networks", "pipelines", "profilers", "warehouse")
+ROOMS = ("assets", "benchmarks", "models", "networks", "pipelines", "profilers", "warehouse")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "networks": (),
     "warehouse": (),
     "profilers": ("networks", "warehouse.records"),
     "models": ("networks", "warehouse.records"),
     "assets": ("models", "networks", "profilers", "warehouse"),
-    "pipelines": ("assets", "models", "networks", "profilers", "warehouse"),
+    "benchmarks": ("models", "networks", "profilers", "warehouse"),
+    "pipelines": ("assets", "benchmarks", "models", "networks", "profilers", "warehouse"),
 }
 """Rooms and modules that a room may import beside itself."""
 ONLY_IN = {"duckdb": {"warehouse"}, "dagster": {"assets", "pipelines"}}

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from assets.home import CHECKOUT
-from pipelines.cli import ask, host, imports, load, reference, run, warehouse
+from pipelines.cli import ask, bench, host, imports, load, reference, run, warehouse
 from pipelines.cli.errors import explain
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ for command in (
 ):
     app.command()(command)
 app.command("import")(imports.import_)
+app.add_typer(bench.bench)
 app.add_typer(warehouse.app)
 
 

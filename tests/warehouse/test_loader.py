@@ -190,3 +190,76 @@ def test_a_run_being_written_is_not_loaded_nor_removed(make: "Maker", dead_pid: 
     assert make.warehouse.load().loaded == ()
     assert alive.exists()
     assert not dead.exists()
+
+
+def timing(steps: list[int], operations: list[int], durations: list[int]) -> pl.DataFrame:
+    columns = {"step": steps, "operation": operations, "duration_us": durations}
+    return pl.DataFrame(columns).with_columns(start_us=0)
+
+
+def test_timings_bring_their_statistics(make: "Maker") -> None:
+    """Operation 0 takes 10, 20 and 30 + 60 µs (it runs twice in the last step), 1 runs once."""
+    rows = timing([0, 1, 2, 2, 1], [0, 0, 0, 0, 1], [10, 20, 30, 60, 7])
+    make.land(make.run("r1", None, "profile"), None, {"timing": rows})
+    make.warehouse.load()
+    assert content(make.home)["operation_time"].rows() == [
+        ("r1", 0, 3, 40.0, 20.0, pytest.approx(1900**0.5), 10.0, pytest.approx(83.0)),
+        ("r1", 1, 1, 7.0, 7.0, 0.0, 7.0, 7.0),
+    ]
+
+
+def test_statistics_that_landed_are_kept(make: "Maker") -> None:
+    names = ("mean_us", "median_us", "sd_us", "min_us", "p95_us")
+    landed = pl.DataFrame({"operation": [0], "steps": [9]} | {name: [1.5] for name in names})
+    tables = {"timing": timing([0], [0], [2]), "operation_time": landed}
+    make.land(make.run("r1", None, "profile"), None, tables)
+    make.warehouse.load()
+    assert content(make.home)["operation_time"].rows() == [("r1", 0, 9, *[1.5] * 5)]
+
+
+def test_a_changed_run_replaces_its_statistics(make: "Maker") -> None:
+    folder = make.land(make.run("r1", None, "profile"), None, {"timing": timing([0], [0], [2])})
+    make.warehouse.load()
+    changed = timing([0], [3], [5]).with_columns(run_id=pl.lit("r1"))
+    changed.select(SCHEMAS["timing"].names).write_parquet(folder / "timing.parquet")
+    make.warehouse.load()
+    found = content(make.home)["operation_time"].select("operation", "mean_us").rows()
+    assert found == [(3, 5.0)]
+
+
+@pytest.mark.parametrize("name", ["a*b", "a?b", "a[b]c", "a'b", "ü $1 {x}"])
+def test_the_folder_may_have_any_name(tmp_path: Path, make: "Maker", name: str) -> None:
+    """DuckDB takes * ? [ in a path for a pattern."""
+    odd = type(make)(tmp_path / name)
+    odd.land(odd.run("r1", None, "profile"), None, {"edge": EDGES})
+    assert odd.warehouse.load().loaded == ("r1",)
+    assert content(odd.home)["edge"].height == 2
+
+
+def test_columns_the_table_lacks_are_left_out(make: "Maker") -> None:
+    folder = make.land(make.run("r1", None, "profile"), None, {"edge": EDGES})
+    table = pq.read_table(folder / "edge.parquet")
+    pq.write_table(table.append_column("note", pa.array(["a", "b"])), folder / "edge.parquet")
+    assert make.warehouse.load().loaded == ("r1",)
+    assert content(make.home)["edge"].rows() == [("r1", 0, 1), ("r1", 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("column", "loaded"),
+    [
+        (pa.array([1, 2], pa.int64()), [1, 2]),
+        (pa.array([1.0, 2.0]), [1, 2]),
+        (pa.array([1, 2], pa.uint8()), [1, 2]),
+        (pa.array([1.0, 2.5]), None),
+        (pa.array([1, None]), None),
+    ],
+)
+def test_types_that_hold_the_same_values_load(
+    make: "Maker", column: pa.Array, loaded: list[int] | None
+) -> None:
+    folder = make.land(make.run("r1", None, "profile"), None, {"edge": EDGES})
+    table = pq.read_table(folder / "edge.parquet").set_column(2, "target", column)
+    pq.write_table(table, folder / "edge.parquet")
+    report = make.warehouse.load()
+    assert len(report.quarantined) == (loaded is None)
+    assert content(make.home)["edge"]["target"].to_list() == (loaded or [])

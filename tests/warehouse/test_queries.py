@@ -75,6 +75,18 @@ def test_top_operations_come_from_traces_or_statistics(told: "Maker") -> None:
     assert told.warehouse.query("top_operations", limit=3).height == 3
 
 
+def test_operations_of_a_run_are_of_its_timings(told: "Maker") -> None:
+    rows = told.warehouse.query("run_operations")
+    assert rows["run_id"].unique().to_list() == ["p1"]
+    assert rows.select("name", "timings", "mean_us", "min_us", "max_us").rows() == [
+        ("a", 2, 50.0, 40, 60),
+        ("c", 2, 40.0, 30, 50),
+        ("b", 2, 10.0, 10, 10),
+    ]
+    assert rows["percent"].sum() == pytest.approx(100)
+    assert told.warehouse.query("run_operations", run_id="nothing").is_empty()
+
+
 def test_link_sharing_says_what_the_largest_flow_got(told: "Maker") -> None:
     (row,) = told.warehouse.query("link_sharing", backend="emulated").to_dicts()
     assert (row["direction"], row["flows"], row["trials"]) == ("uplink", 2, 2)

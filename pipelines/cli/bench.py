@@ -1,0 +1,65 @@
+"""`stepcast bench`: how fast Stepcast itself is. Each benchmark is one command of the group."""
+
+import json
+from typing import Annotated
+
+import typer
+
+bench = typer.Typer(
+    name="bench",
+    help="Measure how fast Stepcast itself is, beside a peer.\n\nExample: stepcast bench ingest",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@bench.command()
+def ingest(
+    rows: Annotated[int, typer.Option(help="Timings in the history that is asked.")] = 100_000_000,
+    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+) -> None:
+    """Time RunMetadata to Parquet, Parquet to DuckDB, and questions to a large history.
+
+    A tenth of the rows is loaded, 1/400 of them is read as RunMetadata. The default takes a
+    minute or two on two cores and 1.2 GB of the temporary folder (TMPDIR), given back at the end.
+
+    Example: stepcast bench ingest --rows 10000000 --json
+    """
+    import polars as pl
+
+    from benchmarks.ingest import measure
+    from pipelines.cli.tables import print_table
+
+    found = measure(rows, lambda line: typer.echo(line, err=True))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    print_table(
+        pl.DataFrame(
+            [
+                (
+                    "RunMetadata to Parquet",
+                    f"{found.runmetadata_operations:,}",
+                    f"{found.runmetadata_ops_per_s:,.0f} operations/s",
+                    f"{found.runmetadata_vs_tensorflow:.2f} x TensorFlow's classes",
+                    f"{found.runmetadata_peak_mb:.0f} MB",
+                ),
+                (
+                    "Parquet to DuckDB",
+                    f"{found.load_rows:,}",
+                    f"{found.load_rows_per_s:,.0f} rows/s",
+                    f"{found.load_vs_pyarrow:.2f} x whole tables by pyarrow, unchecked",
+                    f"{found.load_peak_mb:.0f} MB",
+                ),
+                (
+                    "top operations",
+                    f"{found.query_rows:,}",
+                    f"{found.query_100m_s:.3f} s",
+                    f"{found.query_vs_all_timings:.1f} x reading all timings",
+                    f"{found.query_peak_mb:.0f} MB",
+                ),
+            ],
+            schema=["part", "rows", "speed", "as fast as its peer", "peak memory"],
+            orient="row",
+        )
+    )

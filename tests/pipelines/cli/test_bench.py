@@ -1,0 +1,46 @@
+import json
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks import ingest
+
+
+def test_the_command_prints_a_table_or_json(
+    stepcast: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[int] = []
+
+    def measure(count: int, progress: Callable[[str], None]) -> ingest.Report:
+        rows.append(count)
+        progress("working")
+        return ingest.Report(
+            runmetadata_ops_per_s=200_000.0,
+            runmetadata_vs_tensorflow=1.5,
+            runmetadata_operations=1000,
+            runmetadata_peak_mb=100.0,
+            load_rows_per_s=2e6,
+            load_vs_pyarrow=1.25,
+            load_rows=4000,
+            load_peak_mb=300.0,
+            query_100m_s=0.1,
+            query_vs_all_timings=30.0,
+            query_rows=100_000,
+            query_peak_mb=200.0,
+            peak_mb=300.0,
+        )
+
+    monkeypatch.setattr(ingest, "measure", measure)
+    table = stepcast("bench", "ingest")
+    assert table.code == 0
+    for text in ("200,000 operations/s", "1.50 x TensorFlow's classes", "2,000,000 rows/s"):
+        assert text in table.out
+    assert table.err == "working\n"
+    found = json.loads(stepcast("bench", "ingest", "--rows", "50000", "--json").out)
+    assert found["query_100m_s"] == 0.1
+    assert rows == [100_000_000, 50_000]
+
+
+def test_help_has_an_example(stepcast: Callable) -> None:
+    for arguments in (["bench"], ["bench", "ingest"]):
+        assert "Example: stepcast bench ingest" in stepcast(*arguments, "--help").out

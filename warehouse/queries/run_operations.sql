@@ -1,0 +1,22 @@
+-- Which operations take the most time of a run ($run_id, NULL: the newest that was traced), by its timings?
+WITH asked AS (
+    SELECT run_id
+    FROM raw.run SEMI JOIN raw.operation_time USING (run_id)
+    WHERE $run_id::VARCHAR IS NULL OR run_id = $run_id
+    ORDER BY started_at DESC, run_id DESC
+    LIMIT 1
+),
+spent AS (
+    SELECT
+        run_id, operation, count(*) AS timings, sum(duration_us) AS us,
+        min(duration_us) AS min_us, max(duration_us) AS max_us
+    FROM raw.timing SEMI JOIN asked USING (run_id)
+    GROUP BY run_id, operation
+)
+SELECT
+    run_id, name, type, resource, timings, us / timings AS mean_us, min_us, max_us,
+    100 * us / sum(us) OVER () AS percent
+FROM spent
+JOIN raw.operation USING (run_id, operation)
+ORDER BY us DESC, operation
+LIMIT coalesce($limit::INTEGER, 20);
