@@ -64,15 +64,15 @@ class CsvMapping(Record):
 
     Each line gives a row for every entry of `rows` (one, if there are none), with `columns` and
     that entry's. Lines that differ in `runs` or in `host` belong to different runs: the former go
-    into the run's config, the latter say which machine it was. `null` are the texts of a missing
-    value.
+    into the run's config, the latter say which machine it was. `missing` are texts of values that
+    are not there, besides the empty one.
     """
 
     table: str
     source: str
     licence: str | None = None
     url: str | None = None
-    null: tuple[str, ...] = ("",)
+    missing: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     host: Mapping[str, str] = Field(default_factory=dict)
     columns: Mapping[str, Source]

@@ -81,7 +81,7 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
         infer_schema=False,
         row_index_name=_LINE,
         row_index_offset=2,
-        null_values=["", *mapping.null],
+        null_values=["", *mapping.missing],
     )
     try:
         found = lines.collect_schema().names()[1:]
@@ -118,7 +118,7 @@ def _check_values(path: Path, lines: pl.LazyFrame, mapping: CsvMapping) -> None:
     expected = f"text like {one.pattern}" if one.pattern else f"{one.kind}"
     raise BadInput(
         f"{path} line {first[_LINE][0]}, column {one.column}: expected {expected}, found "
-        f"{first[str(one.column)][0]!r}; mend the file, or list it under `null` in the mapping"
+        f"{first[str(one.column)][0]!r}; mend the file, or list it under `missing` in the mapping"
     )
 
 

@@ -15,6 +15,7 @@ from warehouse.records import BadInput
 CHUNK = 1 << 20
 LARGEST = 1 << 28
 """Characters of the largest single value; beyond it the file counts as broken."""
+_MAY_GO_ON = ("", ".", "e", "E", "+", "-")
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -93,8 +94,8 @@ class _Text:
                 if self.ended or len(self.buffer) > LARGEST:
                     raise self._error(error.msg) from None
             else:
-                # A number that reaches the end of the buffer may go on behind it.
-                if end < len(self.buffer) or self.ended:
+                # A number at the end of the buffer may go on behind it: 1 of 1.5, or 1 of 1.
+                if self.ended or self.buffer[end : end + 1] not in _MAY_GO_ON:
                     self.at = end
                     return found
             self._fill(more)

@@ -11,7 +11,7 @@ Steps are the annotations `ProfilerStep#n`; a launch counts for the step in whic
 Without them the whole trace is step 0. `timing` rounds to microseconds, `operation_time` does not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,9 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
             "torch.profiler exported (execution traces have the format execution-trace)"
         )
     job = about.get("distributedInfo") or {}
-    steps = events.steps() or [(0, found["start"].min(), found["end"].max())]
+    steps = events.steps() or [(0, *events.span())]
     inside = _in_steps(found, steps)
-    tables = dict(_tables(inside, events))
+    tables = {name: frame for name, frame in _tables(inside, events) if not frame.is_empty()}
     if events.steps():
         base_us = int(about.get("baseTimeNanoseconds") or 0) / 1000
         tables["step"] = _step_frame(steps, base_us, int(job.get("rank", 0)))
@@ -69,7 +69,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     )
 
 
-def _in_steps(events: pl.DataFrame, steps: list[tuple[int, Any, Any]]) -> pl.DataFrame:
+def _in_steps(events: pl.DataFrame, steps: Sequence[tuple[int, float, float]]) -> pl.DataFrame:
     """Give events their step, start in it and occurrence; leave out those of no step."""
     bounds = pl.DataFrame(
         steps,
@@ -144,7 +144,9 @@ def _tables(events: pl.DataFrame, traced: Events) -> Iterator[tuple[str, pl.Data
     )
 
 
-def _step_frame(steps: list[tuple[int, Any, Any]], base_us: float, rank: int) -> pl.DataFrame:
+def _step_frame(
+    steps: Sequence[tuple[int, float, float]], base_us: float, rank: int
+) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "worker": [rank] * len(steps),

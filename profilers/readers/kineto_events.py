@@ -63,11 +63,11 @@ class Events:
             return
         category = str(event.get("cat", "")).lower()
         name = str(event["name"])
-        if category == "user_annotation" or category == "operator":
-            if step := _STEP.match(name):
-                start = float(event["ts"])
-                self._steps.setdefault(int(step[1]), (start, start + float(event["dur"])))
-                return
+        step = _STEP.match(name) if category in ("user_annotation", "operator") else None
+        if step is not None:
+            start = float(event["ts"])
+            self._steps.setdefault(int(step[1]), (start, start + float(event["dur"])))
+            return
         kind = _KINDS.get(category)
         if kind is None:
             return
@@ -86,6 +86,10 @@ class Events:
     def steps(self) -> list[tuple[int, float, float]]:
         """Number, start and end of each annotated step, in order of their numbers."""
         return [(step, *self._steps[step]) for step in sorted(self._steps)]
+
+    def span(self) -> tuple[float, float]:
+        """First start and last end of all events."""
+        return min(self.start), max(self.end)
 
     def frame(self) -> pl.DataFrame:
         """Operators and work of the GPU: device, name, type, shape, start, end, asked, bytes.

@@ -70,14 +70,15 @@ def from_text(
     Raises:
         BadInput: another collective, a row that cannot be read, or ranks that are not known.
     """
-    log, found, devices, software = _Log(), [], set[str](), {}
+    log, found = _Log(), list[Measured]()
+    devices, software = set[str](), dict[str, str]()
     for number, raw in enumerate(text.splitlines(), start=1):
         line = _LAUNCHER.sub("", raw).strip()
         where = f"{path} line {number}"
-        if version := _TESTS_VERSION.search(line):
-            software["nccl-tests"] = version[1]
-        if version := _VERSION.search(line):
-            software["nccl"] = version[2] or version(int(version[1]))
+        if said := _TESTS_VERSION.search(line):
+            software["nccl-tests"] = said[1]
+        if said := _VERSION.search(line):
+            software["nccl"] = said[2] or version(int(said[1]))
         if collective := _COLLECTIVE.match(line):
             check_collective(where, collective[1])
         if line.startswith("#"):

@@ -11,6 +11,7 @@ import polars as pl
 from profilers.readers import nccl_log
 from profilers.readers.imported import Imported, Options, read_text
 from profilers.readers.nccl_log import Measured
+from profilers.result import Setting
 from warehouse.records import BadInput
 
 _RATIO_TOLERANCE = 0.06
@@ -47,7 +48,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         sorted(measured, key=setting), setting
     ):
         rows = list(group)
-        config = {
+        config: dict[str, Setting] = {
             "collective": "all_reduce",
             "world_size": world_size,
             "data_type": kind,

@@ -33,21 +33,20 @@ def frames(events: Sequence[NodeEvent]) -> Mapping[str, pl.DataFrame]:
     """Return the tables; operations are in order of their first start, times since the first.
 
     A node that ran several times (in a loop, or a transfer, which all have one name) is an
-    operation each time. Edges lead from the execution that a label's input names; inputs that
-    nothing executed (they crossed devices unseen) have none.
+    operation each time. Edges lead from the last execution of what a label names as an input;
+    inputs that nothing executed before (they crossed devices unseen) have none.
     """
     events = sorted(events, key=lambda event: event.start_us)
     began = events[0].start_us
-    on_host: dict[str, int] = {}
-    for i, event in enumerate(events):
-        if not event.launched:
-            on_host.setdefault(event.name, i)
     edges = set[tuple[int, int]]()
+    on_host: dict[str, int] = {}
     for target, event in enumerate(events):
         # What a stream does waits for the operation of that name on the host.
         names = (event.name,) if event.launched else event.inputs
-        sources = (_source(name, on_host) for name in names)
-        edges |= {(source, target) for source in sources if source not in (None, target)}
+        sources = {_source(name, on_host) for name in names}
+        edges |= {(source, target) for source in sources if source is not None}
+        if not event.launched:
+            on_host[event.name] = target
     places = [_place(event) for event in events]
     operation = pl.DataFrame(
         {

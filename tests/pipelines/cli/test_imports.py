@@ -1,0 +1,128 @@
+"""`stepcast import`: runs with their source, once, all files or none."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from warehouse.warehouse import read_only
+
+CSV = "model,gpu,n_workers,n_ps,n_points,path,wall_steps_s_after_warm,median_global_steps_s,"
+CSV += "mean_after_warm,std_after_warm\nres,K80,{n},1,9,p,9.5,9.4,9.6,0.1\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "async_ps_cmdare.csv"
+    file.write_text(CSV.format(n=2))
+    return file
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "nccl.log"
+    file.write_text(
+        "# size count type redop root time algbw busbw\n# (B) (elements) (us) (GB/s) (GB/s)\n"
+        " 1000000 250000 float sum -1 100.0 10.00 15.00\n"
+    )
+    return file
+
+
+def asked(home: Path, statement: str) -> pl.DataFrame:
+    return read_only(home, statement)
+
+
+def test_a_run_keeps_where_it_is_from(stepcast: Callable[..., Any], home: Path, file: Path) -> None:
+    answer = stepcast("import", "csv", str(file), "--url", "https://example.org/x")
+    assert (answer.code, answer.err) == (0, "")
+    (line,) = answer.out.splitlines()
+    assert line.startswith(
+        "async_ps_cmdare.csv: imported 4 rows of external in 1 run (imported-csv-"
+    )
+    assert line.endswith("source cake-lab/CM-DARE")
+    (row,) = asked(home, "SELECT * FROM raw.run JOIN raw.source USING (run_id)").to_dicts()
+    assert (row["backend"], row["probe"], row["purpose"]) == ("imported", "csv", "profile")
+    assert (row["source"], row["licence"]) == ("cake-lab/CM-DARE", "Apache-2.0")
+    assert (row["url"], row["host_id"]) == ("https://example.org/x", "imported")
+    assert len(row["sha256"]) == 64
+
+
+def test_again_changes_nothing(stepcast: Callable[..., Any], home: Path, file: Path) -> None:
+    stepcast("import", "csv", str(file))
+    before = asked(home, "SELECT * FROM raw.source")
+    copy = file.with_name("copy") / file.name
+    copy.parent.mkdir()
+    copy.write_bytes(file.read_bytes())
+    again = stepcast("import", "csv", str(file), str(copy))
+    assert again.code == 0
+    assert again.out.count("imported before as imported-csv-") == 2
+    assert again.out.count("nothing changed") == 2
+    assert asked(home, "SELECT * FROM raw.source").equals(before)
+    assert asked(home, "SELECT * FROM raw.external").height == 4
+
+
+def test_one_bad_file_and_nothing_lands(
+    stepcast: Callable[..., Any], home: Path, file: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad" / file.name
+    bad.parent.mkdir()
+    bad.write_text(CSV.format(n="two"))
+    answer = stepcast("import", "csv", str(file), str(bad))
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert f"{bad} line 2, column n_workers: expected integer, found 'two'" in line
+    assert list((home / "landing").iterdir()) == []
+
+
+def test_other_options_for_the_same_file_are_refused(
+    stepcast: Callable[..., Any], home: Path, log: Path
+) -> None:
+    options = ("import", "nccl-tests", str(log), "--source", "us")
+    assert stepcast(*options, "--world-size", "4").code == 0
+    answer = stepcast(*options, "--world-size", "3")
+    assert answer.code == 2
+    assert "imported before with world_size 4, now 3; to replace it, delete " in answer.err
+    # What the message says helps: the rows are replaced, not doubled.
+    (run,) = (home / "landing").glob("imported-nccl-tests-*")
+    for part in sorted(run.rglob("*"), reverse=True):
+        part.unlink()
+    run.rmdir()
+    log_again = stepcast(*options, "--world-size", "4", "--purpose", "measurement")
+    assert log_again.code == 0
+    assert asked(home, "SELECT purpose FROM raw.run").rows() == [("measurement",)]
+    assert asked(home, "SELECT world_size FROM raw.allreduce").rows() == [(4,)]
+
+
+def test_a_source_is_needed(stepcast: Callable[..., Any], home: Path, log: Path) -> None:
+    answer = stepcast("import", "nccl-tests", str(log), "--world-size", "4")
+    assert (answer.code, answer.err) == (
+        2,
+        "stepcast: nccl.log: who measured it? Say so with --source\n",
+    )
+
+
+def test_every_format_of_the_help_exists(stepcast: Callable[..., Any]) -> None:
+    from profilers.readers.formats import FORMATS
+
+    words = stepcast("import", "--help").out.replace(",", " ").replace(".", " ").split()
+    assert set(FORMATS) <= set(words)
+
+
+def test_a_file_that_lands_as_several_runs(
+    stepcast: Callable[..., Any], home: Path, log: Path
+) -> None:
+    log.write_text(log.read_text() + " 1000000 500000 half sum -1 100.0 10.00 15.00\n")
+    options = ("import", "nccl-tests", str(log), "--source", "us", "--world-size", "4")
+    assert "2 rows of allreduce in 2 runs" in stepcast(*options).out
+    assert "nothing changed" in stepcast(*options).out
+    configs = asked(home, "SELECT config FROM raw.run ORDER BY run_id")["config"]
+    assert [json.loads(one)["data_type"] for one in configs] == ["float", "half"]
+
+
+def test_files_that_are_not_there(stepcast: Callable[..., Any], home: Path) -> None:
+    answer = stepcast("import", "kineto", "/nowhere.json", "--source", "us")
+    assert answer.code == 2
+    assert answer.err == "stepcast: /nowhere.json is not there; expected a file to import\n"

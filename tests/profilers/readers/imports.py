@@ -1,0 +1,32 @@
+"""What tests of importers share: reading a file, and checking frames against the raw tables."""
+
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+from profilers.readers.formats import named
+from profilers.readers.imported import Imported, Options
+from warehouse.tables import conform
+
+
+def imported(format_name: str, path: Path, options: Options | None = None) -> list[Imported]:
+    """Read a file, and check that every frame fits its raw table."""
+    given = options or Options()
+    runs = list(named(format_name, given).read(path, given))
+    for run in runs:
+        for name, frame in run.tables.items():
+            fitting(name, frame)
+    return runs
+
+
+def only(format_name: str, path: Path, options: Options | None = None) -> Imported:
+    """Read a file of one run."""
+    (run,) = imported(format_name, path, options)
+    return run
+
+
+def fitting(name: str, frame: pl.DataFrame) -> None:
+    """Check a frame as landing does."""
+    table = pa.table(frame)
+    conform(name, table.add_column(0, "run_id", pa.repeat(pa.scalar("r"), table.num_rows)), name)

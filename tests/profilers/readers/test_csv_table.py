@@ -1,0 +1,211 @@
+"""CSV files with mappings: conversions, runs, what is completed, what is refused."""
+
+import gzip
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from profilers.readers.csv_mapping import FOLDER, load
+from profilers.readers.imported import Options
+from tests.profilers.readers.imports import imported, only
+from warehouse.records import BadInput
+from warehouse.tables import SCHEMAS
+
+EXTERNAL = """\
+table: external
+source: somebody
+missing: [n/a]
+columns:
+  subject:
+    subject:
+      {dnn: model, workers: {column: n, type: integer}, xla: {column: xla, type: flag}}
+  unit: {constant: s}
+rows:
+  - {metric: {constant: step_time_s}, value: {column: ms, factor: 0.001}}
+"""
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    return tmp_path / "file.csv"
+
+
+@pytest.fixture
+def mapping(tmp_path: Path) -> Options:
+    file = tmp_path / "mine.yaml"
+    file.write_text(EXTERNAL)
+    return Options(mapping=file)
+
+
+def edited(options: Options, old: str, new: str) -> Options:
+    assert options.mapping is not None
+    assert old in EXTERNAL
+    options.mapping.write_text(EXTERNAL.replace(old, new))
+    return options
+
+
+def test_external_rows(csv: Path, mapping: Options) -> None:
+    csv.write_text("model,n,xla,ms,other\nvgg,2.0,True,1.1,\nvgg,2,1,1.3,x\nalex,1,,n/a,y\n")
+    rows = only("csv", csv, mapping).tables["external"]
+    assert [json.loads(text) for text in rows["subject"]] == [
+        {"dnn": "vgg", "workers": 2, "xla": True},
+        {"dnn": "vgg", "workers": 2, "xla": True},
+        {"dnn": "alex", "workers": 1, "xla": None},
+    ]
+    assert rows["value"].to_list() == [0.0011, 0.0013, None]
+    assert rows["repeat"].to_list() == [1, 2, 1]
+    assert rows["row_number"].to_list() == [1, 2, 3]
+
+
+def test_gzip(csv: Path, mapping: Options) -> None:
+    packed = csv.with_name("file.csv.gz")
+    packed.write_bytes(gzip.compress(b"model,n,xla,ms\nvgg,2,0,1\n"))
+    assert only("csv", packed, mapping).tables["external"].height == 1
+
+
+def test_a_factor_comes_before_rounding_to_an_integer(csv: Path, mapping: Options) -> None:
+    csv.write_text("model,n,xla,ms\nvgg,1.13,0,1\n")
+    options = edited(
+        mapping, "{column: n, type: integer}", "{column: n, type: integer, factor: 1.0e+6}"
+    )
+    subject = only("csv", csv, options).tables["external"]["subject"][0]
+    assert json.loads(subject)["workers"] == 1_130_000
+
+
+def test_lines_of_other_machines_and_logs_are_other_runs(csv: Path) -> None:
+    header = "system,path,ranks,size_B,oop_time_us,ip_time_us,gpu,repo,commit,block,nodes"
+    header += ",gpus_per_node,env_setup,dtype,redop"
+    common = "repo,c0ffee,0,1,2,env1,float,sum"
+    lines = [
+        f"a,log1,2.0,1000,10.0,20.0,A100,{common}",
+        f"a,log1,2.0,1000,12.0,20.0,A100,{common}",
+        f"a,log2,4.0,1000,10.0,20.0,A100,{common}",
+        f"b,log3,2.0,1000,10.0,20.0,,{common}",
+    ]
+    csv.write_text("\n".join([header, *lines]))
+    first, second, third = imported(
+        "csv", csv, Options(mapping=FOLDER / "allreduce_nccl_tests.yaml")
+    )
+    rows = first.tables["allreduce"].sort("in_place", "trial")
+    assert rows.select("in_place", "trial", "seconds").rows() == [
+        (False, 0, 1e-5),
+        (False, 1, 1.2e-5),
+        (True, 0, 2e-5),
+        (True, 1, 2e-5),
+    ]
+    assert rows["bus_bandwidth_Bps"][0] == pytest.approx(1e8)
+    assert second.tables["allreduce"]["bus_bandwidth_Bps"][0] == pytest.approx(1.5e8)
+    assert first.host == second.host == {"system": "a", "gpu": "A100"}
+    assert third.host == {"system": "b"}
+    assert [run.config["path"] for run in (first, second, third)] == ["log1", "log2", "log3"]
+
+
+def test_prices(tmp_path: Path) -> None:
+    file = tmp_path / "ec2_spot_history_2019_2020.csv"
+    file.write_text(
+        "timestamp,az,instance,product,spot_usd_h\n"
+        "2020-01-02T03:04:05.000Z,ap-northeast-1d,p3.2xlarge,Linux/UNIX,1.25\n"
+    )
+    row = only("csv", file).tables["price"].row(0, named=True)
+    assert (row["region"], row["zone"]) == ("ap-northeast-1", "ap-northeast-1d")
+    assert row["observed_at"] == datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert (row["market"], row["usd_per_hour"]) == ("spot", 1.25)
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda file: file.stem)
+def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
+    mapping = load(file)
+    assert mapping.source
+    assert mapping.url
+    columns = {**mapping.columns, **mapping.rows[0]}
+    assert set(columns) <= set(SCHEMAS[mapping.table].names)
+    values = {name: "1" for name in mapping.source_names()}
+    values |= {
+        one.column or "": "2020-01-01T00:00:00Z" for one in mapping.sources() if one.kind == "time"
+    }
+    values |= {one.column or "": "us-east-1a" for one in mapping.sources() if one.pattern}
+    csv = tmp_path / f"{file.stem}.csv"
+    csv.write_text(f"{','.join(values)}\n{','.join(values.values())}\n")
+    assert only("csv", csv).tables[mapping.table].height == len(mapping.rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("model,n,xla,ms\n", "no line below the header"),
+        ("model,n,ms\nvgg,1,1\n", r"no column xla, which mine\.yaml maps; found model, n, ms"),
+        (
+            "model,n,xla,ms\nvgg,1,0,1\nvgg,1.5,0,1\n",
+            "line 3, column n: expected integer, found '1.5'",
+        ),
+        ("model,n,xla,ms\nvgg,1,maybe,1\n", "line 2, column xla: expected flag, found 'maybe'"),
+        ("model,n,xla,ms\nvgg,1,0,inf\n", "line 2, column ms: expected real, found 'inf'"),
+        ("model,n,xla,ms\nvgg,1,0,1,2,3\n", "not a whole CSV file"),
+    ],
+)
+def test_bad_files_are_refused(csv: Path, mapping: Options, text: str, message: str) -> None:
+    csv.write_text(text)
+    with pytest.raises(BadInput, match=message):
+        imported("csv", csv, mapping)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("missing:", "mising:", "no such key mising; expected missing"),
+        ("factor: 0.001", "facter: 0.001", r"no such key rows\.0\.value\.facter; expected factor"),
+        (
+            "factor: 0.001",
+            "factor: much",
+            r"rows\.0\.value\.factor: Input should be a valid number",
+        ),
+        ("{column: ms, factor: 0.001}", "{factor: 0.001}", r"rows\.0\.value: needs one of column"),
+        (
+            "{column: n, type: integer}",
+            "{column: n, factor: 2, type: flag}",
+            "factor needs a number",
+        ),
+        ("{constant: s}", "{constant: s, type: real}", "of source columns only"),
+        ("source: somebody\n", "", "source: Field required"),
+        ("missing: [n/a]", "missing: [n/a", r"mine\.yaml line \d+: not YAML"),
+    ],
+)
+def test_bad_mappings_name_the_key(
+    csv: Path, mapping: Options, old: str, new: str, message: str
+) -> None:
+    csv.write_text("model,n,xla,ms\nvgg,1,0,1\n")
+    with pytest.raises(BadInput, match=message):
+        imported("csv", csv, edited(mapping, old, new))
+
+
+def test_a_file_without_mapping_is_told_of_near_ones(tmp_path: Path) -> None:
+    file = tmp_path / "tf_ops_dens.csv"
+    file.write_text("a\n1\n")
+    with pytest.raises(
+        BadInput, match=r"no mapping is called 'tf_ops_dens' .there are tf_ops_dense"
+    ):
+        imported("csv", file)
+    with pytest.raises(BadInput, match="--mapping /nowhere: no such file"):
+        imported("csv", file, Options(mapping=Path("/nowhere")))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(
+    names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\x00")), min_size=1),
+    value=st.floats(allow_nan=False, allow_infinity=False),
+)
+def test_any_text_survives(csv: Path, mapping: Options, names: list[str], value: float) -> None:
+    frame = pl.DataFrame(
+        {"model": [f"x{name}" for name in names], "n": 1, "xla": False, "ms": value}
+    )
+    frame.write_csv(csv)
+    options = edited(mapping, "{column: ms, factor: 0.001}", "{column: ms, type: real}")
+    rows = only("csv", csv, options).tables["external"]
+    assert [json.loads(text)["dnn"] for text in rows["subject"]] == frame["model"].to_list()
+    assert set(rows["value"]) == {value}

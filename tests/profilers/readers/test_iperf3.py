@@ -1,0 +1,100 @@
+"""Reports of iperf3: directions, flows, trials, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.profilers.readers.imports import imported, only
+from warehouse.records import BadInput
+
+
+def report(*sends: bool, reverse: int = 0) -> dict[str, Any]:
+    """Return a report with a stream for each of `sends`: whether the client sends."""
+    stream = {"seconds": 2.0, "bytes": 1000, "bits_per_second": 4000.0}
+    return {
+        "start": {
+            "version": "iperf 3.12",
+            "system_info": "Linux a 6.1",
+            "timestamp": {"timesecs": 1_700_000_000},
+            "test_start": {"protocol": "TCP", "duration": 2, "reverse": reverse},
+        },
+        "end": {
+            "streams": [
+                {
+                    "sender": {**stream, "bytes": 1200, "retransmits": 3, "sender": sent},
+                    "receiver": {**stream, "sender": sent},
+                }
+                for sent in sends
+            ]
+        },
+    }
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "iperf3.json"
+
+
+def test_figures_are_the_receivers(file: Path) -> None:
+    file.write_text(json.dumps(report(True, True)))
+    run = only("iperf3", file)
+    link = run.tables["link"]
+    assert link["direction"].to_list() == ["uplink", "uplink"]
+    assert link["flow"].to_list() == [0, 1]
+    assert set(link["flows"]) == {2}
+    assert link.row(0, named=True) | {"flow": 0} == {
+        "direction": "uplink",
+        "flows": 2,
+        "flow": 0,
+        "trial": 0,
+        "seconds": 2.0,
+        "bytes": 1000,
+        "bandwidth_Bps": 500.0,
+        "retransmits": 3,
+    }
+    assert run.started_at is not None
+    assert run.started_at.isoformat() == "2023-11-14T22:13:20+00:00"
+    assert run.software == {"iperf3": "3.12"}
+
+
+def test_reverse_and_both_ways(file: Path) -> None:
+    file.write_text(json.dumps(report(False, reverse=1)) + "\n" + json.dumps(report(True, False)))
+    link = only("iperf3", file).tables["link"]
+    assert link.select("direction", "flows", "trial").rows() == [
+        ("downlink", 1, 0),
+        ("uplink", 1, 0),
+        ("downlink", 1, 1),
+    ]
+
+
+def test_releases_that_do_not_say_who_sent(file: Path) -> None:
+    old = report(True, reverse=1)
+    del old["end"]["streams"][0]["sender"]["sender"]
+    file.write_text(json.dumps([old]))
+    assert only("iperf3", file).tables["link"]["direction"].to_list() == ["downlink"]
+
+
+def test_a_stream_of_events(file: Path) -> None:
+    whole = report(True)
+    events = [("start", whole["start"]), ("interval", {}), ("end", whole["end"])]
+    file.write_text("\n".join(json.dumps({"event": e, "data": d}) for e, d in events))
+    assert only("iperf3", file).tables["link"].height == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("iperf Done.", "line 1: not JSON"),
+        (json.dumps({"error": "unable to connect"}), "iperf3 failed there .unable to connect"),
+        (json.dumps(report(True)).replace("TCP", "UDP"), "measures UDP; expected a TCP test"),
+        (json.dumps(report(True)).replace('"bytes"', '"octets"'), "key 'bytes' is missing"),
+        ("[1]", "expected a report of iperf3, found 1"),
+    ],
+)
+def test_what_is_refused(file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    with pytest.raises(BadInput, match=message):
+        imported("iperf3", file)

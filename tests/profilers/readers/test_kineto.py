@@ -1,0 +1,178 @@
+"""Kineto traces: steps, what launched what, shapes, statistics."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from profilers.readers.imported import Imported
+from tests.profilers.readers.imports import imported, only
+from warehouse.records import BadInput
+
+BASE_NS = 1_700_000_000_000_000_000
+
+
+def event(category: str, name: str, ts: float, dur: float, **args: object) -> dict[str, Any]:
+    """Return an event of the main thread, or of stream 7 of the GPU."""
+    pid, tid = (0, 7) if category in ("kernel", "gpu_memcpy") else (100, 100)
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": pid,
+        "tid": tid,
+        "ts": ts,
+        "dur": dur,
+        "args": args,
+    }
+
+
+def step(number: int, start: float, kernel_us: float) -> list[dict[str, Any]]:
+    """Return a step: linear calls addmm, which launches a kernel that ends after the step."""
+    dims = {"Input Dims": [[4, 8], [], [[2], [3]]], "Input type": ["float", "Scalar", ""]}
+    correlation = 10 * number
+    return [
+        event("user_annotation", f"ProfilerStep#{number}", start, 90.0),
+        event("cpu_op", "aten::linear", start + 10, 50.0),
+        # The innermost one comes first in the file and starts at the same time as its caller.
+        event("cpu_op", "aten::addmm", start + 10, 30.0, **dims),
+        event("cuda_runtime", "cudaLaunchKernel", start + 20, 5.0, correlation=correlation),
+        event("kernel", "sgemm", start + 85, kernel_us, correlation=correlation),
+        event(
+            "cpu_op",
+            "aten::relu",
+            start + 70,
+            10.5,
+            **{"Input Dims": [[4]], "Input type": ["float"]},
+        ),
+        event(
+            "cpu_op",
+            "aten::relu",
+            start + 82,
+            1.5,
+            **{"Input Dims": [[4]], "Input type": ["float"]},
+        ),
+    ]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "rank1.pt.trace.json.gz"
+
+
+def write(file: Path, events: list[dict[str, Any]], **about: object) -> None:
+    file.write_bytes(gzip.compress(json.dumps({**about, "traceEvents": events}).encode()))
+
+
+@pytest.fixture
+def run(file: Path) -> Imported:
+    outside = event("cpu_op", "aten::zeros", 5.0, 3.0)
+    between = event("cpu_op", "aten::zeros", 191.0, 3.0)
+    write(
+        file,
+        [
+            {"ph": "M", "name": "process_name"},
+            outside,
+            *step(7, 100, 20),
+            between,
+            *step(8, 200, 30),
+        ],
+        distributedInfo={"rank": 1, "world_size": 2},
+        deviceProperties=[{"name": "NVIDIA H100"}],
+        baseTimeNanoseconds=BASE_NS,
+    )
+    return only("kineto", file)
+
+
+def test_operations_are_executions_of_a_step(run: Imported) -> None:
+    operation = run.tables["operation"].sort("operation")
+    assert operation.select("name", "type", "device").rows() == [
+        ("aten::linear", "aten::linear", "host"),
+        ("aten::addmm", "aten::addmm", "host"),
+        ("aten::relu", "aten::relu", "host"),
+        ("aten::relu", "aten::relu", "host"),
+        ("sgemm", "aten::addmm", "gpu"),
+    ]
+    assert run.config["events_outside_steps"] == 2
+    assert (run.config["rank"], run.config["world_size"]) == (1, 2)
+    assert run.host == {"gpu": "NVIDIA H100"}
+
+
+def test_a_kernel_has_the_shapes_of_its_operator(run: Imported) -> None:
+    shapes = run.tables["operation_shape"].join(run.tables["operation"], on="operation")
+    (kernel,) = shapes.filter(device="gpu").to_dicts()
+    assert json.loads(kernel["inputs"]) == [[4, 8], [], [[2], [3]]]
+    assert json.loads(kernel["attributes"]) == {"types": ["float", "Scalar", ""]}
+    # The type of a list's elements is not recorded.
+    assert kernel["input_bytes"] is None
+    assert set(shapes.filter(name="aten::relu")["input_bytes"]) == {16}
+
+
+def test_times_are_of_the_step_that_launched(run: Imported) -> None:
+    timing = run.tables["timing"].filter(operation=4).sort("step")
+    assert timing.rows() == [(7, 4, 85, 20), (8, 4, 85, 30)]
+    (time,) = run.tables["operation_time"].filter(operation=4).to_dicts()
+    assert (time["steps"], time["mean_us"], time["min_us"]) == (2, 25.0, 20.0)
+    assert time["sd_us"] == pytest.approx(50**0.5)
+
+
+def test_statistics_keep_fractions_that_timing_rounds(run: Imported) -> None:
+    times = run.tables["operation_time"].sort("operation")["mean_us"].to_list()
+    assert times[2:4] == [10.5, 1.5]
+
+
+def test_steps_are_in_utc(run: Imported) -> None:
+    rows = run.tables["step"].select("worker", "step", "start_us", "end_us").rows()
+    base_us = BASE_NS // 1000
+    assert rows == [(1, 7, base_us + 100, base_us + 190), (1, 8, base_us + 200, base_us + 290)]
+
+
+def test_a_trace_without_annotations_is_one_step(file: Path) -> None:
+    write(file, [one for one in step(7, 100, 20) if one["cat"] != "user_annotation"])
+    run = only("kineto", file)
+    assert "step" not in run.tables
+    assert run.tables["timing"].height == run.tables["operation"].height == 5
+    assert set(run.tables["timing"]["step"]) == {0}
+    assert run.tables["timing"]["start_us"].min() == 0
+
+
+def test_copies_have_bytes_and_unlaunched_work_its_own_name(file: Path) -> None:
+    write(file, [event("gpu_memcpy", "Memcpy HtoD", 10, 4, correlation=99, bytes=4096)])
+    (row,) = only("kineto", file).tables["operation"].to_dicts()
+    assert (row["type"], row["input_bytes"], row["device"]) == ("Memcpy HtoD", 4096, "gpu")
+
+
+def test_a_launch_after_its_operator_has_none(file: Path) -> None:
+    write(
+        file,
+        [
+            event("cpu_op", "aten::relu", 0, 10),
+            event("cuda_runtime", "cudaLaunchKernel", 11, 2, correlation=1),
+            event("kernel", "mine", 20, 5, correlation=1),
+        ],
+    )
+    kernel = only("kineto", file).tables["operation"].filter(pl.col("device") == "gpu")
+    assert kernel["type"].to_list() == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ([], "neither cpu_op nor kernel"),
+        (
+            [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1}],
+            "event's 'ts' is missing",
+        ),
+        (
+            [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": "x"}],
+            "of another kind",
+        ),
+    ],
+)
+def test_what_is_refused(file: Path, events: list[dict[str, Any]], message: str) -> None:
+    write(file, events)
+    with pytest.raises(BadInput, match=message):
+        imported("kineto", file)

@@ -1,0 +1,175 @@
+"""nccl-tests of several ages: columns by their headers, units, ranks, what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profilers.readers.imported import Options
+from profilers.readers.nccl_tests import bus_bandwidth_Bps
+from tests.profilers.readers.imports import imported, only
+from warehouse.records import BadInput
+
+RANKS = """\
+# nThread 1 nGpus 2 minBytes 1024 maxBytes 4000000 step: 2(factor) warmup iters: 5 iters: 20
+#
+# Using devices
+#  Rank  0 Group  0 Pid  11 on node-a device  0 [0000:07:00] NVIDIA A100-SXM4-40GB
+#  Rank  1 Group  0 Pid  12 on node-a device  1 [0000:46:00] NVIDIA A100-SXM4-40GB
+#
+"""
+NEW = f"""\
+# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809
+# Collective test starting: all_reduce_perf
+{RANKS}\
+#                                     out-of-place                  in-place
+#    size   count  type redop root   time  algbw  busbw #wrong   time  algbw  busbw #wrong
+#     (B) (elements)                 (us) (GB/s) (GB/s)          (us) (GB/s) (GB/s)
+     1024     256 float   sum   -1  20.00   0.05   0.05      0  10.00   0.10   0.10    N/A
+  4000000 1000000 float   sum   -1 400.00  10.00  10.00      0 500.00   8.00   8.00      3
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 4.5
+"""
+OLD = """\
+# NCCL Tests compiled with NCCL 2.0
+# Using devices
+#   Rank  0 on node-a device  0 [0x04] GeForce GTX TITAN X
+#   Rank  1 on node-a device  1 [0x05] GeForce GTX TITAN X
+#   Rank  2 on node-a device  2 [0x08] GeForce GTX TITAN X
+#   Rank  3 on node-a device  3 [0x09] GeForce GTX TITAN X
+
+#                                   out-of-place              in-place
+#     bytes        N   type   op   time  algbw  busbw    res   time  algbw  busbw    res
+   10000000  2500000  float  sum  2.500   4.00   6.00  1e-06  2.000   5.00   7.50  2e-06
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "out.log"
+
+
+def test_a_new_log(log: Path) -> None:
+    log.write_text(NEW)
+    run = only("nccl-tests", log)
+    rows = run.tables["allreduce"].sort("size_bytes", "in_place")
+    # The last in-place result was wrong.
+    assert rows["size_bytes"].to_list() == [1024, 1024, 4_000_000]
+    assert rows["in_place"].to_list() == [False, True, False]
+    assert rows["seconds"].to_list() == pytest.approx([20e-6, 10e-6, 400e-6])
+    assert rows["bus_bandwidth_Bps"][2] == pytest.approx(10e9)
+    assert set(rows["world_size"]) == {2}
+    assert run.config["wrong_results"] == 1
+    assert run.software == {"nccl-tests": "2.17.6", "nccl": "2.28.9"}
+    assert run.host == {"gpu": "NVIDIA A100-SXM4-40GB"}
+
+
+def test_an_old_log_has_milliseconds_and_deviations(log: Path) -> None:
+    log.write_text(OLD)
+    rows = only("nccl-tests", log).tables["allreduce"].sort("in_place")
+    assert rows["seconds"].to_list() == pytest.approx([2.5e-3, 2.0e-3])
+    assert rows["bus_bandwidth_Bps"].to_list() == pytest.approx([6e9, 7.5e9])
+
+
+def test_a_log_of_several_processes_with_a_launcher_prefix(log: Path) -> None:
+    log.write_text("".join(f"[1,0]<stdout>:{line}\n" for line in NEW.splitlines()))
+    assert only("nccl-tests", log).tables["allreduce"].height == 3
+
+
+def test_the_same_size_again_is_the_next_trial(log: Path) -> None:
+    header, _, rows = NEW.partition("     1024")
+    log.write_text(f"{header}     1024{rows}     1024{rows}")
+    found = only("nccl-tests", log).tables["allreduce"]
+    assert sorted(found.filter(size_bytes=1024, in_place=True)["trial"]) == [0, 1]
+
+
+def test_a_timestamp_is_two_words_of_one_column(log: Path) -> None:
+    lines = [line + "   timestamp" if "time  algbw" in line else line for line in NEW.splitlines()]
+    log.write_text(
+        "\n".join(line + " 2026-05-01 10:00:00" if line[:1] == " " else line for line in lines)
+    )
+    assert only("nccl-tests", log).tables["allreduce"].height == 3
+
+
+def test_data_types_are_runs_of_their_own(log: Path) -> None:
+    row = NEW.splitlines()[-4]
+    log.write_text(NEW + row.replace("float", " half") + "\n")
+    assert [run.config["data_type"] for run in imported("nccl-tests", log)] == ["float", "half"]
+
+
+def test_ranks_that_no_header_names_come_from_the_option(log: Path) -> None:
+    log.write_text(NEW.replace(RANKS, ""))
+    with pytest.raises(
+        BadInput, match=r"out\.log line 6: no line above lists ranks .*--world-size"
+    ):
+        imported("nccl-tests", log)
+    rows = only("nccl-tests", log, Options(world_size=2)).tables["allreduce"]
+    assert set(rows["world_size"]) == {2}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (NEW.replace("all_reduce_perf", "all_gather_perf"), "measures all_gather_perf"),
+        (NEW.replace("   8.00      3", ""), "line 13: 11 columns, but the header above names 13"),
+        (NEW.replace("400.00", "4oo.00"), "line 13: column time: expected a number, found '4oo"),
+        (NEW.replace(" 400.00", "   0.00"), "line 13: expected a time above 0"),
+        (NEW.replace("10.00  10.00", "10.00  15.00"), "is 1.500 .* 2 ranks has 1.000"),
+        (OLD.replace("4.00", "0.00"), "line 10: no line .us. or .ms."),
+        ("nothing here\n", "no row of an all-reduce"),
+    ],
+)
+def test_what_is_refused(log: Path, text: str, message: str) -> None:
+    log.write_text(text)
+    with pytest.raises(BadInput, match=message):
+        imported("nccl-tests", log)
+
+
+def report() -> dict[str, object]:
+    """Return what --output_file holds; two processes with two GPUs each."""
+    device = {"group": 0, "device_info": "NVIDIA H100"}
+    timed = {"time": 100.0, "alg_bw": 10.0, "bus_bw": 15.0, "nwrong": 0.0}
+    return {
+        "version": 1,
+        "args": ["/opt/all_reduce_perf", "-b", "8"],
+        "env": ["SECRET=1"],
+        "nccl_version": 22809,
+        "config": {"nthreads": 1, "ngpus": 2, "devices": [device, device]},
+        "results": [
+            {
+                "size": 1_000_000,
+                "type": "float",
+                "redop": "sum",
+                "out_of_place": timed,
+                "in_place": {**timed, "nwrong": None},
+            }
+        ],
+    }
+
+
+def test_json(log: Path) -> None:
+    log.write_text(json.dumps(report()))
+    run = only("nccl-tests", log)
+    rows = run.tables["allreduce"]
+    assert rows["world_size"].to_list() == [4, 4]
+    assert rows["seconds"].to_list() == pytest.approx([1e-4, 1e-4])
+    assert rows["bus_bandwidth_Bps"].to_list() == pytest.approx([15e9, 15e9])
+    assert "SECRET" not in str(run)
+
+
+def test_json_without_a_key_is_refused(log: Path) -> None:
+    whole = report()
+    del whole["config"]
+    log.write_text(json.dumps(whole))
+    with pytest.raises(BadInput, match="key 'config' is missing"):
+        imported("nccl-tests", log)
+
+
+@given(st.floats(1, 1e12), st.integers(2, 10_000), st.floats(1e-6, 1e4), st.floats(1.1, 10))
+def test_bus_bandwidth_scales(size: float, ranks: int, seconds: float, factor: float) -> None:
+    once = bus_bandwidth_Bps(size, ranks, seconds)
+    assert size / seconds <= once * (1 + 1e-12) <= 2 * size / seconds
+    assert bus_bandwidth_Bps(size * factor, ranks, seconds * factor) == pytest.approx(once)
+    assert bus_bandwidth_Bps(size, ranks + 1, seconds) >= once
