@@ -8,19 +8,26 @@ import statistics
 import tarfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 
 from profilers.captures import JobCapture
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
+from profilers.quiet import Measured, Patience
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.tf_job import AsyncJob, StepTime
 from warehouse.records import BadInput, ProbeFailed, Scenario
 
 WARM_UP_STEPS = 5
+PIECE_STEPS = 10
+"""Steps that are measured again together if something disturbs them."""
+
+T = TypeVar("T")
 
 
 def profile(
@@ -46,9 +53,10 @@ def profile(
 
     Returns:
         A run with tables `operation`, `edge`, `timing`, `step` and `sample` (`step_time_s` of the
-        untraced steps, `client_gap_s`: see `_client_gap_s`). With a capture also `stream` and
-        `http2_frame`, and the sample `captured_fraction`: the share of timed transfers whose
-        packets were found. A failed run if the job failed.
+        untraced steps, `client_gap_s`: see `_client_gap_s`, `stolen_cpu_fraction` of the host's
+        processor time). With a capture also `stream` and `http2_frame`, and the sample
+        `captured_fraction`: the share of timed transfers whose packets were found. A failed run
+        if the job failed.
 
     Raises:
         BadInput: W is not 1.
@@ -59,6 +67,7 @@ def profile(
     started_at = datetime.now(UTC)
     dnn = scenario.workload.dnn
     packets = JobCapture(cluster, context.scratch, wanted=capture)
+    patience = Patience()
     try:
         with (
             host_lock(progress),
@@ -68,17 +77,21 @@ def profile(
             worker = job.workers[0]
             progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
             job.run(worker, WARM_UP_STEPS)
-            before = job.run(worker, untraced_steps // 2)
+            before = _quietly(partial(job.run, worker), untraced_steps // 2, patience)
             with packets.steps():
-                traced, files = job.trace(worker, traced_steps)
-            after = job.run(worker, untraced_steps - untraced_steps // 2)
+                traces = _quietly(partial(job.trace, worker), traced_steps, patience)
+            rest = untraced_steps - untraced_steps // 2
+            after = _quietly(partial(job.run, worker), rest, patience)
+            traced = [time for piece in traces for time in piece.value[0]]
+            files = [file for piece in traces for file in piece.value[1]]
             progress(f"profile {dnn}: read traces")
             trace = run_metadata.read(files, [time.start_us for time in traced])
             artefact = _archive(files, context.scratch)
         captured = packets.read(trace, [(time.start_us, time.end_us) for time in traced])
     except ProbeFailed as error:
         return failed("tf_trace", cluster, scenario, context, started_at, error)
-    untraced = before + after
+    untraced = [time for piece in before + after for time in piece.value]
+    disturbances = [piece.stolen for piece in before + after] + [piece.stolen for piece in traces]
     settings: dict[str, Setting] = {
         "traced_steps": traced_steps,
         "untraced_steps": untraced_steps,
@@ -90,6 +103,7 @@ def profile(
         ("step_time_s", "s", _mean_s(untraced)),
         ("traced_step_time_s", "s", _mean_s(traced)),
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
+        ("stolen_cpu_fraction", "1", statistics.fmean(disturbances)),
         *captured.samples,
     ]
     tables = {
@@ -104,6 +118,12 @@ def profile(
     }
     artefacts = {artefact.name: artefact, **captured.artefacts}
     return ProbeResult(run, scenario, tables, artefacts)
+
+
+def _quietly(measure: Callable[[int], T], steps: int, patience: Patience) -> list[Measured[T]]:
+    """Measure steps piece by piece, so that a disturbance costs one piece only."""
+    pieces = range(0, steps, PIECE_STEPS)
+    return [patience.quietly(partial(measure, min(PIECE_STEPS, steps - first))) for first in pieces]
 
 
 def _mean_s(steps: Sequence[StepTime]) -> float:
@@ -137,6 +157,6 @@ def _step_frame(traced: Sequence[StepTime], untraced: Sequence[StepTime]) -> pl.
 def _archive(files: Sequence[Path], folder: Path) -> Path:
     path = folder / "run_metadata.tar.gz"
     with tarfile.open(path, "w:gz", compresslevel=4) as archive:
-        for file in files:
-            archive.add(file, arcname=file.name)
+        for step, file in enumerate(files):
+            archive.add(file, arcname=f"run_metadata_{step:05d}.pb")
     return path
