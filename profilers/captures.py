@@ -98,7 +98,7 @@ class JobCapture:
         share = reader.matched_fraction(trace.timing, trace.operation, found.stream)
         return Captured(
             {"stream": found.stream, "http2_frame": found.http2_frame},
-            [("captured_fraction", "fraction", share)],
+            [("captured_fraction", "1", share)],
             {f"{file.name}.gz": self._folder / f"{file.name}.gz" for file in self._files},
         )
 

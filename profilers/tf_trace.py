@@ -55,8 +55,8 @@ def profile(
         A run with tables `operation`, `edge`, `timing`, `step` and `sample` (`step_time_s` of the
         untraced steps, `client_gap_s`: see `_client_gap_s`, `stolen_cpu_fraction` of the host's
         processor time). With a capture also `stream` and `http2_frame`, and the sample
-        `captured_fraction`: the share of timed transfers whose packets were found. A failed run if
-        the job failed.
+        `captured_fraction`: the share of timed transfers whose packets were found. A failed run
+        if the job failed.
 
     Raises:
         BadInput: W is not 1.
@@ -66,8 +66,8 @@ def profile(
         raise BadInput(f"a profile needs one worker, {scenario.label} has more")
     started_at = datetime.now(UTC)
     dnn = scenario.workload.dnn
-    patience = Patience()
     packets = JobCapture(cluster, context.scratch, wanted=capture)
+    patience = Patience()
     try:
         with (
             host_lock(progress),

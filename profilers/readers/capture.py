@@ -22,7 +22,7 @@ from profilers.readers.http2 import TYPES, Frame, Framing
 from profilers.readers.tcp import Endpoint, Flow, Packet, Reassembly, packets
 
 FRAMING_BYTES = 4096
-"""What gRPC and protobuf add to a tensor, at most: shape, type, times; 20 to 42 bytes so far."""
+"""What gRPC and protobuf add to a tensor at most: its shape, type, times; 20 to 42 bytes seen."""
 _TASK = rb"/job:(\w+)/replica:\d+/task:(\d+)/[^;]*"
 _KEY = re.compile(_TASK + rb";[0-9a-f]+;" + _TASK + rb";(edge_[^;]+);")
 _DIRECTIONS = {(b"ps", b"worker"): "downlink", (b"worker", b"ps"): "uplink"}
