@@ -24,7 +24,8 @@ from pipelines.estimate import readable
 from profilers.host import host_id
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
-from warehouse.warehouse import HISTORY, Warehouse
+from warehouse.upkeep import HISTORY
+from warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)

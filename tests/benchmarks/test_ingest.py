@@ -72,7 +72,7 @@ def test_too_few_rows_and_a_full_disk_are_refused(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_part_that_fails_says_why() -> None:
-    with pytest.raises(StepcastError, match="benchmark part load failed: .*/nowhere"):
+    with pytest.raises(StepcastError, match=r"benchmark part load failed: .*/nowhere"):
         child.run(history.load, "/nowhere/at/all")
 
 

@@ -105,7 +105,7 @@ def test_a_backup_into_a_file_is_refused_in_one_line(filled: "Maker", tmp_path: 
 def test_without_a_warehouse_nothing_is_made(fresh: "Maker") -> None:
     for work in (backup, compact, migrate_now, check):
         with pytest.raises(BadInput, match="no warehouse in"):
-            work(fresh.home)  # type: ignore[operator]
+            work(fresh.home)
     assert not fresh.home.exists()
 
 

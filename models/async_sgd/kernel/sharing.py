@@ -43,4 +43,4 @@ def next_end_s(state: State, row: Row) -> float:
 @inlined
 def speed(row: Row) -> float:
     """Return what a flow of weight 1 gets."""
-    return min(row.capacity / row.weights, row.cap)
+    return float(min(row.capacity / row.weights, row.cap))
