@@ -37,7 +37,7 @@ def next_end_s(state: State, row: Row) -> float:
     if not row.flows:
         return float("inf")
     left = max(0.0, state.heap[row.flows_at] - row.virtual)
-    return row.as_of_s + left / speed(row)
+    return row.as_of_s + float(left / speed(row))
 
 
 @inlined
