@@ -1,7 +1,8 @@
 """Every fit, prediction and accuracy table anew, from landed runs alone, in a fresh home.
 
-Profiles are loaded, every system is fitted and predicts, and only then are the measurements
-brought into the home: what judges a prediction is not even there when it is made.
+Round by round, profiles are loaded, every system is fitted and predicts, and only then are the
+round's measurements brought into the home: what judges a prediction is not even there when it is
+made.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,14 +34,15 @@ def reproduce(reference: Path, home: Path, progress: Progress) -> list[Round]:
     warehouse = Warehouse(home)
     if any(run_folders(warehouse.landing)):
         raise BadInput(f"{home} holds runs already; set STEPCAST_HOME to a new folder")
-    _load(reference, runs, "profile", warehouse)
     for number, round_ in enumerate(rounds, start=1):
         progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
+        _load(reference, round_.runs, "profile", warehouse)
         for system in SYSTEMS:
             for fit in fit_jobs(system, round_, warehouse):
                 warehouse.record_fit(fit.record)
             predict_missing(system, round_, warehouse, progress)
-    progress.say("judge")
+        _load(reference, round_.runs, "measurement", warehouse)
+    _load(reference, runs, "profile", warehouse)
     _load(reference, runs, "measurement", warehouse)
     return rounds
 

@@ -59,9 +59,14 @@ def main() -> None:
 
 def _parts(text: str) -> tuple[str, str]:
     """Return the question of a query's first line without its parameters, and the SQL."""
-    first, _, rest = text.partition("\n")
-    question = re.sub(r" \([^)]*\)|, [^,]*\(\$[^)]*\)", "", first.removeprefix("-- "))
-    return question, rest.strip()
+    first, *lines = text.splitlines()
+    question = re.sub(
+        r" \([^)]*\)| of \$\w+ or of all",
+        "",
+        first.removeprefix("-- ").replace(", of one metric", ""),
+    )
+    sql = "\n".join(line for line in lines if not line.startswith("--"))
+    return re.sub(r",? or (of )?all\?|,\?", "?", question), sql.strip()
 
 
 def _with_values(sql: str, params: Mapping[str, str | int]) -> str:
