@@ -1,4 +1,5 @@
 import subprocess
+from collections.abc import Iterator
 from importlib import metadata
 from typing import NoReturn
 
@@ -8,8 +9,10 @@ from assets.version import code_version
 
 
 @pytest.fixture(autouse=True)
-def uncached() -> None:
-    """Forget what earlier tests asked."""
+def uncached() -> Iterator[None]:
+    """Forget what was asked before, and what a test was answered."""
+    code_version.cache_clear()
+    yield
     code_version.cache_clear()
 
 
@@ -34,4 +37,3 @@ def test_without_git_it_is_the_version_of_the_package(monkeypatch: pytest.Monkey
     monkeypatch.setattr(subprocess, "run", refuse)
     monkeypatch.setattr(metadata, "version", {"stepcast": "9.9"}.__getitem__)
     assert code_version() == "9.9"
-    code_version.cache_clear()

@@ -67,7 +67,10 @@ def test_other_hosts_are_another_history(make: "Maker") -> None:
 
 @pytest.mark.parametrize(
     ("setting", "is_comparable"),
-    [({"stationary": False}, True), ({"windows": 3}, True), ({"traced": False}, False)],
+    [
+        ({"stationary": False, "windows": 3, "discarded_windows": 1}, True),
+        ({"traced": False}, False),
+    ],
 )
 def test_what_the_probe_was_asked_makes_values_comparable(
     make: "Maker", setting: dict[str, bool | int], is_comparable: bool

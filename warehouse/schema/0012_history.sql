@@ -28,7 +28,9 @@ WITH figure AS (
 comparable AS (
     SELECT
         *,
-        json_merge_patch(config, '{"stationary": null, "windows": null}')::VARCHAR AS asked
+        json_merge_patch(
+            config, '{"stationary": null, "windows": null, "discarded_windows": null}'
+        )::VARCHAR AS asked
     FROM raw.run WHERE status = 'ok'
 )
 SELECT
