@@ -8,7 +8,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -19,9 +20,17 @@ import pyarrow.parquet as pq
 from warehouse.durable import remove, sync, temporary
 from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
 from warehouse.sums import seal, verify
-from warehouse.tables import JSON_COLUMNS, SCHEMAS, conform, one_line, read
+from warehouse.tables import CHUNK_ROWS, JSON_COLUMNS, SCHEMAS, conform, one_line, read, stream
 
-__all__ = ["QUARANTINE", "SCHEMAS", "land", "landed_runs", "read_tables", "run_folders"]
+__all__ = [
+    "QUARANTINE",
+    "SCHEMAS",
+    "checked_files",
+    "land",
+    "landed_runs",
+    "read_tables",
+    "run_folders",
+]
 
 ARTEFACTS = "artefacts"
 QUARANTINE = "quarantine"
@@ -45,8 +54,9 @@ def land(
 ) -> Path:
     """Write one run into the landing folder, atomically, and return its folder.
 
-    `tables` are frames named as in `SCHEMAS` (not `run`, `scenario`) and without `run_id`;
-    `artefacts` are files to copy, by the name they get.
+    `tables` are frames named as in `SCHEMAS` (not `run`, `scenario`) and without `run_id`; one
+    that is a stream of batches (`pyarrow.RecordBatchReader`) is written as it comes, in memory of
+    `CHUNK_ROWS` rows. `artefacts` are files to copy, by the name they get.
 
     Raises:
         BadInput: the run has landed before, or a frame does not fit its table.
@@ -104,52 +114,97 @@ def read_tables(folder: Path) -> dict[str, pa.Table]:
         BadInput: a file is unreadable, lacks columns, belongs to another run or scenario, or is
             not the one that landed.
     """
-    run = _read_run(folder)
-    tables = {file.stem: read(file) for file in sorted(folder.glob("*.parquet"))}
-    if "run" not in tables:
-        raise BadInput("run.parquet is missing")
-    for name, table in tables.items():
-        strangers = set(table["run_id"].unique().to_pylist()) - {folder.name}
-        if strangers:
-            raise BadInput(f"{name}.parquet holds rows of other runs: {sorted(strangers)}")
-    scenarios = tables["scenario"].to_pylist() if "scenario" in tables else []
-    named = [content_hash(row["canonical"]) for row in scenarios]
-    if named != [row["scenario_id"] for row in scenarios]:
-        raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
-    if named != ([] if run.scenario_id is None else [run.scenario_id]):
-        raise BadInput(f"run.parquet names scenario {run.scenario_id}, scenario.parquet: {named}")
+    tables = {file.stem: pa.concat_tables(_own(file)) for file in _files(folder)}
     verify(folder)
     return tables
 
 
-def _records(run: Run, scenario: Scenario | None) -> dict[str, pa.Table]:
+def checked_files(folder: Path) -> list[Path]:
+    """Check all tables of one landed run as `read_tables` does, and return their files.
+
+    At most `CHUNK_ROWS` rows are in memory at once.
+    """
+    files = _files(folder)
+    for file in files:
+        for _ in _own(file):
+            pass
+    verify(folder)
+    return files
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a run whose own record and scenario agree."""
+    run = _read_run(folder)
+    scenario = folder / "scenario.parquet"
+    rows = read(scenario).to_pylist() if scenario.exists() else []
+    named = [content_hash(row["canonical"]) for row in rows]
+    if named != [row["scenario_id"] for row in rows]:
+        raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
+    if named != ([] if run.scenario_id is None else [run.scenario_id]):
+        raise BadInput(f"run.parquet names scenario {run.scenario_id}, scenario.parquet: {named}")
+    files = sorted(folder.glob("*.parquet"))
+    if folder / "run.parquet" not in files:
+        raise BadInput("run.parquet is missing")
+    return files
+
+
+def _own(file: Path) -> Iterator[pa.Table]:
+    for chunk in stream(file):
+        strangers = set(chunk["run_id"].unique().to_pylist()) - {file.parent.name}
+        if strangers:
+            raise BadInput(f"{file.name} holds rows of other runs: {sorted(strangers)}")
+        yield chunk
+
+
+def _records(run: Run, scenario: Scenario | None) -> dict[str, Iterable[pa.Table]]:
     expected = None if scenario is None else scenario.scenario_id
     if run.scenario_id != expected:
         raise BadInput(f"run {run.run_id} names scenario {run.scenario_id}, was given {expected}")
     row = run.model_dump()
     row |= {name: json.dumps(dict(row[name]), sort_keys=True) for name in JSON_COLUMNS}
-    tables = {"run": pa.Table.from_pylist([row], SCHEMAS["run"])}
+    tables: dict[str, Iterable[pa.Table]] = {"run": [pa.Table.from_pylist([row], SCHEMAS["run"])]}
     if scenario is not None:
         named = {"run_id": run.run_id, "scenario_id": expected}
         row = {**named, "canonical": scenario.canonical_json()}
-        tables["scenario"] = pa.Table.from_pylist([row], SCHEMAS["scenario"])
+        tables["scenario"] = [pa.Table.from_pylist([row], SCHEMAS["scenario"])]
     return tables
 
 
 def _frames(
     run_id: str, tables: Mapping[str, ArrowStreamExportable]
-) -> Iterator[tuple[str, pa.Table]]:
+) -> Iterator[tuple[str, Iterator[pa.Table]]]:
     allowed = sorted(set(SCHEMAS) - {"run", "scenario"})
     for name, frame in tables.items():
         if name not in allowed:
             raise BadInput(f"run {run_id}: no table {name!r}; the tables are {', '.join(allowed)}")
-        table = pa.table(frame)
-        extra = sorted(set(table.column_names) - set(SCHEMAS[name].names[1:]))
+        batches: pa.RecordBatchReader = frame
+        # Through the C interface an error of the producer would lose its type.
+        if not isinstance(frame, pa.RecordBatchReader):
+            batches = pa.RecordBatchReader.from_stream(frame)
+        extra = sorted(set(batches.schema.names) - set(SCHEMAS[name].names[1:]))
         if extra:
             raise BadInput(f"run {run_id}, table {name}: no such columns: {', '.join(extra)}")
-        owner = pa.repeat(pa.scalar(run_id), table.num_rows)
-        table = table.add_column(0, "run_id", owner)
-        yield name, conform(name, table, f"run {run_id}, table {name}")
+        chunks = _checked(name, run_id, batches)
+        yield name, chain([next(chunks)], chunks)
+
+
+def _checked(name: str, run_id: str, batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Yield the rows with their `run_id`, first none of them so that columns are checked."""
+    where = f"run {run_id}, table {name}"
+    for chunk in chain([batches.schema.empty_table()], _row_groups(batches)):
+        owner = pa.repeat(pa.scalar(run_id), chunk.num_rows)
+        yield conform(name, chunk.add_column(0, "run_id", owner), where)
+
+
+def _row_groups(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Gather small batches to chunks of at least `CHUNK_ROWS` rows, but for the last."""
+    gathered: list[pa.RecordBatch] = []
+    for batch in batches:
+        gathered.append(batch)
+        if sum(batch.num_rows for batch in gathered) >= CHUNK_ROWS:
+            yield pa.Table.from_batches(gathered)
+            gathered = []
+    yield pa.Table.from_batches(gathered, batches.schema)
 
 
 def _read_run(folder: Path) -> Run:
@@ -164,11 +219,16 @@ def _read_run(folder: Path) -> Run:
         raise BadInput(f"run.parquet: {one_line(error)}") from error
 
 
-def _write(folder: Path, tables: Mapping[str, pa.Table], artefacts: Mapping[str, Path]) -> None:
+def _write(
+    folder: Path, tables: Mapping[str, Iterable[pa.Table]], artefacts: Mapping[str, Path]
+) -> None:
     folder.mkdir()
-    for name, table in tables.items():
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
-        sync(folder / f"{name}.parquet")
+    for name, chunks in tables.items():
+        file = folder / f"{name}.parquet"
+        with pq.ParquetWriter(file, SCHEMAS[name], compression="zstd") as writer:
+            for chunk in filter(len, chunks):
+                writer.write_table(chunk, row_group_size=CHUNK_ROWS)
+        sync(file)
     seal(folder)
     if artefacts:
         (folder / ARTEFACTS).mkdir()

@@ -1,22 +1,31 @@
-"""The loader: the only writer of `raw.*`. Loading a run twice changes nothing."""
+"""The loader: the only writer of `raw.*`. Loading a run twice changes nothing.
+
+A run is checked in chunks of `tables.CHUNK_ROWS` rows, then DuckDB reads its Parquet files itself:
+memory is bounded by `MEMORY`, not by the size of a run.
+"""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from warehouse import chain
 from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
-from warehouse.landing import QUARANTINE, SCHEMAS, read_tables, run_folders
+from warehouse.landing import QUARANTINE, SCHEMAS, checked_files, run_folders
 from warehouse.records import BadInput, StepcastError, content_hash
+from warehouse.tables import columns_of
 
 REASON = "reason.txt"
+MEMORY = "1GB"
+"""What DuckDB may hold while it loads; past that it writes to disk."""
+_OF_THE_RUN = (duckdb.IntegrityError, duckdb.DataError)
+_OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,7 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     still load.
     """
     sweep(landing)
+    connection.execute(f"SET memory_limit = '{MEMORY}'")
     known = dict(connection.execute("SELECT run_id, signature FROM meta.loaded").fetchall())
     loaded, unchanged, quarantined = [], 0, []
     for folder in run_folders(landing):
@@ -52,15 +62,17 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
             if known.get(folder.name) == signature:
                 unchanged += 1
                 continue
-            tables = read_tables(folder)
+            files = checked_files(folder)
             with transaction(connection):
                 if folder.name in known:
                     _delete(connection, folder.name)
-                _insert(connection, tables)
+                _insert(connection, files)
                 _remember(connection, folder.name, signature, is_new=folder.name not in known)
-        except (BadInput, duckdb.IntegrityError, duckdb.DataError, OSError) as error:
+        except (BadInput, *_OF_THE_RUN, OSError, duckdb.IOException) as error:
             if not folder.exists():
                 continue  # renamed meanwhile: the next load finds it under its new name
+            if isinstance(error, duckdb.IOException):
+                raise
             if isinstance(error, OSError):
                 raise StepcastError(f"landed run {folder.name} cannot be read: {error}") from error
             quarantined.append(_quarantine(folder, first_line(error)))
@@ -88,11 +100,16 @@ def _remember(
         )
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> None:
-    for name, table in tables.items():
-        connection.register("incoming", table)
-        connection.execute(f'INSERT INTO raw."{name}" BY NAME SELECT * FROM incoming')
-        connection.unregister("incoming")
+def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+    for file in files:
+        columns = ", ".join(f'"{column}"' for column in columns_of(file))
+        connection.execute(
+            f'INSERT INTO raw."{file.stem}" BY NAME SELECT {columns} FROM read_parquet($file)',
+            {"file": escape(str(file))},
+        )
+    tables = {file.stem for file in files}
+    if "timing" in tables and "operation_time" not in tables:
+        connection.execute(_OPERATION_TIME, {"run_id": files[0].parent.name})
 
 
 def signature_of(folder: Path) -> str:

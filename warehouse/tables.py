@@ -1,6 +1,6 @@
 """The raw tables as Arrow schemas: what a landed Parquet file holds, and how one is checked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 from warehouse.records import BadInput
 
 JSON_COLUMNS = ("host", "software", "config")
+CHUNK_ROWS = 122_880
+"""Rows that are in memory at once, and of a Parquet row group: one row group of DuckDB."""
 
 _TYPES: Mapping[str, pa.DataType] = {
     "text": pa.string(),
@@ -130,16 +132,26 @@ def conform(name: str, table: pa.Table, where: str) -> pa.Table:
 
 
 def read(file: Path) -> pa.Table:
-    """Return the rows of `<table>.parquet`, checked against that table's schema.
+    """Return all rows of `<table>.parquet`, checked as `stream` does."""
+    return pa.concat_tables(stream(file))
+
+
+def stream(file: Path) -> Iterator[pa.Table]:
+    """Yield the rows of `<table>.parquet`, `CHUNK_ROWS` at a time, in that table's schema.
+
+    The first chunk has no rows: whether the columns fit is known before any row is read.
 
     Raises:
         BadInput: the file is missing, unreadable, of no known table, or lacks columns.
     """
-    if file.stem not in SCHEMAS:
+    name = file.stem
+    if name not in SCHEMAS:
         raise BadInput(f"{file.name} is no known table; the tables are {', '.join(SCHEMAS)}")
     try:
-        with pq.ParquetFile(file) as parquet:
-            table = parquet.read()
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+            yield conform(name, parquet.schema_arrow.empty_table(), file.name)
+            for batch in parquet.iter_batches(CHUNK_ROWS):
+                yield conform(name, pa.Table.from_batches([batch]), file.name)
     except FileNotFoundError as error:
         raise BadInput(f"{file.name} is missing") from error
     except (pa.ArrowException, OSError) as error:
@@ -147,7 +159,12 @@ def read(file: Path) -> pa.Table:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise BadInput(f"{file.name} is not readable Parquet: {one_line(error)}") from error
-    return conform(file.stem, table, file.name)
+
+
+def columns_of(file: Path) -> list[str]:
+    """Return the columns of `<table>.parquet` that its table has, in the table's order."""
+    found = pq.read_schema(file).names
+    return [name for name in SCHEMAS[file.stem].names if name in found]
 
 
 def one_line(error: Exception) -> str:

@@ -150,6 +150,61 @@ def test_splits_say_how_far_a_subject_is_from_the_fit(make: "Maker") -> None:
     assert found == {scenario.scenario_id: split for split, scenario in expected.items()}
 
 
+@pytest.mark.parametrize(
+    ("families", "split"),
+    [
+        ({"cnn": "plain", "vgg11": "vgg"}, "held_out_family"),
+        ({"cnn": "vgg", "vgg11": "vgg"}, "held_out_dnn"),
+        ({"cnn": None, "vgg11": "vgg"}, "held_out_dnn"),
+        ({"cnn": "plain"}, "held_out_dnn"),
+    ],
+)
+def test_a_family_is_held_out_where_families_are_known(
+    profiled: "Maker", families: dict[str, str | None], split: str
+) -> None:
+    for dnn, family in families.items():
+        row = {
+            "dnn": [dnn],
+            "framework": ["tensorflow"],
+            "family": [family],
+            "batch_size": [8],
+            "parameter_count": [10],
+        }
+        profiled.land(
+            profiled.run(f"graph-{dnn}", None, "profile"), None, {"dnn": pl.DataFrame(row)}
+        )
+    scenario = profiled.scenario(2, dnn="vgg11")
+    profiled.warehouse.record_predictions([profiled.prediction(profiled.fit("p1"), scenario, 2.0)])
+    profiled.measure("m1", scenario, [2.0], minute=5)
+    assert [row["split"] for row in judged(profiled)] == [split]
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "sign"),
+    [
+        ("step_time_s", "s", 1),
+        ("cost_usd", "usd", 1),
+        ("bus_bandwidth_Bps", "B/s", -1),
+        ("throughput_steps_per_s", "1/s", -1),
+        ("idle_cpu_fraction", "1", None),
+    ],
+)
+def test_too_short_a_time_is_too_high_a_rate(
+    profiled: "Maker", metric: str, unit: str, sign: int | None
+) -> None:
+    scenario = profiled.scenario(2)
+    prediction = profiled.prediction(profiled.fit("p1"), scenario, 2.0)
+    given = prediction.model_copy(update={"metric": metric, "unit": unit})
+    profiled.warehouse.record_predictions([given])
+    sample = {"metric": [metric], "unit": [unit], "window": [1], "value": [2.5]}
+    run = profiled.run("m1", scenario, "measurement", minute=5)
+    profiled.land(run, scenario, {"sample": pl.DataFrame(sample)})
+    (row,) = judged(profiled)
+    # A time of 2 for 2.5 is 20 % too short; a rate of 2 for 2.5 is a time 25 % too long.
+    expected = {1: -20, -1: 25, None: None}[sign]
+    assert row["time_error_percent"] == (expected and pytest.approx(expected))
+
+
 def test_a_fit_that_saw_no_scenario_has_seen_no_network(make: "Maker") -> None:
     make.land(make.run("links", None, "profile"), None)
     make.warehouse.load()

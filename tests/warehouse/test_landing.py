@@ -1,13 +1,16 @@
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from warehouse import landing
-from warehouse.landing import SCHEMAS, land, landed_runs
+from warehouse.landing import SCHEMAS, land, landed_runs, read_tables
 from warehouse.records import BadInput, StepcastError
+from warehouse.tables import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -59,7 +62,7 @@ def test_a_run_that_lands_meanwhile_is_not_overwritten(
     first, second = (make.run("r1", None, "profile", repeat=repeat) for repeat in (1, 2))
     write = landing._write  # noqa: SLF001
 
-    def slow_write(folder: Path, *rest: dict[str, Path]) -> None:
+    def slow_write(folder: Path, *rest: Any) -> None:
         write(folder, *rest)
         monkeypatch.setattr(landing, "_write", write)
         make.land(first, None)
@@ -99,7 +102,7 @@ def test_frames_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(BadInput, match=message):
         make.land(make.run("r1", None, "profile"), None, tables)
-    assert not (make.home / "landing").exists()
+    assert list((make.home / "landing").glob("*")) == []
 
 
 @pytest.mark.parametrize("run_id", ["../r1", "a/b", ".tmp-1-x", "quarantine", ""])
@@ -117,3 +120,36 @@ def test_artefact_names_stay_inside_the_run(make: "Maker", tmp_path: Path) -> No
 def test_a_run_and_its_scenario_must_agree(make: "Maker") -> None:
     with pytest.raises(BadInput, match="names scenario"):
         make.land(make.run("r1", make.scenario(1), "profile"), make.scenario(2))
+
+
+def test_a_stream_lands_in_row_groups_of_one_size(make: "Maker") -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 3 * CHUNK_ROWS, CHUNK_ROWS // 4):
+            rows = pa.array(range(start, start + CHUNK_ROWS // 4), pa.int32())
+            yield pa.record_batch({"source": rows, "target": rows})
+
+    schema = pa.schema([("source", pa.int32()), ("target", pa.int32())])
+    stream = pa.RecordBatchReader.from_batches(schema, batches())
+    folder = land(make.home / "landing", make.run("r1", None, "profile"), None, {"edge": stream})
+    with pq.ParquetFile(folder / "edge.parquet") as file:
+        groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        assert groups == [CHUNK_ROWS] * 3
+        assert file.read()["target"].to_pylist() == list(range(3 * CHUNK_ROWS))
+
+
+def test_a_stream_that_ends_in_an_error_lands_nothing(make: "Maker") -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"source": [1], "target": [2]})
+        raise BadInput("2.pb: not a whole TensorFlow RunMetadata")
+
+    schema = pa.schema([("source", pa.int64()), ("target", pa.int64())])
+    stream = pa.RecordBatchReader.from_batches(schema, batches())
+    with pytest.raises(BadInput, match=r"^2\.pb: not a whole"):
+        land(make.home / "landing", make.run("r1", None, "profile"), None, {"edge": stream})
+    assert list((make.home / "landing").iterdir()) == []
+
+
+def test_a_table_without_rows_lands(make: "Maker") -> None:
+    folder = make.land(make.run("r1", None, "profile"), None, {"edge": EDGES.clear()})
+    assert pq.read_table(folder / "edge.parquet").schema.equals(SCHEMAS["edge"])
+    assert {name: len(rows) for name, rows in read_tables(folder).items()} == {"edge": 0, "run": 1}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from warehouse.landing import SCHEMAS
 from warehouse.sums import seal
+from warehouse.tables import CHUNK_ROWS
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
@@ -78,6 +79,33 @@ def spoil_page(folder: Path) -> None:
     file.write_bytes(whole)
 
 
+def spoil_late_page(folder: Path) -> None:
+    """Damage the last of several row groups: those before it have gone into the database."""
+    rows = pa.array(range(3 * CHUNK_ROWS), pa.int32())
+    owner = pa.repeat(pa.scalar("bad"), len(rows))
+    table = pa.table({"run_id": owner, "source": rows, "target": rows}).cast(SCHEMAS["edge"])
+    file = folder / "edge.parquet"
+    pq.write_table(table, file, row_group_size=CHUNK_ROWS)
+    with pq.ParquetFile(file) as parquet:
+        start = parquet.metadata.row_group(2).column(0).dictionary_page_offset
+    whole = bytearray(file.read_bytes())
+    whole[start : start + 20] = bytes(20)
+    file.write_bytes(whole)
+
+
+def spoil_late_owner(folder: Path) -> None:
+    rows = pa.array(range(CHUNK_ROWS + 1), pa.int32())
+    owner = pa.array(["bad"] * CHUNK_ROWS + ["good"])
+    table = pa.table({"run_id": owner, "source": rows, "target": rows}).cast(SCHEMAS["edge"])
+    pq.write_table(table, folder / "edge.parquet")
+
+
+def spoil_range(folder: Path) -> None:
+    rows = pa.array([1, 2**40])
+    table = pa.table({"run_id": ["bad", "bad"], "source": rows, "target": rows})
+    pq.write_table(table, folder / "edge.parquet")
+
+
 def spoil_column(folder: Path) -> None:
     table = pq.read_table(folder / "edge.parquet")
     pq.write_table(table.drop_columns(["target"]), folder / "edge.parquet")
@@ -117,6 +145,9 @@ def spoil_stranger(folder: Path) -> None:
     [
         (spoil_truncate, "edge.parquet is not readable Parquet"),
         (spoil_page, "edge.parquet is not readable Parquet"),
+        (spoil_late_page, "edge.parquet is not readable Parquet"),
+        (spoil_late_owner, "edge.parquet holds rows of other runs: ['good']"),
+        (spoil_range, "edge.parquet: Integer value 1099511627776 not in range"),
         (spoil_column, "edge.parquet: missing columns target; found run_id, source"),
         (spoil_missing, "run.parquet is missing"),
         (spoil_owner, "edge.parquet holds rows of other runs: ['good']"),

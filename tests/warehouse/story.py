@@ -1,0 +1,146 @@
+"""A small history that has something of everything, with figures a reader can check by hand."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tests.warehouse.conftest import at
+from warehouse.records import Price, Recommendation
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+# One worker at 3.06 and a server at 0.6 US dollars per hour.
+PRICES = {"emu.avx2.1c": 3.06, "emu.server": 0.6}
+
+
+def tell(make: "Maker") -> None:
+    """Fill a warehouse: profiles, a fit, a prediction of two workers that is judged, and more."""
+    _profiles(make)
+    make.warehouse.load()
+    fit = make.fit("p1")
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 3.0)])
+    _recommend(make)
+    make.measure("m1", make.scenario(1), [1.2, 1.4], minute=5)
+    make.measure("m2", make.scenario(2), [2.4, 2.6], minute=6)
+    failed = make.run("m3", make.scenario(4), "measurement", minute=7)
+    failed = failed.model_copy(update={"status": "failed", "error": "out of memory"})
+    make.land(failed, make.scenario(4))
+    make.warehouse.load()
+
+
+def _profiles(make: "Maker") -> None:
+    scenario = make.scenario(1)
+    operations = {
+        "operation": [0, 1, 2],
+        "name": ["a", "b", "c"],
+        "type": ["Conv2D", "Relu", "Conv2D"],
+        "resource": ["worker"] * 3,
+        "input_bytes": [4096, 1024, 4096],
+        "device": ["host"] * 3,
+    }
+    durations = {"step": [0, 0, 0, 1, 1, 1], "operation": [0, 1, 2] * 2}
+    timing = durations | {"start_us": [0, 40, 50] * 2, "duration_us": [40, 10, 50, 60, 10, 30]}
+    tables = {"operation": pl.DataFrame(operations), "timing": pl.DataFrame(timing)}
+    make.land(make.run("p1", scenario, "profile"), scenario, tables)
+    one = {"operation": [0, 1, 2], "steps": [100] * 3, "mean_us": [80.0, 20.0, 100.0]}
+    others = {name: [9.0] * 3 for name in ("median_us", "sd_us", "min_us", "p95_us")}
+    times = {"operation": pl.DataFrame(operations), "operation_time": pl.DataFrame(one | others)}
+    vgg = make.scenario(1, dnn="vgg11")
+    make.land(make.run("p2", vgg, "profile"), vgg, times)
+    make.land(make.run("links", None, "profile"), None, {"link": _links()})
+    make.land(make.run("rings", None, "profile"), None, {"allreduce": _allreduces()})
+    make.land(make.run("prices", None, "profile"), None, {"price": _prices()})
+    imported = make.run("theirs", None, "measurement").model_copy(update={"backend": "imported"})
+    make.land(imported, None, _imported())
+
+
+def _links() -> pl.DataFrame:
+    """Two trials of two flows: 6 and 2, then 5 and 3 million bytes per second."""
+    speeds = [6e6, 2e6, 5e6, 3e6]
+    return pl.DataFrame(
+        {
+            "direction": ["uplink"] * 4,
+            "flows": [2] * 4,
+            "flow": [0, 1, 0, 1],
+            "trial": [0, 0, 1, 1],
+            "seconds": [1.0] * 4,
+            "bytes": [int(speed) for speed in speeds],
+            "bandwidth_Bps": speeds,
+            "retransmits": [1, 2, 3, 4],
+        }
+    )
+
+
+def _allreduces() -> pl.DataFrame:
+    """4 MB over two ranks in 4, 5 and 9 ms: 1000, 800 and 444 MB/s."""
+    seconds = [0.004, 0.005, 0.009]
+    return pl.DataFrame(
+        {
+            "library": ["gloo"] * 3,
+            "world_size": [2] * 3,
+            "size_bytes": [4_000_000] * 3,
+            "concurrent": [1] * 3,
+            "trial": [0, 1, 2],
+            "seconds": seconds,
+            "raw_seconds": seconds,
+            "bus_bandwidth_Bps": [2 * 4e6 * (2 - 1) / (2 * one) for one in seconds],
+        }
+    )
+
+
+def _prices() -> pl.DataFrame:
+    rows = [
+        ("stepcast", node_type, "here", "on_demand", price, at(minute), "config")
+        for node_type, newest in PRICES.items()
+        for minute, price in ((0, newest * 2), (60, newest))
+    ]
+    names = ["provider", "node_type", "region", "market", "usd_per_hour", "observed_at", "source"]
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def _imported() -> dict[str, pl.DataFrame]:
+    source = {
+        "format": ["csv"],
+        "file_name": ["steps.csv"],
+        "sha256": ["0" * 64],
+        "source": ["somebody"],
+        "licence": ["CC-BY-4.0"],
+        "imported_at": [at(0)],
+    }
+    external = {
+        "row_number": [1, 2],
+        "subject": ['{"dnn": "vgg11"}'] * 2,
+        "metric": ["step_time_s"] * 2,
+        "unit": ["s"] * 2,
+        "value": [0.5, None],
+        "repeat": [1, 2],
+    }
+    return {"source": pl.DataFrame(source), "external": pl.DataFrame(external)}
+
+
+def _recommend(make: "Maker") -> None:
+    price = Price(
+        provider="stepcast",
+        node_type="emu.avx2.1c",
+        market="on_demand",
+        usd_per_hour=3.06,
+        observed_at=at(60),
+        source="config",
+    )
+    make.warehouse.record_recommendation(
+        Recommendation(
+            system="async_sgd",
+            backend="emulated",
+            job={"dnn": "cnn"},
+            objective="cost",
+            constraints={},
+            choice={"node_type": "emu.avx2.1c", "count": 2},
+            alternatives=(),
+            price_snapshot=make.warehouse.record_prices([price]),
+            fit_ids=(make.fit("p1").fit_id,),
+            code_version="v1",
+            made_at=at(3),
+        )
+    )

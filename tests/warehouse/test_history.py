@@ -1,0 +1,124 @@
+"""What is comparable, what is newest, and what has drifted."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+METRIC = "throughput_steps_per_s"
+
+
+def drift(make: "Maker") -> pl.DataFrame:
+    make.warehouse.load()
+    return make.rows(f"SELECT * FROM report.drift WHERE metric = '{METRIC}' ORDER BY host_id")
+
+
+def measure(make: "Maker", *values: float, **more: str) -> None:
+    for number, value in enumerate(values):
+        name = "-".join((f"m{number}", *more.values()))
+        make.measure(name, make.scenario(2), [value], minute=number, repeat=number + 1, **more)
+
+
+def test_the_newest_value_is_held_against_its_own_history(make: "Maker") -> None:
+    measure(make, 2.0, 2.2, 1.8, 2.1, 1.9, 3.0)
+    (row,) = drift(make).to_dicts()
+    # Median 2.0 of five; deviations 0, .2, .2, .1, .1, so MAD 0.1.
+    assert (row["run_id"], row["value"], row["earlier_n"]) == ("m5", 3.0, 5)
+    assert row["label"] == make.scenario(2).label
+    assert (row["median"], row["mad"]) == (pytest.approx(2.0), pytest.approx(0.1))
+    assert row["robust_z"] == pytest.approx(0.6745 * 1.0 / 0.1)
+
+
+def test_too_few_values_give_no_score(make: "Maker") -> None:
+    measure(make, 2.0, 2.2, 1.8, 2.1, 3.0)
+    (row,) = drift(make).to_dicts()
+    assert (row["earlier_n"], row["robust_z"]) == (4, None)
+    assert row["median"] == pytest.approx(2.05)
+
+
+def test_a_first_value_has_no_history(make: "Maker") -> None:
+    measure(make, 2.0)
+    (row,) = drift(make).to_dicts()
+    assert (row["earlier_n"], row["median"], row["robust_z"]) == (0, None, None)
+
+
+def test_values_that_never_differed_give_no_score(make: "Maker") -> None:
+    measure(make, 2.0, 2.0, 2.0, 2.0, 2.0, 2.5)
+    assert drift(make)["robust_z"].to_list() == [None]
+
+
+def test_other_hosts_are_another_history(make: "Maker") -> None:
+    measure(make, 2.0, 2.1, host_id="host-1")
+    measure(make, 9.0, 9.1, 9.2, host_id="host-2")
+    rows = drift(make)
+    assert rows["earlier_n"].to_list() == [1, 2]
+    assert rows["median"].to_list() == [pytest.approx(2.0), pytest.approx(9.05)]
+    assert rows["comparable_id"].n_unique() == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_comparable"),
+    [({"stationary": False}, True), ({"windows": 3}, True), ({"traced": False}, False)],
+)
+def test_what_the_probe_was_asked_makes_values_comparable(
+    make: "Maker", setting: dict[str, bool | int], is_comparable: bool
+) -> None:
+    scenario = make.scenario(2)
+    measure(make, 2.0)
+    sample = pl.DataFrame({"metric": [METRIC], "unit": ["1/s"], "window": [1], "value": [2.2]})
+    run = make.run("later", scenario, "measurement", minute=9)
+    run = run.model_copy(update={"config": {**run.config, **setting}})
+    make.land(run, scenario, {"sample": sample})
+    assert drift(make).height == (1 if is_comparable else 2)
+
+
+def test_other_backends_are_another_history(make: "Maker") -> None:
+    measure(make, 2.0)
+    scenario = make.scenario(2)
+    sample = pl.DataFrame({"metric": [METRIC], "unit": ["1/s"], "window": [1], "value": [2.2]})
+    run = make.run("theirs", scenario, "measurement", minute=9)
+    make.land(run.model_copy(update={"backend": "imported"}), scenario, {"sample": sample})
+    assert sorted(drift(make)["backend"]) == ["emulated", "imported"]
+
+
+def test_failed_runs_have_no_place_in_history(make: "Maker") -> None:
+    scenario = make.scenario(2)
+    sample = pl.DataFrame({"metric": [METRIC], "unit": ["1/s"], "window": [1], "value": [2.2]})
+    failed = make.run("bad", scenario, "measurement").model_copy(update={"status": "failed"})
+    make.land(failed, scenario, {"sample": sample})
+    make.warehouse.load()
+    assert make.rows("FROM report.history").is_empty()
+
+
+def test_every_point_of_a_grid_has_its_own_history(make: "Maker") -> None:
+    link = {
+        "direction": ["uplink"] * 3,
+        "flows": [1, 2, 2],
+        "flow": [0, 0, 1],
+        "trial": [0] * 3,
+        "seconds": [1.0] * 3,
+        "bytes": [9, 5, 3],
+        "bandwidth_Bps": [9.0, 5.0, 3.0],
+    }
+    compute = {
+        "batch_size": [4, 4, 8],
+        "trial": [0, 1, 0],
+        "rank": [0] * 3,
+        "forward_s": [1.0, 2.0, 4.0],
+        "backward_s": [2.0, 4.0, 8.0],
+    }
+    make.land(make.run("r1", None, "profile"), None, {"link": pl.DataFrame(link)})
+    make.land(make.run("r2", None, "profile"), None, {"compute": pl.DataFrame(compute)})
+    make.warehouse.load()
+    rows = make.rows("SELECT metric, point, value FROM report.latest ORDER BY ALL")
+    assert rows.rows() == [
+        ("backward_s", "batch 4", 3.0),
+        ("backward_s", "batch 8", 8.0),
+        ("forward_s", "batch 4", 1.5),
+        ("forward_s", "batch 8", 4.0),
+        ("uplink_bandwidth_Bps", "1 flows", 9.0),
+        ("uplink_bandwidth_Bps", "2 flows", 8.0),
+    ]
