@@ -115,7 +115,9 @@ def read_tables(folder: Path) -> dict[str, pa.Table]:
         BadInput: a file is unreadable, lacks columns, belongs to another run or scenario, or is
             not the one that landed.
     """
-    return {file.stem: pa.concat_tables(_own(file)) for file in _files(folder)}
+    tables = {file.stem: pa.concat_tables(_own(file)) for file in _files(folder)}
+    verify(folder)
+    return tables
 
 
 def checked_files(folder: Path) -> list[Path]:
@@ -127,6 +129,7 @@ def checked_files(folder: Path) -> list[Path]:
     for file in files:
         for _ in _own(file):
             pass
+    verify(folder)
     return files
 
 
@@ -140,8 +143,10 @@ def _files(folder: Path) -> list[Path]:
         raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
     if named != ([] if run.scenario_id is None else [run.scenario_id]):
         raise BadInput(f"run.parquet names scenario {run.scenario_id}, scenario.parquet: {named}")
-    verify(folder)
-    return sorted(folder.glob("*.parquet"))
+    files = sorted(folder.glob("*.parquet"))
+    if folder / "run.parquet" not in files:
+        raise BadInput("run.parquet is missing")
+    return files
 
 
 def _own(file: Path) -> Iterator[pa.Table]:

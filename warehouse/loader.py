@@ -21,9 +21,10 @@ from warehouse.landing import QUARANTINE, SCHEMAS, checked_files, run_folders
 from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import columns_of
 
+REASON = "reason.txt"
 MEMORY = "1GB"
 """What DuckDB may hold while it loads; past that it writes to disk."""
-REASON = "reason.txt"
+_OF_THE_RUN = (duckdb.IntegrityError, duckdb.DataError)
 _OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
@@ -67,9 +68,11 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
                     _delete(connection, folder.name)
                 _insert(connection, files)
                 _remember(connection, folder.name, signature, is_new=folder.name not in known)
-        except (BadInput, duckdb.IntegrityError, duckdb.DataError, OSError) as error:
+        except (BadInput, *_OF_THE_RUN, OSError, duckdb.IOException) as error:
             if not folder.exists():
                 continue  # renamed meanwhile: the next load finds it under its new name
+            if isinstance(error, duckdb.IOException):
+                raise
             if isinstance(error, OSError):
                 raise StepcastError(f"landed run {folder.name} cannot be read: {error}") from error
             quarantined.append(_quarantine(folder, first_line(error)))
