@@ -27,8 +27,8 @@ ui: setup ## open Dagster on everything that ran
 	$(BIN)/stepcast ui
 
 accuracy: setup ## rebuild every accuracy figure from data/reference alone
-	rm -rf .stepcast/accuracy
-	STEPCAST_HOME=.stepcast/accuracy $(BIN)/stepcast reproduce data/reference
+	$(if $(STEPCAST_HOME),,rm -rf .stepcast/accuracy)
+	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy) $(BIN)/stepcast reproduce data/reference
 
 lint: setup ## ruff and mypy, as continuous integration runs them
 	$(BIN)/ruff check .
