@@ -1,8 +1,7 @@
 """Packet captures of a traced job → tables `stream` and `http2_frame`.
 
-The receiver of a tensor asks for it with a gRPC call, RecvTensor, on a stream of its own. The
-request holds a rendezvous key: the devices of sender and receiver, and the name of the edge that
-is also in the partition graphs. So which stream carries which operation is read, not guessed.
+The receiver of a tensor asks for it by gRPC, RecvTensor, on a stream of its own. The request names
+both devices and the edge of the partition graphs: which stream is which operation is read there.
 """
 
 import gzip
