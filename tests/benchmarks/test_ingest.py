@@ -71,14 +71,15 @@ def test_too_few_rows_and_a_full_disk_are_refused(monkeypatch: pytest.MonkeyPatc
         ingest.measure(10**15)
 
 
-def test_a_part_that_fails_says_why() -> None:
-    with pytest.raises(StepcastError, match=r"benchmark part load failed: .*/nowhere"):
-        child.run(history.load, "/nowhere/at/all")
+def test_a_part_that_fails_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StepcastError, match=r"benchmark part load failed: .*/file"):
+        child.run(history.load, str(tmp_path / "file"))
 
 
 def allocate(megabytes: int) -> float:
     """Hold memory for a moment; called in a child."""
-    return float(len(bytes(megabytes * 1_000_000)) > 0)
+    return float(len(b"x" * megabytes * 1_000_000) > 0)
 
 
 def test_memory_is_the_childs_own() -> None:
