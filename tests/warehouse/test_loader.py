@@ -222,14 +222,15 @@ def test_a_changed_run_replaces_its_statistics(make: "Maker") -> None:
     make.warehouse.load()
     changed = timing([0], [3], [5]).with_columns(run_id=pl.lit("r1"))
     changed.select(SCHEMAS["timing"].names).write_parquet(folder / "timing.parquet")
+    seal(folder)
     make.warehouse.load()
     found = content(make.home)["operation_time"].select("operation", "mean_us").rows()
     assert found == [(3, 5.0)]
 
 
-@pytest.mark.parametrize("name", ["a*b", "a?b", "a[b]c", "a'b", "ü $1 {x}"])
+@pytest.mark.parametrize("name", ["a*b", "a[b]c", "a'b", "ü $1 {x}"])
 def test_the_folder_may_have_any_name(tmp_path: Path, make: "Maker", name: str) -> None:
-    """DuckDB takes * ? [ in a path for a pattern."""
+    """DuckDB takes * and [ in a path for a pattern."""
     odd = type(make)(tmp_path / name)
     odd.land(odd.run("r1", None, "profile"), None, {"edge": EDGES})
     assert odd.warehouse.load().loaded == ("r1",)
@@ -240,6 +241,7 @@ def test_columns_the_table_lacks_are_left_out(make: "Maker") -> None:
     folder = make.land(make.run("r1", None, "profile"), None, {"edge": EDGES})
     table = pq.read_table(folder / "edge.parquet")
     pq.write_table(table.append_column("note", pa.array(["a", "b"])), folder / "edge.parquet")
+    seal(folder)
     assert make.warehouse.load().loaded == ("r1",)
     assert content(make.home)["edge"].rows() == [("r1", 0, 1), ("r1", 1, 2)]
 
@@ -260,6 +262,7 @@ def test_types_that_hold_the_same_values_load(
     folder = make.land(make.run("r1", None, "profile"), None, {"edge": EDGES})
     table = pq.read_table(folder / "edge.parquet").set_column(2, "target", column)
     pq.write_table(table, folder / "edge.parquet")
+    seal(folder)
     report = make.warehouse.load()
     assert len(report.quarantined) == (loaded is None)
     assert content(make.home)["edge"]["target"].to_list() == (loaded or [])
