@@ -9,10 +9,10 @@ STUDY ?= studies/demo.yaml
 PYTEST ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test ui lint lock clean
+.PHONY: help setup demo test ui accuracy lint lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## create .venv with the locked packages, install missing system tools
 	@scripts/setup.sh
@@ -25,6 +25,10 @@ test: setup ## run all tests, those on an emulated cluster included
 
 ui: setup ## open Dagster on everything that ran
 	$(BIN)/stepcast ui
+
+accuracy: setup ## rebuild every accuracy figure from data/reference alone
+	rm -rf .stepcast/accuracy
+	STEPCAST_HOME=.stepcast/accuracy $(BIN)/stepcast reproduce data/reference
 
 lint: setup ## ruff and mypy, as continuous integration runs them
 	$(BIN)/ruff check .

@@ -66,7 +66,7 @@ def _fit_linear(tables: Tables) -> Fitted:
 
 ASYNC_SGD = System(
     "async_sgd",
-    "1",
+    "2",
     ("links", "tf_trace"),
     ("run", "scenario", "operation", "edge", "timing", "step", "sample", "link"),
     _fit_async_sgd,

@@ -111,6 +111,16 @@ def latest_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Ru
     return _round(study, backend, host_id, newest.repeat, ours)
 
 
+def rounds_of(study: Study, runs: Iterable[Run]) -> list[Round]:
+    """Return every round of a study that has landed, whatever the backend and host."""
+    runs = list(runs)
+    keys = {(run.backend, run.host_id, run.repeat) for run in runs if run.study == study.name}
+    return [
+        _round(study, backend, host_id, repeat, _runs_of(study, backend, host_id, runs))
+        for backend, host_id, repeat in sorted(keys)
+    ]
+
+
 def _round(study: Study, backend: Backend, host_id: str, repeat: int, runs: Sequence[Run]) -> Round:
     ours = tuple(run for run in runs if run.repeat == repeat)
     return Round(study, backend, host_id, repeat, ours)

@@ -7,6 +7,7 @@ import polars as pl
 LEAST_GOODPUT, MOST_GOODPUT = 0.5, 1.05
 """Shares of the shaped speed; above 1 only by the bucket that a trial starts with."""
 LEAST_IDLE = 0.20
+MOST_STOLEN = 0.02
 ABOVE_BOUND, ABOVE_LINEAR = 1.05, 1.05
 """How far predictions may exceed a bound that was itself measured."""
 
@@ -46,12 +47,19 @@ def odd_traces(operations: pl.DataFrame, timings: pl.DataFrame) -> list[str]:
     return found
 
 
-def busy_windows(samples: pl.DataFrame) -> list[str]:
-    """Return windows in which the host had less than `LEAST_IDLE` of its processor time idle."""
-    idle = samples.filter(pl.col("metric") == "idle_cpu_fraction", pl.col("value") < LEAST_IDLE)
+def disturbed_windows(samples: pl.DataFrame) -> list[str]:
+    """Return windows in which the host was too busy, or lost processor time to other guests.
+
+    That is less than `LEAST_IDLE` idle, or more than `MOST_STOLEN` stolen by its hypervisor.
+    """
+    limits = {
+        "idle": (pl.col("metric") == "idle_cpu_fraction") & (pl.col("value") < LEAST_IDLE),
+        "stolen": (pl.col("metric") == "stolen_cpu_fraction") & (pl.col("value") > MOST_STOLEN),
+    }
     return [
-        f"{row['name']}, window {row['window'] + 1}: {100 * row['value']:.0f} % idle"
-        for row in idle.to_dicts()
+        f"{row['name']}, window {row['window'] + 1}: {100 * row['value']:.0f} % {what}"
+        for what, limit in limits.items()
+        for row in samples.filter(limit, pl.col("window").is_not_null()).to_dicts()
     ]
 
 

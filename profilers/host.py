@@ -5,6 +5,7 @@ import platform
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 from warehouse.records import content_hash
 
@@ -53,11 +54,25 @@ def instruction_sets() -> tuple[str, ...]:
     return tuple(name for name, needed in _FLAGS.items() if needed <= flags)
 
 
-def cpu_times() -> tuple[float, float]:
-    """Return (idle, total) seconds of all cores together since boot."""
+class CpuTimes(NamedTuple):
+    """Seconds of all cores together since boot: idle, stolen by the hypervisor, all."""
+
+    idle_s: float
+    stolen_s: float
+    total_s: float
+
+    def fractions_since(self, before: "CpuTimes") -> tuple[float, float]:
+        """Return which part of the time since `before` was idle, and which was stolen."""
+        total_s = max(self.total_s - before.total_s, 1e-9)
+        return (self.idle_s - before.idle_s) / total_s, (self.stolen_s - before.stolen_s) / total_s
+
+
+def cpu_times() -> CpuTimes:
+    """Return what the kernel has counted so far."""
     ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     per_second = os.sysconf("SC_CLK_TCK")
-    return (ticks[3] + ticks[4]) / per_second, sum(ticks) / per_second
+    idle, stolen = ticks[3] + ticks[4], ticks[7]
+    return CpuTimes(idle / per_second, stolen / per_second, sum(ticks) / per_second)
 
 
 def _cpu_field(name: str) -> str:

@@ -9,12 +9,15 @@ import json
 import subprocess
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from statistics import fmean
 from typing import Any
 
 import polars as pl
 
 from profilers.clusters import Cluster, Node
 from profilers.hostlock import host_lock
+from profilers.quiet import Patience
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from warehouse.records import BadInput, ProbeFailed
 
@@ -53,18 +56,27 @@ def measure(
     if max(flows) > len(workers):
         raise BadInput(f"{max(flows)} flows need as many workers; the cluster has {len(workers)}")
     started_at = datetime.now(UTC)
+    patience = Patience()
     rows: list[dict[str, Any]] = []
     reports: list[Any] = []
+    stolen: list[float] = []
     with host_lock(progress):
         for trial, direction, count in itertools.product(range(trials), DIRECTIONS, flows):
             progress(f"probe links: {direction}, {count} flow(s), trial {trial + 1}")
-            measured = _simultaneous(cluster, workers[:count], direction, seconds)
-            reports += measured
+            trial_of = partial(_simultaneous, cluster, workers[:count], direction, seconds)
+            measured = patience.quietly(trial_of)
+            reports += measured.value
+            stolen.append(measured.stolen)
             key = {"direction": direction, "flows": count, "trial": trial}
-            rows += [{**key, "flow": i, **_received(r)} for i, r in enumerate(measured)]
+            rows += [{**key, "flow": i, **_received(r)} for i, r in enumerate(measured.value)]
     artefact = context.scratch / "iperf3.json"
     artefact.write_text(json.dumps(reports))
-    settings: dict[str, Setting] = {"seconds": seconds, "trials": trials, "ramp_s": RAMP_S}
+    settings: dict[str, Setting] = {
+        "seconds": seconds,
+        "trials": trials,
+        "ramp_s": RAMP_S,
+        "stolen_cpu_fraction": round(fmean(stolen), 4),
+    }
     run = finished_run("links", cluster, None, context, started_at, settings)
     return ProbeResult(run, None, {"link": pl.DataFrame(rows)}, {artefact.name: artefact})
 

@@ -76,10 +76,9 @@ class AsyncJob:
     def trace(self, worker: Node, steps: int) -> tuple[list[StepTime], list[Path]]:
         """Run traced steps on one worker; return their times and RunMetadata files.
 
-        The files live until the job ends.
+        The first file holds the graphs. The files live until the job ends.
         """
-        folder = self._logs / "traces"
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix="traces-", dir=self._logs))
         reply = self._ask(
             worker, "traced", STEP_TIMEOUT_S * steps, do="trace", steps=steps, folder=str(folder)
         )

@@ -13,6 +13,7 @@ import polars as pl
 from profilers import host
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
+from profilers.quiet import MOST_STOLEN, PATIENCE_S, Measured
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.tf_job import AsyncJob, StepTime
 from profilers.throughput import Window, is_stationary, steps_per_s
@@ -47,8 +48,8 @@ def measure(
 
     Yields:
         One run per scenario as soon as it is measured, with tables `step` and `sample`
-        (`throughput_steps_per_s`, `idle_cpu_fraction` per window). After a failure: a failed run
-        for each scenario that was not measured.
+        (`throughput_steps_per_s`, `idle_cpu_fraction`, `stolen_cpu_fraction` per window). After a
+        failure: a failed run for each scenario that was not measured.
 
     Raises:
         BadInput: the scenarios differ in more than W, or need more workers than there are.
@@ -62,7 +63,7 @@ def measure(
             while remaining:
                 started_at, scenario = datetime.now(UTC), remaining[0]
                 progress(f"measure {scenario.label}")
-                recorder = _Recorder(scenario.strategy.workers, windows, window_s)
+                recorder = Recorder(scenario.strategy.workers, windows, window_s)
                 job.train(job.workers[: scenario.strategy.workers], recorder.until)
                 yield _result(cluster, scenario, context, started_at, recorder)
                 remaining.pop(0)
@@ -71,18 +72,23 @@ def measure(
             yield failed("tf_throughput", cluster, scenario, context, started_at, error)
 
 
-class _Recorder:
+class Recorder:
     """Keeps the series of steps and decides when settling ends and when windows are full."""
 
     def __init__(self, workers: int, windows: int, window_s: float) -> None:
         self.series: dict[int, list[StepTime]] = {worker: [] for worker in range(workers)}
-        self.windows: list[Window] = []
-        self.idle: list[float] = []
+        self.measured: list[Measured[Window]] = []
         self.stationary = False
         self._wanted, self._window_s = windows, window_s
         self._started_us = time.time_ns() // 1000
         self._opened_us: int | None = None
-        self._cpu = (0.0, 0.0)
+        self._cpu = host.cpu_times()
+
+    @property
+    def counted(self) -> list[Measured[Window]]:
+        """The windows that count, in order of time: where all are disturbed, the least so."""
+        least = sorted(self.measured, key=lambda one: max(one.stolen, MOST_STOLEN))[: self._wanted]
+        return sorted(least, key=lambda one: one.value.start_us)
 
     def until(self, worker: int, step: StepTime) -> bool:
         """Take in a step; true when all windows are measured."""
@@ -92,12 +98,12 @@ class _Recorder:
             if self._settled(now_us):
                 self._open(now_us)
         elif now_us - self._opened_us >= self._window_s * 1e6:
-            idle_s, total_s = host.cpu_times()
-            idle_then_s, total_then_s = self._cpu
-            self.windows.append(Window(self._opened_us, now_us))
-            self.idle.append((idle_s - idle_then_s) / max(total_s - total_then_s, 1e-9))
+            idle, stolen = host.cpu_times().fractions_since(self._cpu)
+            self.measured.append(Measured(Window(self._opened_us, now_us), idle, stolen))
             self._open(now_us)
-        return len(self.windows) == self._wanted
+        undisturbed = sum(not one.disturbed for one in self.measured)
+        repeated_s = (len(self.measured) - self._wanted) * self._window_s
+        return undisturbed == self._wanted or repeated_s >= PATIENCE_S
 
     def _open(self, now_us: int) -> None:
         self._opened_us, self._cpu = now_us, host.cpu_times()
@@ -115,20 +121,22 @@ def _result(
     scenario: Scenario,
     context: RunContext,
     started_at: datetime,
-    recorder: _Recorder,
+    recorder: Recorder,
 ) -> ProbeResult:
     settings: dict[str, Setting] = {
-        "windows": len(recorder.windows),
+        "windows": len(recorder.counted),
+        "discarded_windows": len(recorder.measured) - len(recorder.counted),
         "min_discarded_steps": MIN_DISCARDED_STEPS,
         "stationary": recorder.stationary,
     }
     run = finished_run("tf_throughput", cluster, scenario, context, started_at, settings)
     samples = [
         row
-        for number, (window, idle) in enumerate(zip(recorder.windows, recorder.idle, strict=True))
+        for number, one in enumerate(recorder.counted)
         for row in (
-            ("throughput_steps_per_s", "step/s", number, steps_per_s(recorder.series, window)),
-            ("idle_cpu_fraction", "1", number, idle),
+            ("throughput_steps_per_s", "step/s", number, steps_per_s(recorder.series, one.value)),
+            ("idle_cpu_fraction", "1", number, one.idle),
+            ("stolen_cpu_fraction", "1", number, one.stolen),
         )
     ]
     columns = ["metric", "unit", "window", "value"]
@@ -139,9 +147,10 @@ def _result(
     return ProbeResult(run, scenario, tables)
 
 
-def _step_frame(recorder: _Recorder) -> pl.DataFrame:
+def _step_frame(recorder: Recorder) -> pl.DataFrame:
+    windows = [one.value for one in recorder.counted]
     rows = [
-        (worker, number, _window_of(step, recorder.windows), False, step.start_us, step.end_us)
+        (worker, number, _window_of(step, windows), False, step.start_us, step.end_us)
         for worker, steps in recorder.series.items()
         for number, step in enumerate(steps)
     ]

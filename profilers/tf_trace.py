@@ -8,18 +8,25 @@ import statistics
 import tarfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
+from profilers.quiet import Measured, Patience
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.tf_job import AsyncJob, StepTime
 from warehouse.records import BadInput, ProbeFailed, Scenario
 
 WARM_UP_STEPS = 5
+PIECE_STEPS = 10
+"""Steps that are measured again together if something disturbs them."""
+
+T = TypeVar("T")
 
 
 def profile(
@@ -43,7 +50,8 @@ def profile(
 
     Returns:
         A run with tables `operation`, `edge`, `timing`, `step` and `sample` (`step_time_s` of the
-        untraced steps, `client_gap_s`: see `_client_gap_s`). A failed run if the job failed.
+        untraced steps, `client_gap_s`: see `_client_gap_s`, `stolen_cpu_fraction` of the host's
+        processor time). A failed run if the job failed.
 
     Raises:
         BadInput: W is not 1.
@@ -52,20 +60,25 @@ def profile(
         raise BadInput(f"a profile needs one worker, {scenario.label} has more")
     started_at = datetime.now(UTC)
     dnn = scenario.workload.dnn
+    patience = Patience()
     try:
         with host_lock(progress), AsyncJob(cluster, scenario, progress) as job:
             worker = job.workers[0]
             progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
             job.run(worker, WARM_UP_STEPS)
-            before = job.run(worker, untraced_steps // 2)
-            traced, files = job.trace(worker, traced_steps)
-            after = job.run(worker, untraced_steps - untraced_steps // 2)
+            before = _quietly(partial(job.run, worker), untraced_steps // 2, patience)
+            traces = _quietly(partial(job.trace, worker), traced_steps, patience)
+            rest = untraced_steps - untraced_steps // 2
+            after = _quietly(partial(job.run, worker), rest, patience)
+            traced = [time for piece in traces for time in piece.value[0]]
+            files = [file for piece in traces for file in piece.value[1]]
             progress(f"profile {dnn}: read traces")
             trace = run_metadata.read(files, [time.start_us for time in traced])
             artefact = _archive(files, context.scratch)
     except ProbeFailed as error:
         return failed("tf_trace", cluster, scenario, context, started_at, error)
-    untraced = before + after
+    untraced = [time for piece in before + after for time in piece.value]
+    disturbances = [piece.stolen for piece in before + after] + [piece.stolen for piece in traces]
     settings: dict[str, Setting] = {
         "traced_steps": traced_steps,
         "untraced_steps": untraced_steps,
@@ -76,6 +89,7 @@ def profile(
         ("step_time_s", "s", _mean_s(untraced)),
         ("traced_step_time_s", "s", _mean_s(traced)),
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
+        ("stolen_cpu_fraction", "1", statistics.fmean(disturbances)),
     ]
     tables = {
         "operation": trace.operation,
@@ -87,6 +101,12 @@ def profile(
         ).with_columns(window=pl.lit(None, pl.Int16)),
     }
     return ProbeResult(run, scenario, tables, {artefact.name: artefact})
+
+
+def _quietly(measure: Callable[[int], T], steps: int, patience: Patience) -> list[Measured[T]]:
+    """Measure steps piece by piece, so that a disturbance costs one piece only."""
+    pieces = range(0, steps, PIECE_STEPS)
+    return [patience.quietly(partial(measure, min(PIECE_STEPS, steps - first))) for first in pieces]
 
 
 def _mean_s(steps: Sequence[StepTime]) -> float:
@@ -120,6 +140,6 @@ def _step_frame(traced: Sequence[StepTime], untraced: Sequence[StepTime]) -> pl.
 def _archive(files: Sequence[Path], folder: Path) -> Path:
     path = folder / "run_metadata.tar.gz"
     with tarfile.open(path, "w:gz", compresslevel=4) as archive:
-        for file in files:
-            archive.add(file, arcname=file.name)
+        for step, file in enumerate(files):
+            archive.add(file, arcname=f"run_metadata_{step:05d}.pb")
     return path

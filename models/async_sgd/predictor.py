@@ -32,24 +32,32 @@ class Settings(Record):
     """How to simulate; the defaults are explained in docs/async_sgd.md.
 
     `window_bytes` is what a stream may send before it has to let others pass, in scenarios with
-    flow control; None if windows are updated before that shows. A scenario simulates about
+    flow control; None if windows are updated before that shows. `newcomer_weight` is the weight of
+    a transfer that finds another one on the link. A scenario simulates about
     `simulated_operations`, divided among its seeds and workers, and no fewer than 20 steps per
     worker after `warm_up_steps`. Intervals cover `coverage`.
     """
 
     window_bytes: int | None = Field(default=None, gt=0)
+    newcomer_weight: float = Field(default=0.7, gt=0, le=1)
     warm_up_steps: int = Field(default=50, ge=0)
     simulated_operations: int = Field(default=500_000, ge=1)
     seeds: int = Field(default=5, ge=2)
     coverage: float = Field(default=0.9, gt=0, lt=1)
 
 
-class LinkSpeed(Record):
-    """Goodput of one flow in each direction on links shaped to `link_mbps`, and who measured it."""
+class LinkProfile(Record):
+    """What links shaped to `link_mbps` do in each direction, and who measured it.
+
+    `_Bps` is the goodput of one flow, `_spread` the standard deviation of the logarithm of the
+    shares that simultaneous flows get.
+    """
 
     link_mbps: float | None
     downlink_Bps: float = Field(gt=0)
     uplink_Bps: float = Field(gt=0)
+    downlink_spread: float = Field(ge=0)
+    uplink_spread: float = Field(ge=0)
     run_ids: tuple[str, ...]
 
 
@@ -59,7 +67,7 @@ class Parameters(Record):
     run_id: str
     scenario: Scenario
     client_gap_s: float
-    links: tuple[LinkSpeed, ...]
+    links: tuple[LinkProfile, ...]
     settings: Settings
 
 
@@ -86,7 +94,7 @@ class AsyncSGD:
     def with_link(self, link_mbps: float | None, links: pl.DataFrame) -> "AsyncSGD":
         """Return this model able to predict links of another speed, given their table link."""
         others = tuple(one for one in self.parameters.links if one.link_mbps != link_mbps)
-        measured = (*others, _link_speed(link_mbps, links))
+        measured = (*others, _link_profile(link_mbps, links))
         return replace(self, parameters=self.parameters.model_copy(update={"links": measured}))
 
     def parameters_json(self) -> str:
@@ -127,6 +135,9 @@ class AsyncSGD:
             steps=max(settings.warm_up_steps + _MIN_COUNTED_STEPS, affordable),
             downlink_Bps=link.downlink_Bps,
             uplink_Bps=link.uplink_Bps,
+            downlink_spread=link.downlink_spread,
+            uplink_spread=link.uplink_spread,
+            newcomer_weight=settings.newcomer_weight,
             window_bytes=settings.window_bytes if strategy.flow_control else None,
             ranks=transfer_ranks(self.profile, strategy.order, seed),
             inter_op_threads=worker_group(self.parameters.scenario).inter_op_threads,
@@ -137,7 +148,7 @@ class AsyncSGD:
         steps = random.Random(seed).choices(self.profile.steps, k=len(self.profile.steps))
         return steps_per_s(simulate(self.profile.graph, steps, options), settings.warm_up_steps)
 
-    def _link(self, scenario: Scenario) -> LinkSpeed:
+    def _link(self, scenario: Scenario) -> LinkProfile:
         for link in self.parameters.links:
             if link.link_mbps == scenario.link_mbps:
                 return link
@@ -184,7 +195,7 @@ def fit(
         run_id=run_id,
         scenario=scenario,
         client_gap_s=metric_mean(samples, run_id, "client_gap_s"),
-        links=(_link_speed(scenario.link_mbps, links),),
+        links=(_link_profile(scenario.link_mbps, links),),
         settings=settings,
     )
     tables = [of_run(one, run_id) for one in (operations, edges, timings, steps)]
@@ -222,21 +233,37 @@ def _read(parameters: Parameters, tables: Sequence[pl.DataFrame]) -> Profile:
     return without_tracer(profile, tracer_excess_s(timings, steps))
 
 
-def _link_speed(link_mbps: float | None, links: pl.DataFrame) -> LinkSpeed:
-    single = links.filter(pl.col("flows") == 1)
-    speed_Bps = {}
-    for direction in ("downlink", "uplink"):
-        speed = single.filter(pl.col("direction") == direction)["bandwidth_Bps"].drop_nulls()
-        mean = fmean(speed) if len(speed) else 0.0
-        if not mean > 0:
-            raise BadInput(
-                f"table link: expected {direction} trials of a single flow with bandwidth_Bps "
-                f"above 0, found {len(speed)} trials with mean {mean:g}; run the links probe again"
-            )
-        speed_Bps[direction] = mean
-    return LinkSpeed(
+def _link_profile(link_mbps: float | None, links: pl.DataFrame) -> LinkProfile:
+    return LinkProfile(
         link_mbps=link_mbps,
-        downlink_Bps=speed_Bps["downlink"],
-        uplink_Bps=speed_Bps["uplink"],
-        run_ids=tuple(single["run_id"].unique().sort()),
+        downlink_Bps=_single_flow_Bps(links, "downlink"),
+        uplink_Bps=_single_flow_Bps(links, "uplink"),
+        downlink_spread=_spread(links, "downlink"),
+        uplink_spread=_spread(links, "uplink"),
+        run_ids=tuple(links["run_id"].unique().sort()),
     )
+
+
+def _single_flow_Bps(links: pl.DataFrame, direction: str) -> float:
+    single = links.filter(pl.col("flows") == 1, pl.col("direction") == direction)
+    speed_Bps = single["bandwidth_Bps"].drop_nulls()
+    mean_Bps = fmean(speed_Bps) if len(speed_Bps) else 0.0
+    if not mean_Bps > 0:
+        raise BadInput(
+            f"table link: expected {direction} trials of a single flow with bandwidth_Bps "
+            f"above 0, found {len(speed_Bps)} trials with mean {mean_Bps:g}; run the links probe "
+            "again"
+        )
+    return mean_Bps
+
+
+def _spread(links: pl.DataFrame, direction: str) -> float:
+    """Root mean square, over trials of several flows, of the sd of their log bandwidths."""
+    several = links.filter(
+        pl.col("flows") > 1, pl.col("direction") == direction, pl.col("bandwidth_Bps") > 0
+    )
+    trials = several.group_by("run_id", "flows", "trial").agg(
+        pl.col("bandwidth_Bps").log().var().alias("variance")
+    )
+    variances = trials["variance"].drop_nulls()
+    return sqrt(fmean(variances)) if len(variances) else 0.0

@@ -81,6 +81,10 @@ class _Simulation:
         random = np.random.default_rng(options.seed)
         self.sampled = random.integers(len(steps), size=shape).tolist()
         self.gaps_s = random.choice(np.array(options.client_gap_s), size=shape).tolist()
+        self.weights = {
+            Resource.DOWNLINK: random.lognormal(0.0, options.downlink_spread, shape).tolist(),
+            Resource.UPLINK: random.lognormal(0.0, options.uplink_spread, shape).tolist(),
+        }
         self.touched = [
             tuple(sorted({graph.station_of[i] for i in (operation, *targets)}))
             for operation, targets in enumerate(graph.successors)
@@ -91,7 +95,9 @@ class _Simulation:
             Resource.UPLINK: options.uplink_Bps,
         }
         self.links = [
-            SharedResource(speed_Bps[resource], options.link_cap_Bps) if resource.is_link else None
+            SharedResource(speed_Bps[resource], options.link_cap_Bps, options.newcomer_weight)
+            if resource.is_link
+            else None
             for resource, _ in graph.stations
         ]
         at_once = {Resource.WORKER: 1 if options.inter_op_threads == 1 else _UNLIMITED}
@@ -199,8 +205,14 @@ class _Simulation:
                 end_s = self.now_s + chunk.size
                 heappush(self.events, (end_s, index, station, chunk.operation, 0))
             else:
-                shared.start(self.now_s, index, chunk.operation, chunk.size)
+                weight = self._weight(index, self.graph.stations[station][0])
+                shared.start(self.now_s, index, chunk.operation, chunk.size, weight)
                 self._schedule(station, shared)
+
+    def _weight(self, index: int, resource: Resource) -> float:
+        if not resource.is_link:
+            return 1.0
+        return float(self.weights[resource][index][len(self.ends_s[index])])
 
     def _schedule(self, station: int, shared: SharedResource) -> None:
         upcoming = shared.next_finish()

@@ -1,14 +1,12 @@
 """`stepcast load`: bring landed runs into the warehouse."""
 
-import os
-import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from assets.home import home
-from warehouse.durable import remove, temporary
+from warehouse.copying import copy_runs
 from warehouse.landing import run_folders
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
@@ -27,25 +25,12 @@ def load(
     """
     warehouse = Warehouse(home())
     if folder is not None:
-        typer.echo(f"copied {_copy(folder, warehouse.landing)} runs from {folder}")
+        if not folder.is_dir():
+            raise BadInput(f"{folder} is not a folder; expected one folder per landed run in it")
+        names = [one.name for one in run_folders(folder)]
+        typer.echo(f"copied {copy_runs(folder, warehouse.landing, names)} runs from {folder}")
     report = warehouse.load()
     typer.echo(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
     if report.quarantined:
         lines = (f"{one.run_id} was set aside: {one.reason}" for one in report.quarantined)
         raise BadInput(f"{'; '.join(lines)}; see {report.quarantined[0].folder.parent}")
-
-
-def _copy(source: Path, landing: Path) -> int:
-    """Copy the runs that `landing` lacks, each whole or not at all, and return how many."""
-    if not source.is_dir():
-        raise BadInput(f"{source} is not a folder; expected one folder per landed run in it")
-    new = [folder for folder in run_folders(source) if not (landing / folder.name).exists()]
-    landing.mkdir(parents=True, exist_ok=True)
-    for folder in new:
-        fresh = temporary(landing)
-        try:
-            shutil.copytree(folder, fresh)
-            os.rename(fresh, landing / folder.name)
-        finally:
-            remove(fresh)
-    return len(new)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from assets.home import CHECKOUT
-from pipelines.cli import ask, host, load, run, warehouse
+from pipelines.cli import ask, host, load, reference, run, warehouse
 from pipelines.cli.errors import explain
 
 app = typer.Typer(
@@ -27,6 +27,8 @@ for command in (
     ask.query,
     ask.accuracy,
     load.load,
+    reference.export,
+    reference.reproduce,
     run.report,
     host.doctor,
     host.reap,

@@ -19,6 +19,10 @@ NETNS = Path("/run/netns")
 CONGESTION_CONTROL = "cubic"
 QUEUE_S = 0.010
 """Depth of each link's queue. A deep one is bufferbloat and costs throughput under contention."""
+BURST_S = 0.0005
+"""How far a link may run ahead of its speed after a pause, and the longest packet the kernel may
+hand it: both let a transfer begin at the speed of memory, which no real link does."""
+_LEAST_BURST_BYTES, _MOST_BURST_BYTES = 5_000, 65_536
 _SUBNET = "10.77.0"
 
 
@@ -108,11 +112,15 @@ def _set_congestion_control(namespace: str) -> None:
 
 
 def _shape(namespace: str, device: str, mbps: float) -> None:
-    """Limit what leaves a device, with a queue of `QUEUE_S` at that speed."""
-    rate, queue_bytes = f"{round(mbps * 1000)}kbit", round(mbps * 1e6 / 8 * QUEUE_S)
+    """Limit what leaves a device; queue and bursts are `QUEUE_S` and `BURST_S` at its speed."""
+    rate, speed_Bps = f"{round(mbps * 1000)}kbit", mbps * 1e6 / 8
+    queue_bytes = max(round(speed_Bps * QUEUE_S), 2 * _LEAST_BURST_BYTES)
+    burst_bytes = min(max(round(speed_Bps * BURST_S), _LEAST_BURST_BYTES), _MOST_BURST_BYTES)
+    burst = str(burst_bytes)
+    run(["ip", "-n", namespace, "link", "set", device, "gso_max_size", burst])
     tc = ["tc", "-n", namespace]
     run([*tc, "qdisc", "add", "dev", device, "root", "handle", "1:", "htb", "default", "1"])
-    shape = ["htb", "rate", rate, "ceil", rate, "burst", "64k", "cburst", "64k"]
+    shape = ["htb", "rate", rate, "ceil", rate, "burst", burst, "cburst", burst]
     run([*tc, "class", "add", "dev", device, "parent", "1:", "classid", "1:1", *shape])
-    limit = ["bfifo", "limit", str(max(queue_bytes, 10_000))]
+    limit = ["bfifo", "limit", str(queue_bytes)]
     run([*tc, "qdisc", "add", "dev", device, "parent", "1:1", "handle", "10:", *limit])

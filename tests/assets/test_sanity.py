@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from assets.sanity import (
-    busy_windows,
+    disturbed_windows,
     impossible,
     link_bounds,
     odd_links,
@@ -69,16 +69,21 @@ def test_a_trace_without_transfers_is_odd(gone: str) -> None:
     assert trace(resources="downlink worker uplink".replace(gone, "")) == [f"no {gone} transfer"]
 
 
-def test_busy_windows_are_told() -> None:
+def test_disturbed_windows_are_told() -> None:
     samples = pl.DataFrame(
         {
-            "name": ["measure a"] * 3,
-            "metric": ["idle_cpu_fraction"] * 2 + ["throughput_steps_per_s"],
-            "window": [0, 1, 0],
-            "value": [0.2, 0.19, 0.1],
+            "name": ["measure a"] * 5,
+            "metric": ["idle_cpu_fraction"] * 2
+            + ["throughput_steps_per_s"]
+            + ["stolen_cpu_fraction"] * 2,
+            "window": [0, 1, 0, 0, 1],
+            "value": [0.2, 0.19, 0.1, 0.03, 0.02],
         }
     )
-    assert busy_windows(samples) == ["measure a, window 2: 19 % idle"]
+    assert disturbed_windows(samples) == [
+        "measure a, window 2: 19 % idle",
+        "measure a, window 1: 3 % stolen",
+    ]
 
 
 def test_the_bound_is_the_fuller_direction_of_a_single_flow() -> None:

@@ -71,13 +71,18 @@ def samples(metrics: Mapping[str, Sequence[float | None]], run_id: str = RUN_ID)
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def links(downlink_Bps: Sequence[float], uplink_Bps: Sequence[float]) -> pl.DataFrame:
-    """Return table link: trials of a single flow, and one of two slow flows."""
+def links(
+    downlink_Bps: Sequence[float],
+    uplink_Bps: Sequence[float],
+    shared_Bps: Sequence[float] = (1.0, 1.0),
+) -> pl.DataFrame:
+    """Return table link: trials of a single flow, and in each direction one of several."""
     rows = [
         ("links-1", direction, flows, trial, speed_Bps)
         for direction, speeds_Bps in (("downlink", downlink_Bps), ("uplink", uplink_Bps))
-        for flows, trials in ((1, speeds_Bps), (2, [1.0]))
-        for trial, speed_Bps in enumerate(trials)
+        for flows, trials in ((1, [[speed] for speed in speeds_Bps]), (2, [shared_Bps]))
+        for trial, speeds in enumerate(trials)
+        for speed_Bps in speeds
     ]
     columns = ["run_id", "direction", "flows", "trial", "bandwidth_Bps"]
     return pl.DataFrame(rows, schema=columns, orient="row")

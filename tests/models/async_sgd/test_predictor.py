@@ -4,6 +4,8 @@ On links of 100 kB/s that is 0.2 + 0.1 s of transfer. Their records are longer b
 that worker and server parse. Then the client pauses 80 ms: 0.78 s.
 """
 
+import math
+
 import polars as pl
 import pytest
 
@@ -21,10 +23,14 @@ from warehouse.records import BadInput, Scenario
 
 SPEED_BPS = 100e3
 QUICK = Settings(warm_up_steps=10, simulated_operations=20_000, seeds=3)
+EQUAL_SHARES = QUICK.model_copy(update={"newcomer_weight": 1.0})
 
 
 def fitted(
-    made: Tables | None = None, settings: Settings = QUICK, client_gap_s: float = 0.08
+    made: Tables | None = None,
+    settings: Settings = QUICK,
+    client_gap_s: float = 0.08,
+    shared_Bps: tuple[float, ...] = (1.0, 1.0),
 ) -> AsyncSGD:
     made = made or chain()
     runs, scenarios = run_tables()
@@ -36,7 +42,7 @@ def fitted(
         timings=made.timings,
         steps=made.steps,
         samples=samples({"client_gap_s": [client_gap_s]}),
-        links=links([SPEED_BPS - 5e3, SPEED_BPS + 5e3], [SPEED_BPS]),
+        links=links([SPEED_BPS - 5e3, SPEED_BPS + 5e3], [SPEED_BPS], shared_Bps),
         settings=settings,
     )
 
@@ -86,10 +92,21 @@ def test_the_tracer_s_cost_is_not_predicted() -> None:
 
 
 def test_many_workers_get_the_bandwidth() -> None:
-    """Steps that vary fill the downlink; equal ones stay in phase, and use one link at a time."""
+    """They fill the downlink; equal ones that share equally stay in phase: one link at a time."""
     assert 0.9 * SPEED_BPS / 20_000 < value(fitted(varied()), scenario(12)) <= SPEED_BPS / 20_000
     in_phase_s = 12 * 0.2 + 0.05 + 0.307 + 12 * 0.1 + 0.03 + 0.013 + 0.08
-    assert value(fitted(), scenario(12)) == pytest.approx(12 / in_phase_s, rel=5e-3)
+    equal = fitted(settings=EQUAL_SHARES)
+    assert value(equal, scenario(12)) == pytest.approx(12 / in_phase_s, rel=5e-3)
+
+
+def test_links_that_share_unevenly_keep_workers_out_of_step() -> None:
+    """Log bandwidths of 0 and 1: a standard deviation of √½ in either direction."""
+    uneven = fitted(settings=EQUAL_SHARES, shared_Bps=(1.0, math.e))
+    equal = fitted(settings=EQUAL_SHARES)
+    (link,) = uneven.parameters.links
+    assert (link.downlink_spread, link.uplink_spread) == pytest.approx((math.sqrt(0.5),) * 2)
+    assert value(uneven, scenario(2)) > 1.05 * value(equal, scenario(2))
+    assert value(uneven, scenario()) == pytest.approx(value(equal, scenario()))
 
 
 def test_more_workers_in_one_frame() -> None:

@@ -25,6 +25,30 @@ def test_flows_slow_down_and_speed_up_as_others_come_and_go() -> None:
     assert resource.next_finish() is None
 
 
+def test_flows_share_in_proportion_to_their_weights() -> None:
+    """Weights 3 and 1: 9 of 12 per second until 1 s, when the other has 3 of its 9."""
+    resource = SharedResource(12.0, UNLIMITED)
+    resource.start(0.0, worker=0, operation=0, size=9, weight=3.0)
+    resource.start(0.0, worker=1, operation=0, size=9, weight=1.0)
+    assert resource.next_finish() == (1.0, 0, 0)
+    resource.finish(1.0)
+    assert resource.next_finish() == (1.5, 1, 0)
+
+
+def test_a_newcomer_has_less_of_what_it_finds_in_use() -> None:
+    """Weights 1, 1/2 and 1/4: of 7 per second 4, 2 and 1."""
+    resource = SharedResource(7.0, UNLIMITED, newcomer_weight=0.5)
+    for operation, size in enumerate((4, 4, 4)):
+        resource.start(0.0, worker=0, operation=operation, size=size)
+    assert resource.next_finish() == (1.0, 0, 0)
+
+
+def test_a_single_flow_has_everything_whatever_its_weight() -> None:
+    resource = SharedResource(12.0, UNLIMITED)
+    resource.start(0.0, worker=0, operation=0, size=12, weight=0.25)
+    assert resource.next_finish() == (1.0, 0, 0)
+
+
 def test_an_idle_resource_starts_afresh() -> None:
     resource = SharedResource(12.0, UNLIMITED)
     resource.start(0.0, worker=0, operation=0, size=12)

@@ -54,6 +54,36 @@ def test_a_workers_own_link_may_be_the_slower_one() -> None:
     assert ends == [5.0, 5.0, 8.0]
 
 
+def test_uneven_sharing_breaks_a_lock_step() -> None:
+    """Two workers that start together: equal shares keep them together, random ones do not."""
+    equal = run(Op(D, 20), Op(W, 3, after=(0,)), workers=2, steps=20)
+    assert equal.step_starts_s[0].tolist() == equal.step_starts_s[1].tolist()
+    uneven = run(Op(D, 20), Op(W, 3, after=(0,)), workers=2, steps=20, downlink_spread=0.3)
+    assert abs(uneven.step_starts_s[0] - uneven.step_starts_s[1])[1:].min() > 0
+    assert uneven.step_ends_s[:, -1].max() < equal.step_ends_s[:, -1].max()
+
+
+def test_workers_that_give_way_to_the_first_get_out_of_each_others_way() -> None:
+    """Down 2 s, 3 s of work: two workers need 7 s in step, and 5 s out of it.
+
+    The second starts with the first, so it gets a quarter until the first is done.
+    """
+    trace = run(Op(D, 20), Op(W, 3, after=(0,)), workers=2, steps=20, newcomer_weight=1 / 3)
+    lengths = trace.step_ends_s - trace.step_starts_s
+    np.testing.assert_allclose(lengths[:, -1], 5.0)
+    assert lengths[1, 0] == pytest.approx(7.0)
+
+
+def test_sharing_unevenly_carries_no_more() -> None:
+    trace = run(Op(D, 40), workers=3, steps=50, downlink_spread=0.5)
+    np.testing.assert_allclose(trace.step_ends_s[:, -1].max(), 3 * 50 * 40 / 10)
+
+
+def test_a_worker_s_own_slow_link_excludes_uneven_sharing() -> None:
+    with pytest.raises(BadInput, match="share equally"):
+        Options(workers=2, steps=1, downlink_Bps=1, uplink_Bps=1, link_cap_Bps=1, uplink_spread=0.1)
+
+
 def test_two_workers_share_a_link() -> None:
     """A step computes 1 s or 2 s, then downloads 20 bytes.
 

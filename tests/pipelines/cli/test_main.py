@@ -21,6 +21,7 @@ def test_there_is_a_command_for_everything() -> None:
     assert COMMANDS == [
         "accuracy",
         "doctor",
+        "export",
         "load",
         "networks",
         "node-types",
@@ -28,6 +29,7 @@ def test_there_is_a_command_for_everything() -> None:
         "query",
         "reap",
         "report",
+        "reproduce",
         "run",
         "sql",
         "ui",

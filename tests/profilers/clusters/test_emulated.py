@@ -54,7 +54,8 @@ def test_links_are_shaped_in_both_directions(tmp_path: Path) -> None:
     assert sorted(set(table["direction"])) == ["downlink", "uplink"]
     together = table.group_by("direction", "flows").sum()
     for direction, flows, total in together.select("direction", "flows", "bandwidth_Bps").rows():
-        assert 4e6 < total < 10.5e6, (direction, flows)
+        # Several flows are not counted over the same second: their sum may exceed the link.
+        assert 4e6 < total < 10.5e6 * (1 if flows == 1 else 1.5), (direction, flows)
     assert (tmp_path / "iperf3.json").stat().st_size > 1000
 
 

@@ -1,0 +1,63 @@
+"""Every fit, prediction and accuracy table anew, from landed runs alone, in a fresh home.
+
+Profiles are loaded, every system is fitted and predicts, and only then are the measurements
+brought into the home: what judges a prediction is not even there when it is made.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from assets.fitting import SYSTEMS, fit_jobs, predict_missing
+from assets.home import CHECKOUT
+from assets.progress import Progress
+from assets.rounds import Round, rounds_of
+from assets.study import Study, read_study
+from warehouse.copying import copy_runs
+from warehouse.landing import landed_runs, run_folders
+from warehouse.records import BadInput, Purpose, Run
+from warehouse.warehouse import Warehouse
+
+STUDIES = CHECKOUT / "studies"
+
+
+def reproduce(reference: Path, home: Path, progress: Progress) -> list[Round]:
+    """Rebuild a warehouse in `home` from the runs landed in `reference`; return its rounds.
+
+    Raises:
+        BadInput: the folder holds no run of a study, or the home already holds runs.
+    """
+    runs = landed_runs(reference)
+    rounds = list(_rounds(runs))
+    if not rounds:
+        raise BadInput(f"{reference} holds no complete profile of a study in {STUDIES}")
+    warehouse = Warehouse(home)
+    if any(run_folders(warehouse.landing)):
+        raise BadInput(f"{home} holds runs already; set STEPCAST_HOME to a new folder")
+    _load(reference, runs, "profile", warehouse)
+    for number, round_ in enumerate(rounds, start=1):
+        progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
+        for system in SYSTEMS:
+            for fit in fit_jobs(system, round_, warehouse):
+                warehouse.record_fit(fit.record)
+            predict_missing(system, round_, warehouse, progress)
+    progress.say("judge")
+    _load(reference, runs, "measurement", warehouse)
+    return rounds
+
+
+def _load(reference: Path, runs: Iterable[Run], purpose: Purpose, warehouse: Warehouse) -> None:
+    ours = [run.run_id for run in runs if run.purpose == purpose]
+    copy_runs(reference, warehouse.landing, ours)
+    warehouse.load()
+
+
+def _rounds(runs: list[Run]) -> Iterator[Round]:
+    named = {study.name: study for study in _studies()}
+    for name in sorted({run.study for run in runs} & named.keys()):
+        for round_ in rounds_of(named[name], runs):
+            if not any(part.purpose == "profile" for part in round_.missing):
+                yield round_
+
+
+def _studies() -> Iterator[Study]:
+    return (read_study(path) for path in sorted(STUDIES.glob("*.yaml")))

@@ -1,0 +1,66 @@
+"""Everything anew from landed runs: the same predictions, judged by the same measurements."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.synthetic import PaperProbes
+from warehouse.warehouse import Warehouse
+
+COMPARED = ["system", "label", "predicted", "low", "high", "measured", "error_percent", "split"]
+
+
+@pytest.fixture
+def studies(study_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("pipelines.reproduction.STUDIES", study_file.parent)
+    return study_file.parent
+
+
+def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
+    stepcast: Callable[..., Any],
+    home: Path,
+    study_file: Path,
+    studies: Path,
+    probes: PaperProbes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert stepcast("run", str(study_file)).code == 0
+    first = Warehouse(home).accuracy()
+    reference = tmp_path / "reference"
+    kept = stepcast("export", "paper", str(reference))
+    assert kept.out.startswith("copied 7 of 7 runs")
+    assert not list(reference.glob("*/artefacts"))
+
+    fresh = tmp_path / "fresh"
+    monkeypatch.setenv("STEPCAST_HOME", str(fresh))
+    answer = stepcast("reproduce", str(reference))
+    assert answer.code == 0, answer.err
+    again = Warehouse(fresh).accuracy()
+    assert again.height == first.height > 0
+    assert _sorted(again).equals(_sorted(first))
+    board = json.loads((fresh / "leaderboard.json").read_text())
+    assert {row["system"] for row in board} == {"async_sgd", "linear"}
+    assert board == json.loads(stepcast("accuracy", "--json").out)
+
+    second = stepcast("reproduce", str(reference))
+    assert second.code == 2
+    assert "holds runs already" in second.err
+
+
+def test_there_must_be_something_to_reproduce(
+    stepcast: Callable[..., Any], home: Path, studies: Path, tmp_path: Path
+) -> None:
+    answer = stepcast("reproduce", str(tmp_path))
+    assert answer.code == 2
+    assert "holds no complete profile of a study" in answer.err
+    answer = stepcast("export", "nothing", str(tmp_path / "reference"))
+    assert (answer.code, "no run of study 'nothing'" in answer.err) == (2, True)
+
+
+def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(COMPARED).sort(COMPARED)
