@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from warehouse.connection import PATIENCE_S, connect, presence
-from warehouse.durable import scratch, sweep, sync
+from warehouse.durable import remove, scratch, sweep, sync
 from warehouse.migrations import migrate
 from warehouse.publication import copy, publish
 from warehouse.records import BadInput, StepcastError
@@ -106,6 +106,14 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection, main: Path) -> Migra
 
     before, after = migrate(connection, before_change=keep)
     return Migration(before, after, copies[0] if copies else None)
+
+
+def drop_spilled(main: Path) -> None:
+    """Remove what a killed load spilled to disk; only for who holds `main` and has spilled nothing.
+
+    DuckDB itself leaves those files where they are.
+    """
+    remove(main.with_name(main.name + ".tmp"))
 
 
 def contents(connection: duckdb.DuckDBPyConnection) -> Mapping[str, tuple[int, int]]:

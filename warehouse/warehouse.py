@@ -16,7 +16,7 @@ from warehouse.loader import LoadReport
 from warehouse.publication import ensure, publish
 from warehouse.records import BadInput, Prediction, Price, Recommendation
 from warehouse.systems import System
-from warehouse.upkeep import HISTORY, MAIN, bring_up_to_date
+from warehouse.upkeep import HISTORY, MAIN, bring_up_to_date, drop_spilled
 
 QUERIES = Path(__file__).parent / "queries"
 _READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
@@ -116,6 +116,7 @@ class Warehouse:
     def _changing(self) -> Iterator[duckdb.DuckDBPyConnection]:
         sweep(self.home)
         with self._open() as connection:
+            drop_spilled(self._main)
             yield connection
             publish(connection, self._main, self.home / HISTORY)
 

@@ -203,6 +203,14 @@ def test_without_room_for_the_backup_nothing_is_migrated(filled: "Maker", newer_
     assert everything(filled.home / "warehouse.duckdb") == before
 
 
+def test_what_a_killed_load_spilled_is_removed(filled: "Maker") -> None:
+    spilled = filled.home / "warehouse.duckdb.tmp"
+    spilled.mkdir()
+    (spilled / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(bytes(100))
+    filled.warehouse.load()
+    assert not spilled.exists()
+
+
 WRITE = """
 import sys
 from pathlib import Path
