@@ -1,7 +1,7 @@
 -- Which operations take the most time of a run ($run_id, NULL: the newest that was traced), by its timings?
 WITH asked AS (
     SELECT run_id
-    FROM raw.run SEMI JOIN raw.operation_time USING (run_id)
+    FROM raw.run SEMI JOIN raw.timing USING (run_id)
     WHERE $run_id::VARCHAR IS NULL OR run_id = $run_id
     ORDER BY started_at DESC, run_id DESC
     LIMIT 1

@@ -113,7 +113,7 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xff")
     with pytest.raises(BadInput, match="not a whole TensorFlow RunMetadata"):
         imported("runmetadata", file)
-    file.write_bytes(b"")
+    file.write_bytes(b"\x0a\x00")
     with pytest.raises(BadInput, match=r"no operation was timed.*FULL_TRACE"):
         imported("runmetadata", file)
     file.write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "args": {}}]}')
