@@ -83,16 +83,19 @@ def copy(source: Path, target: Path, failure: str) -> None:
         StepcastError: the copy could not be written.
     """
     try:
-        subprocess.run(
-            ["cp", "--", source, target],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=_COPY_TIMEOUT_S,
-        )
+        # Opened here: were this process killed, the other one would still make a file by its name.
+        with target.open("xb") as file:
+            subprocess.run(
+                ["cat", "--", source],
+                check=True,
+                stdout=file,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=_COPY_TIMEOUT_S,
+            )
     except (subprocess.SubprocessError, OSError) as error:
         code = getattr(error, "returncode", None)
-        ended = str(error) if code is None else f"cp ended with {code}"
+        ended = str(error) if code is None else f"copying ended with {code}"
         detail = (getattr(error, "stderr", None) or ended).strip()
         size = source.stat().st_size / 1e6
         raise StepcastError(f"{failure}: {detail}; it needs {size:.1f} MB") from error

@@ -90,7 +90,7 @@ def test_backups_of_the_same_second_are_two(
 
 
 def test_a_backup_that_does_not_fit_leaves_nothing(filled: "Maker", tmp_path: Path) -> None:
-    with pytest.raises(StepcastError, match=r"was not backed up to .*full: cp ended with"):
+    with pytest.raises(StepcastError, match=r"was not backed up to .*full: copying ended with"):
         limited(100_000, lambda: backup(filled.home, tmp_path / "full"))
     assert names(tmp_path / "full") == set()
     assert check(filled.home).findings == ()
