@@ -101,15 +101,17 @@ def _remember(
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+    # DuckDB takes * and [ in a path for a pattern unless they are escaped.
+    paths = {file.stem: escape(str(file)) for file in files}
     for file in files:
         columns = ", ".join(f'"{column}"' for column in columns_of(file))
         connection.execute(
             f'INSERT INTO raw."{file.stem}" BY NAME SELECT {columns} FROM read_parquet($file)',
-            {"file": escape(str(file))},
+            {"file": paths[file.stem]},
         )
-    tables = {file.stem for file in files}
-    if "timing" in tables and "operation_time" not in tables:
-        connection.execute(_OPERATION_TIME, {"run_id": files[0].parent.name})
+    if "timing" in paths and "operation_time" not in paths:
+        values = {"run_id": files[0].parent.name, "file": paths["timing"]}
+        connection.execute(_OPERATION_TIME, values)
 
 
 def signature_of(folder: Path) -> str:

@@ -1,16 +1,21 @@
--- How long did each operation of run $run_id take? Written with the run's timings, unless it brings
--- such statistics itself, so that questions about many runs need not read every timing.
--- An operation that runs several times in a step counts with their sum.
+-- How long did each operation of run $run_id take, by the timings in the Parquet file $file? Written
+-- with them, unless the run brings such statistics itself, so that questions about many runs need
+-- not read every timing. An operation that runs several times in a step counts with their sum.
 INSERT INTO raw.operation_time BY NAME
 WITH of_step AS (
-    SELECT operation, step, sum(duration_us) AS us
-    FROM raw.timing
-    WHERE run_id = $run_id
+    SELECT operation, step, sum(duration_us)::BIGINT AS us
+    FROM read_parquet($file)
     GROUP BY operation, step
+),
+of_operation AS (
+    SELECT
+        operation, count(*) AS steps, avg(us) AS mean_us, stddev_samp(us) AS sd_us,
+        min(us) AS min_us, quantile_cont(us, [0.5, 0.95]) AS quantiles_us
+    FROM of_step
+    GROUP BY operation
 )
 SELECT
-    $run_id AS run_id, operation, count(*) AS steps, avg(us) AS mean_us, median(us) AS median_us,
-    coalesce(stddev_samp(us), 0) AS sd_us, min(us) AS min_us, quantile_cont(us, 0.95) AS p95_us
-FROM of_step
-GROUP BY operation
+    $run_id AS run_id, operation, steps, mean_us, quantiles_us[1] AS median_us,
+    coalesce(sd_us, 0) AS sd_us, min_us, quantiles_us[2] AS p95_us
+FROM of_operation
 ORDER BY operation;

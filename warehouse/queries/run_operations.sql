@@ -1,10 +1,6 @@
--- Which operations take the most time of a run ($run_id, NULL: the newest that was traced), by its timings?
+-- Which operations take the most time of a run ($run_id, NULL: that of the first timing), by its timings?
 WITH asked AS (
-    SELECT run_id
-    FROM raw.run SEMI JOIN raw.timing USING (run_id)
-    WHERE $run_id::VARCHAR IS NULL OR run_id = $run_id
-    ORDER BY started_at DESC, run_id DESC
-    LIMIT 1
+    SELECT coalesce($run_id::VARCHAR, (SELECT run_id FROM raw.timing LIMIT 1)) AS run_id
 ),
 spent AS (
     SELECT
