@@ -98,7 +98,7 @@ def convert(folder: str) -> float:
 
 
 def convert_plainly(folder: str) -> float:
-    """Peer: TensorFlow's classes, a tuple per entry, one frame; of the graph only names are read."""
+    """Peer: TensorFlow's classes, a tuple per entry, one frame; of the graph only names."""
     import polars as pl
     from tensorflow.core.protobuf import config_pb2
 
