@@ -1,6 +1,19 @@
-"""A resource that is divided equally among what uses it: a link's direction, a worker's CPU."""
+"""Resources that are shared: a link's direction, a worker's or a server's cores."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
+
+from models.async_sgd.fair_rates import Connection
+
+
+class Flow(NamedTuple):
+    """A chunk that uses something shared; those that end together end in this order."""
+
+    worker: int
+    station: int
+    operation: int
 
 
 def share(capacity: float, active: int, cap: float) -> float:
@@ -15,7 +28,7 @@ def share(capacity: float, active: int, cap: float) -> float:
 class SharedResource:
     """Flows under equal sharing, by virtual time: the work a flow would have got so far.
 
-    Work is bytes on a link (capacity in bytes/s) and seconds of one operation alone on a worker
+    Work is bytes on a link (capacity in bytes/s) and seconds of one operation alone on a processor
     (capacity in operations at full speed). All running flows progress alike, so a flow of size s
     that starts at virtual time v ends at v + s, whoever comes or goes meanwhile. Starting and
     ending a flow is O(log flows), where Algorithm 3.1 updates the remaining time of every chunk.
@@ -24,33 +37,99 @@ class SharedResource:
     def __init__(self, capacity: float, cap: float) -> None:
         self._capacity = capacity
         self._cap = cap
-        self._flows: list[tuple[float, int, int]] = []
+        self._flows: list[tuple[float, Flow]] = []
         self._virtual = 0.0
         self._as_of_s = 0.0
         self.changes = 0
 
-    def start(self, now_s: float, worker: int, operation: int, size: float) -> None:
-        """Let a worker's operation begin a flow of `size`."""
+    def start(self, now_s: float, flow: Flow, size: float) -> None:
+        """Let a flow of `size` begin."""
         if self._flows:
             self._virtual += (now_s - self._as_of_s) * self._speed()
         self._as_of_s = now_s
-        heappush(self._flows, (self._virtual + size, worker, operation))
+        heappush(self._flows, (self._virtual + size, flow))
         self.changes += 1
 
     def finish(self, now_s: float) -> None:
         """Remove the flow that `next_finish` named, at the time it named."""
-        end, _, _ = heappop(self._flows)
+        end, _ = heappop(self._flows)
         self._virtual = end if self._flows else 0.0
         self._as_of_s = now_s
         self.changes += 1
 
-    def next_finish(self) -> tuple[float, int, int] | None:
-        """Return time, worker and operation of the flow that ends first if nothing changes."""
+    def next_finish(self) -> tuple[float, Flow] | None:
+        """Return when which flow ends first if nothing changes."""
         if not self._flows:
             return None
-        end, worker, operation = self._flows[0]
+        end, flow = self._flows[0]
         left = max(0.0, end - self._virtual)
-        return self._as_of_s + left / self._speed(), worker, operation
+        return self._as_of_s + left / self._speed(), flow
 
     def _speed(self) -> float:
         return share(self._capacity, len(self._flows), self._cap)
+
+
+@dataclass
+class _Sending:
+    flow: Flow
+    left_bytes: float
+    rate_Bps: float = 0.0
+    ended: bool = False
+
+
+class SharedLinks:
+    """The links of all servers and workers in one direction, shared as `rates` says.
+
+    `rates` gets the active connections in order of arrival. One that goes on at once with another
+    chunk keeps its place and its rate.
+    """
+
+    def __init__(
+        self,
+        server_of: Sequence[int],
+        rates: Callable[[Sequence[Connection]], list[float]],
+    ) -> None:
+        self._server_of, self._rates = server_of, rates
+        self._sending: list[_Sending] = []
+        self._as_of_s = 0.0
+        self._changed = False
+        self.changes = 0
+
+    def start(self, now_s: float, flow: Flow, size: float) -> None:
+        """Let a flow of `size` bytes begin."""
+        self._advance(now_s)
+        for one in self._sending:
+            if one.ended and one.flow[:2] == flow[:2]:
+                one.flow, one.left_bytes, one.ended = flow, size, False
+                return
+        self._sending.append(_Sending(flow, size))
+        self._changed = True
+
+    def finish(self, now_s: float) -> None:
+        """End the flow that `next_finish` named, at the time it named."""
+        upcoming = self.next_finish()
+        self._advance(now_s)
+        for one in self._sending:
+            one.ended = upcoming is not None and one.flow == upcoming[1]
+
+    def next_finish(self) -> tuple[float, Flow] | None:
+        """Return when which flow ends first if nothing changes."""
+        if self._changed or any(one.ended for one in self._sending):
+            self._sending = [one for one in self._sending if not one.ended]
+            connections = [
+                Connection(one.flow.worker, self._server_of[one.flow.station])
+                for one in self._sending
+            ]
+            for one, rate_Bps in zip(self._sending, self._rates(connections), strict=True):
+                one.rate_Bps = rate_Bps
+            self._changed = False
+        return min(
+            ((self._as_of_s + one.left_bytes / one.rate_Bps, one.flow) for one in self._sending),
+            default=None,
+        )
+
+    def _advance(self, now_s: float) -> None:
+        self.changes += 1
+        for one in self._sending:
+            one.left_bytes = max(0.0, one.left_bytes - (now_s - self._as_of_s) * one.rate_Bps)
+        self._as_of_s = now_s

@@ -1,5 +1,6 @@
 """What a worker does next: queues, chunks, and operations that wait for others."""
 
+from models.async_sgd.kernel.fabric import start_sending
 from models.async_sgd.kernel.heaps import pop_key, push_key, push_timed
 from models.async_sgd.kernel.jit import inlined
 from models.async_sgd.kernel.sharing import start_flow
@@ -100,7 +101,11 @@ def start(
     if lane.row == UNSHARED:
         schedule(state, state.workers[worker], now_s + work, code)
         return
-    start_flow(job, state, state.rows[lane.row], now_s, code, work)
+    row = state.rows[lane.row]
+    if row.joint:
+        start_sending(state, row, now_s, code, worker, lane.server, work)
+    else:
+        start_flow(job, state, row, now_s, code, work)
     if lane.row != worker:
         mark_changed(state, lane.row)
 

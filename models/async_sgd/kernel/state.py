@@ -84,6 +84,7 @@ class Lane(Fields):
     """What one worker does at one station."""
 
     is_link: int
+    server: int
     row: int
     slots: int
     running: int
@@ -95,13 +96,36 @@ class Lane(Fields):
 
 
 class Row(Fields):
-    """Something shared: a worker's cores (rows as workers), then links, then server cores."""
+    """Something shared: a worker's cores (rows as workers), then links, then servers' cores.
 
-    speeds_at: int  # in `Job.speeds`: what each of n flows gets
+    Flows are a heap of `State.heap` or, where links are shared jointly, connections.
+    """
+
+    speeds_at: int  # in `Job.speeds`: what each of n flows gets, or the links' own speeds
     flows_at: int
     flows: int
     virtual: float
     as_of_s: float
+    joint: int
+    joined: int  # whether a connection was added since rates were set
+    ended: int  # connections that ended since then
+    first: int  # the connection that ends next
+    shares_at: int
+    turned: int  # whether the newest connection has the largest share
+
+
+class Connection(Fields):
+    """A worker and a server between which something is sent."""
+
+    code: int
+    worker: int
+    server: int
+    left_bytes: float
+    rate_Bps: float
+    weight: float
+    place: int  # how many of its server's connections are older
+    ended: int
+    rising: int
 
 
 class Leaf(Fields):
@@ -124,6 +148,9 @@ class Job(NamedTuple):
     sampled: Shorts  # (W, steps)
     gap_s: Floats  # (W, steps)
     speeds: Floats
+    servers: int
+    two_servers: bool
+    shares: Floats  # of n = 1, 2 … flows: efficiency, then n shares
     window_bytes: float
     rank_of_served: int
     record: bool
@@ -139,6 +166,10 @@ class State(NamedTuple):
     queue: Ints  # a heap of keys for each lane
     heap: Floats  # heaps of each worker's timed events and of each row's flows, by virtual end
     heap_code: Ints
+    connections: Records[Connection]
+    of_server: Ints  # connections of each server
+    left_Bps: Floats  # of each server's link and each worker's
+    rising: Floats  # weights of the connections of those links whose rate still rises
     changed: Ints  # [0] counts rows beyond the workers' whose flows changed, which follow
     leaves: Records[Leaf]
     winner: Shorts  # the tournament

@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from models.async_sgd.graph import Graph, ProfiledStep
+from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.options import Options
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, step
 
@@ -44,3 +45,30 @@ def any_options() -> st.SearchStrategy[Options]:
         seed=st.integers(0, 5),
         record=st.just(True),
     )
+
+
+@st.composite
+def sharings(draw: st.DrawFn, chosen: Options, servers: int) -> Options:
+    """Return options that share links in any way that so many servers allow."""
+    sharing = draw(st.sampled_from(["equal", "max_min", *(["two_servers"] if servers < 3 else [])]))
+    cores = draw(st.sampled_from([None, 1.0, 2.5]))
+    if sharing != "max_min":
+        cap_Bps = draw(st.sampled_from([float("inf"), 4.0]))
+        return replace(chosen, sharing=sharing, server_cores=cores, link_cap_Bps=cap_Bps)
+    speeds = st.sampled_from([1.0, 4.0, 10.0, float("inf")])
+    return replace(
+        chosen,
+        sharing="max_min",
+        server_cores=cores,
+        downlink_Bps=tuple(draw(st.sampled_from([3.0, 10.0])) for _ in range(servers)),
+        link_cap_Bps=tuple(draw(speeds) for _ in range(chosen.workers)),
+        downlink_measured=draw(st.none() | st.just(MEASURED)),
+        uplink_measured=draw(st.none() | st.just(replace(MEASURED, largest_to="newest"))),
+    )
+
+
+MEASURED = MeasuredSharing(
+    flows=(1, 2, 4),
+    efficiency=(1.0, 0.9, 0.8),
+    shares=((1.0,), (0.7, 0.3), (0.4, 0.3, 0.2, 0.1)),
+)
