@@ -3,7 +3,7 @@
 The arithmetic is that of `models.async_sgd.sharing`, operation by operation.
 """
 
-from models.async_sgd.kernel.heaps import pop_timed, push_timed
+from models.async_sgd.kernel.heaps import pop, push
 from models.async_sgd.kernel.jit import inlined
 from models.async_sgd.kernel.state import Job, Row, State
 
@@ -15,7 +15,7 @@ def start_flow(job: Job, state: State, row: Row, now_s: float, code: int, work: 
         row.virtual += (now_s - row.as_of_s) * job.speeds[row.speeds_at + row.flows]
     row.as_of_s = now_s
     end = row.virtual + work
-    push_timed(state.heap, state.heap_code, row.flows_at, row.flows, end, code)
+    push(state.heap, state.heap_code, row.flows_at, row.flows, end, code)
     row.flows += 1
 
 
@@ -23,7 +23,7 @@ def start_flow(job: Job, state: State, row: Row, now_s: float, code: int, work: 
 def finish_flow(state: State, row: Row, now_s: float) -> None:
     """Remove the flow that ends first, at the time it does."""
     end = state.heap[row.flows_at]
-    pop_timed(state.heap, state.heap_code, row.flows_at, row.flows)
+    pop(state.heap, state.heap_code, row.flows_at, row.flows)
     row.flows -= 1
     row.virtual = end if row.flows else 0.0
     row.as_of_s = now_s
