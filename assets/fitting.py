@@ -12,7 +12,7 @@ import polars as pl
 
 from assets.plan import prediction_name
 from assets.progress import Progress
-from assets.rounds import Probe, Round
+from assets.rounds import Probe, Round, parts
 from assets.study import Job
 from assets.version import code_version
 from models import linear
@@ -188,13 +188,15 @@ def _fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> J
 def _seen(system: System, round_: Round, job: Job) -> list[Run]:
     """Return the runs of this job, and of the link it trains on, that a system sees."""
     profiled = job.profiled(round_.backend)
-    found = [
-        run
-        for probe in system.probes
-        for part, run in round_.runs_of(probe).items()
-        if part.scenario in (None, profiled) and part.link_mbps == profiled.link_mbps
+    speeds = {profiled.link_mbps, job.scenario(1, round_.backend).link_mbps}
+    needed = [
+        part
+        for part in parts(round_.study, round_.backend)
+        if part.probe in system.probes
+        and (part.scenario == profiled or (part.scenario is None and part.link_mbps in speeds))
     ]
-    if len(found) < len(system.probes):
+    found = [run for part in needed if (run := round_.run_of(part))]
+    if len(found) < len(needed):
         raise BadInput(
             f"{system.name} cannot be fitted to {profiled.label}: round {round_.repeat} of "
             f"{round_.study.name} has no {' and '.join(system.probes)} run of it; profile it first"

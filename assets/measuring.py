@@ -63,6 +63,7 @@ def trace_profiles(round_: Round, landing: Path, progress: Progress) -> Round:
                 context,
                 traced_steps=settings.traced_steps,
                 untraced_steps=settings.untraced_steps,
+                capture=settings.capture,
                 progress=progress.say,
             )
             _land(landing, result)

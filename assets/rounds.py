@@ -137,8 +137,9 @@ def _links(study: Study, backend: Backend) -> Iterator[Part]:
 
 
 def _profiles(study: Study, backend: Backend) -> Iterator[Part]:
-    for job in study.jobs:
-        scenario = job.profiled(backend)
+    """Yield one profile for all jobs that share it: they differ in the speed of their links."""
+    jobs = {job.profiled(backend): job for job in reversed(study.jobs)}
+    for scenario, job in reversed(jobs.items()):
         yield Part("tf_trace", job, scenario.link_mbps, scenario)
 
 

@@ -11,7 +11,16 @@ from pydantic_core import ErrorDetails
 
 from profilers.clusters import BackendChoice
 from profilers.clusters.node_types import node_group
-from warehouse.records import Backend, BadInput, NodeGroup, Record, Scenario, Strategy, Workload
+from warehouse.records import (
+    Backend,
+    BadInput,
+    NodeGroup,
+    Order,
+    Record,
+    Scenario,
+    Strategy,
+    Workload,
+)
 
 
 class Links(Record):
@@ -30,10 +39,14 @@ class Links(Record):
 
 
 class Profile(Record):
-    """How many steps of one worker are traced, and how many are run untraced beside them."""
+    """How many steps of one worker are traced, and how many are run untraced beside them.
+
+    With `capture`, the worker's packets are captured during the traced steps.
+    """
 
     traced_steps: int = Field(ge=2)
     untraced_steps: int = Field(ge=2)
+    capture: bool = False
 
 
 class Measure(Record):
@@ -44,14 +57,20 @@ class Measure(Record):
 
 
 class Job(Record):
-    """One training job, and the numbers of workers to predict and measure it with."""
+    """One training job, and the numbers of workers to predict and measure it with.
+
+    It is profiled on links of `link_mbps` unless `profiled_link_mbps` names another speed.
+    """
 
     dnn: str
     image_size: int = Field(ge=8)
     batch_size: int = Field(ge=1)
     worker: str
     server: str
+    servers: int = Field(default=1, ge=1)
+    order: Order = "framework"
     link_mbps: float = Field(gt=0)
+    profiled_link_mbps: float | None = Field(default=None, gt=0)
     workers: tuple[int, ...] = Field(min_length=1)
 
     @field_validator("workers")
@@ -63,13 +82,16 @@ class Job(Record):
 
     def nodes(self, workers: int) -> tuple[NodeGroup, NodeGroup]:
         """Return the worker and server groups for a number of workers."""
-        return node_group("worker", self.worker, workers), node_group("server", self.server, 1)
+        return (
+            node_group("worker", self.worker, workers),
+            node_group("server", self.server, self.servers),
+        )
 
     def scenario(self, workers: int, backend: Backend) -> Scenario:
         """Return the scenario with a number of workers; only emulated links are shaped."""
         return Scenario(
             workload=Workload(dnn=self.dnn, image_size=self.image_size, batch_size=self.batch_size),
-            strategy=Strategy(workers=workers),
+            strategy=Strategy(workers=workers, servers=self.servers, order=self.order),
             nodes=self.nodes(workers),
             link_mbps=self.link_mbps if backend == "emulated" else None,
         )
@@ -79,8 +101,11 @@ class Job(Record):
         return tuple(self.scenario(workers, backend) for workers in self.workers)
 
     def profiled(self, backend: Backend) -> Scenario:
-        """Return what is profiled: the job with one worker."""
-        return self.scenario(1, backend)
+        """Return what is profiled: the job with one worker, on the links it is profiled on."""
+        one = self.scenario(1, backend)
+        if self.profiled_link_mbps is None or one.link_mbps is None:
+            return one
+        return one.model_copy(update={"link_mbps": self.profiled_link_mbps})
 
 
 class Study(Record):
@@ -183,5 +208,6 @@ def links_measured(study: Study, backend: Backend) -> Iterator[tuple[float | Non
     """Yield each distinct link speed once, with the job of most workers that uses it."""
     by_speed: dict[float | None, Job] = {}
     for job in sorted(study.jobs, key=lambda job: max(job.workers)):
-        by_speed[job.link_mbps if backend == "emulated" else None] = job
+        by_speed[job.profiled(backend).link_mbps] = job
+        by_speed[job.scenario(1, backend).link_mbps] = job
     yield from by_speed.items()

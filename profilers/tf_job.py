@@ -119,6 +119,7 @@ class AsyncJob:
                     batch_size=load.batch_size,
                     threads=node.group.threads,
                     inter_op_threads=node.group.inter_op_threads,
+                    order=self.scenario.strategy.order,
                 )
                 self._launch(node, config)
         self._expect(set(self._processes), "ready", START_TIMEOUT_S)
@@ -193,14 +194,12 @@ def check_supported(scenario: Scenario) -> None:
     """Refuse strategies that this job cannot enforce.
 
     Raises:
-        BadInput: an order other than the framework's, or flow control switched off.
+        BadInput: flow control switched off.
     """
-    strategy = scenario.strategy
-    if strategy.order != "framework" or not strategy.flow_control:
+    if not scenario.strategy.flow_control:
         raise BadInput(
-            f"cannot measure {scenario.label}: stock TensorFlow offers neither transmission order "
-            f"{strategy.order!r} nor switching HTTP/2 flow control off; use order: framework and "
-            "flow_control: true"
+            f"cannot measure {scenario.label}: stock TensorFlow does not offer to switch HTTP/2 "
+            "flow control off; use flow_control: true"
         )
 
 

@@ -17,6 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from networks.transfer_order import EnforcedOrder
+from profilers import tf_order
+from warehouse.records import Order
+
 _LEARNING_RATE = 0.01
 
 
@@ -32,6 +36,7 @@ class NodeConfig:
     batch_size: int
     threads: int
     inter_op_threads: int
+    order: Order
 
     def to_json(self) -> str:
         """Encode for the command line."""
@@ -51,16 +56,21 @@ class Worker:
         session_config = _session_config(config)
         server = _start_server(config, session_config)
         self._halted = threading.Event()
+        device = f"/job:worker/task:{config.index}"
         placement = tf.train.replica_device_setter(
-            ps_tasks=len(config.cluster["ps"]),
-            worker_device=f"/job:worker/task:{config.index}",
+            ps_tasks=len(config.cluster["ps"]), worker_device=device
         )
         with tf.device(placement):
             loss = networks.training_loss(config.dnn, config.batch_size, config.image_size)
             minimize = tf.train.GradientDescentOptimizer(_LEARNING_RATE).minimize(loss)
-            self._train_step = tf.group(minimize, *tf.get_collection(tf.GraphKeys.UPDATE_OPS))
-            self._initializer = tf.global_variables_initializer()
-        self._session = tf.Session(server.target, config=session_config)
+            step = tf.group(minimize, *tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+            initializer = tf.global_variables_initializer()
+        graph = tf.get_default_graph()
+        if config.order != "framework":
+            graph = _with_order(graph, step.name, device, config.order)
+        self._train_step = graph.get_operation_by_name(step.name)
+        self._initializer = graph.get_operation_by_name(initializer.name)
+        self._session = tf.Session(server.target, graph, config=session_config)
         self._run_step = self._session.make_callable(self._train_step)
 
     def initialize(self) -> None:
@@ -137,6 +147,16 @@ def _session_config(config: NodeConfig) -> Any:
         intra_op_parallelism_threads=config.threads,
         inter_op_parallelism_threads=config.inter_op_threads,
     )
+
+
+def _with_order(graph: Any, step: str, worker: str, order: EnforcedOrder) -> Any:
+    import tensorflow.compat.v1 as tf
+
+    graph_def = graph.as_graph_def()
+    tf_order.enforce(graph_def, step, worker, order)
+    with tf.Graph().as_default() as ordered:
+        tf.import_graph_def(graph_def, name="")
+    return ordered
 
 
 def _start_server(config: NodeConfig, session_config: Any) -> Any:

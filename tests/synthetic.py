@@ -112,6 +112,7 @@ class PaperProbes:
         *,
         traced_steps: int,
         untraced_steps: int,
+        capture: bool,
         progress: Callable[[str], None],
     ) -> ProbeResult:
         """Return steps that are all alike."""

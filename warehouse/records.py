@@ -141,8 +141,12 @@ class Scenario(Record):
         """Short human name, as tables print it."""
         load, link = self.workload, self.link_mbps
         speed = "unshaped" if link is None else f"{link:g} Mb/s"
+        strategy = self.strategy
+        servers = f", M={strategy.servers}" if strategy.servers > 1 else ""
+        order = f", {strategy.order}" if strategy.order != "framework" else ""
         return (
-            f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}, W={self.strategy.workers}"
+            f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{order}{servers}, "
+            f"W={strategy.workers}"
         )
 
     def with_workers(self, workers: int) -> "Scenario":

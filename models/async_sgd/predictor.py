@@ -1,8 +1,8 @@
 """Throughput of asynchronous SGD with W workers, from the profile of one worker."""
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, fmean, stdev
 
@@ -91,12 +91,6 @@ class AsyncSGD:
         rows = [(one.scenario_id, *self._predict(one)) for one in scenarios]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
-    def with_link(self, link_mbps: float | None, links: pl.DataFrame) -> "AsyncSGD":
-        """Return this model able to predict links of another speed, given their table link."""
-        others = tuple(one for one in self.parameters.links if one.link_mbps != link_mbps)
-        measured = (*others, _link_profile(link_mbps, links))
-        return replace(self, parameters=self.parameters.model_copy(update={"links": measured}))
-
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON; the profiled steps stay in their tables."""
         return self.parameters.canonical_json()
@@ -128,7 +122,7 @@ class AsyncSGD:
 
     def _simulate(self, scenario: Scenario, seed: int) -> float:
         settings, strategy = self.parameters.settings, scenario.strategy
-        link = self._link(scenario)
+        link = _link_of(self.parameters, scenario)
         step_operations = len(self.profile.graph.names) * strategy.workers * settings.seeds
         affordable = settings.simulated_operations // step_operations
         options = Options(
@@ -149,15 +143,16 @@ class AsyncSGD:
         steps = random.Random(seed).choices(self.profile.steps, k=len(self.profile.steps))
         return steps_per_s(simulate(self.profile.graph, steps, options), settings.warm_up_steps)
 
-    def _link(self, scenario: Scenario) -> LinkProfile:
-        for link in self.parameters.links:
-            if link.link_mbps == scenario.link_mbps:
-                return link
-        known = ", ".join(f"{one.link_mbps}" for one in self.parameters.links)
-        raise BadInput(
-            f"{scenario.label}: no link of {scenario.link_mbps} Mb/s was measured, only {known}; "
-            "measure it with the links probe and give its table to with_link"
-        )
+
+def _link_of(parameters: Parameters, scenario: Scenario) -> LinkProfile:
+    for link in parameters.links:
+        if link.link_mbps == scenario.link_mbps:
+            return link
+    known = ", ".join(f"{one.link_mbps}" for one in parameters.links)
+    raise BadInput(
+        f"{scenario.label}: no link of {scenario.link_mbps} Mb/s was measured, only {known}; "
+        "measure it with the links probe"
+    )
 
 
 def fit(
@@ -176,15 +171,16 @@ def fit(
     """Fit to one profile of 1 worker and 1 server, and to the link it was taken on.
 
     Args:
-        runs: table run, where the profile is found; may hold other runs too.
+        runs: table run, where the profile and the speeds of links are found; may hold other runs.
         scenarios: table scenario, where its scenario is found.
         operations: table operation of exactly one run, the profile.
         edges: table edge; rows of other runs are left out here and in the next three.
         timings: table timing.
         steps: table step.
         samples: table sample, for `client_gap_s`.
-        links: table link of the profiled link. The mean over trials of the goodput of a single
-            flow is the link's speed in each direction.
+        links: table link of the profiled link, and of those of other speeds that are asked about.
+            The mean over trials of the goodput of a single flow is the link's speed in each
+            direction.
         streams: table stream, if packets were captured.
         settings: how to simulate.
 
@@ -198,7 +194,7 @@ def fit(
         run_id=run_id,
         scenario=scenario,
         client_gap_s=metric_mean(samples, run_id, "client_gap_s"),
-        links=(_link_profile(scenario.link_mbps, links),),
+        links=tuple(_link_profile(*one) for one in _by_speed(runs, links)),
         settings=settings,
     )
     tables = [of_run(one, run_id) for one in (operations, edges, timings, steps)]
@@ -224,7 +220,7 @@ def _read(
 ) -> Profile:
     operations, edges, timings, steps = tables
     scenario = parameters.scenario
-    link = next(one for one in parameters.links if one.link_mbps == scenario.link_mbps)
+    link = _link_of(parameters, scenario)
     profile = read_profile(
         operations,
         edges,
@@ -237,6 +233,16 @@ def _read(
         cores=worker_cores(scenario),
     )
     return without_tracer(profile, tracer_excess_s(timings, steps))
+
+
+def _by_speed(
+    runs: pl.DataFrame, links: pl.DataFrame
+) -> Iterator[tuple[float | None, pl.DataFrame]]:
+    """Yield each speed that links were shaped to, None for unshaped ones, with its rows."""
+    speed = pl.col("config").str.json_path_match("$.link_mbps").cast(pl.Float64)
+    probed = links.join(runs.select("run_id", link_mbps=speed), on="run_id", how="left")
+    for (link_mbps,), rows in probed.group_by("link_mbps", maintain_order=True):
+        yield link_mbps, rows
 
 
 def _link_profile(link_mbps: float | None, links: pl.DataFrame) -> LinkProfile:

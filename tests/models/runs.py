@@ -1,5 +1,6 @@
 """Runs, scenarios, samples and links as predictors see them."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -7,7 +8,7 @@ import polars as pl
 from tests.models.async_sgd.frames import RUN_ID
 from warehouse.records import NodeGroup, Scenario, Strategy, Workload
 
-LINK_MBPS = 0.8
+LINK_MBPS, OTHER_LINK_MBPS = 0.8, 8.0
 
 
 def scenario(
@@ -41,11 +42,16 @@ def scenario(
 def run_tables(
     profiled: Scenario | None = None, *, status: str = "ok"
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return tables run and scenario of one profile run and one other run."""
+    """Return tables run and scenario of one profile run, of two links runs and of another run."""
     profiled = profiled or scenario()
     runs = pl.DataFrame(
-        [(RUN_ID, profiled.scenario_id, status), ("other", None, "failed")],
-        schema={"run_id": pl.String, "scenario_id": pl.String, "status": pl.String},
+        [
+            (RUN_ID, profiled.scenario_id, status, "{}"),
+            ("other", None, "failed", "{}"),
+            ("links-1", None, "ok", json.dumps({"link_mbps": profiled.link_mbps})),
+            ("links-2", None, "ok", json.dumps({"link_mbps": OTHER_LINK_MBPS})),
+        ],
+        schema=["run_id", "scenario_id", "status", "config"],
         orient="row",
     )
     scenarios = pl.DataFrame(
@@ -75,10 +81,11 @@ def links(
     downlink_Bps: Sequence[float],
     uplink_Bps: Sequence[float],
     shared_Bps: Sequence[float] = (1.0, 1.0),
+    run_id: str = "links-1",
 ) -> pl.DataFrame:
     """Return table link: trials of a single flow, and in each direction one of several."""
     rows = [
-        ("links-1", direction, flows, trial, speed_Bps)
+        (run_id, direction, flows, trial, speed_Bps)
         for direction, speeds_Bps in (("downlink", downlink_Bps), ("uplink", uplink_Bps))
         for flows, trials in ((1, [[speed] for speed in speeds_Bps]), (2, [shared_Bps]))
         for trial, speeds in enumerate(trials)

@@ -31,9 +31,11 @@ def fitted(
     settings: Settings = QUICK,
     client_gap_s: float = 0.08,
     shared_Bps: tuple[float, ...] = (1.0, 1.0),
+    other_link: pl.DataFrame | None = None,
 ) -> AsyncSGD:
     made = made or chain()
     runs, scenarios = run_tables()
+    probed = links([SPEED_BPS - 5e3, SPEED_BPS + 5e3], [SPEED_BPS], shared_Bps)
     return fit(
         runs=runs,
         scenarios=scenarios,
@@ -42,7 +44,7 @@ def fitted(
         timings=made.timings,
         steps=made.steps,
         samples=samples({"client_gap_s": [client_gap_s]}),
-        links=links([SPEED_BPS - 5e3, SPEED_BPS + 5e3], [SPEED_BPS], shared_Bps),
+        links=probed if other_link is None else pl.concat([probed, other_link]),
         settings=settings,
     )
 
@@ -163,7 +165,7 @@ def test_another_link_needs_its_own_measurement() -> None:
     asked = scenario(link_mbps=8.0)
     with pytest.raises(BadInput, match=r"no link of 8\.0 Mb/s was measured, only 0\.8"):
         fitted().predict([asked])
-    model = fitted().with_link(8.0, links([1e6], [1e6]))
+    model = fitted(other_link=links([1e6], [1e6], run_id="links-2"))
     assert value(model, asked) == pytest.approx(1 / 0.51, rel=1e-3)
     assert value(model, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
 
@@ -171,7 +173,7 @@ def test_another_link_needs_its_own_measurement() -> None:
 @pytest.mark.parametrize("speeds_Bps", [[], [0.0]])
 def test_a_link_without_a_single_flow(speeds_Bps: list[float]) -> None:
     with pytest.raises(BadInput, match="expected uplink trials of a single flow"):
-        fitted().with_link(8.0, links([1e6], speeds_Bps))
+        fitted(other_link=links([1e6], speeds_Bps, run_id="links-2"))
 
 
 def two_downloads() -> Tables:
@@ -191,9 +193,26 @@ def test_the_window_counts_where_there_is_flow_control() -> None:
     assert value(fitted(two_downloads()), scenario()) == pytest.approx(1 / 0.98, rel=1e-3)
 
 
-def test_tic_is_not_predicted_yet() -> None:
-    with pytest.raises(BadInput, match="order 'tic' is not predicted yet"):
-        fitted().predict([scenario(2, order="tic")])
+def test_an_order_changes_what_is_received_first() -> None:
+    """By TIC, what computing waits for goes first: 0.1 + 0.1 + 0.5 s.
+
+    The 10 kB find the link idle and go at once. In reverse: 0.1 + 0.3 + 0.1 + 0.5 s.
+    """
+    made = tables(
+        [*[("downlink", size) for size in (10_000, 30_000, 5_000, 5_000)], ("worker", None)],
+        [(2, 4), (3, 4)],
+        [
+            {
+                0: (0, 100_000),
+                1: (1, 400_000),
+                2: (1, 450_000),
+                3: (1, 500_000),
+                4: (500_001, 500_000),
+            }
+        ],
+    )
+    assert value(fitted(made), scenario(order="tic")) == pytest.approx(1 / 0.78, rel=1e-3)
+    assert value(fitted(made), scenario(order="reverse")) == pytest.approx(1 / 1.08, rel=1e-3)
 
 
 @pytest.mark.parametrize(
