@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from assets.fitting import ASYNC_SGD, LINEAR, METRIC
+from assets.fitting import METRIC
 from assets.rounds import Round
+from assets.systems import ASYNC_SGD, LINEAR
 
 JUDGED = {
     "predicted": pl.Float64,

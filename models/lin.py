@@ -63,7 +63,7 @@ def mva(demands_s: Sequence[float], delay_s: float, customers: int) -> float:
         customers: how many there are, 1 or more.
 
     Source: Reiser, Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks",
-    JACM 1980. Exact for queues that serve exponential times in order, or all present in equal shares.
+    JACM 1980. Exact where queues serve exponential times in order, or all present equally.
     """
     waiting = [0.0] * len(demands_s)
     throughput = 0.0
