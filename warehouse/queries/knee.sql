@@ -1,7 +1,7 @@
--- How many workers are enough: the smallest W within $within (NULL: 0.05) of peak throughput?
--- One row per job and system ($study NULL: all studies; $dnn NULL: each): the knee as predicted and as
--- measured, over the W that were predicted and measured after that. lost_percent is what the predicted
--- knee costs: how far the throughput measured there is below the measured peak.
+-- How many workers are enough: which is the smallest W near peak throughput, predicted and measured?
+-- Near is within $within (a part of the peak, NULL: 0.05). One row per job and system ($study NULL: all
+-- studies; $dnn NULL: each), over the W that were predicted and measured after that. lost_percent is what
+-- the predicted knee costs: how far the throughput measured there is below the measured peak.
 WITH job AS (
     SELECT DISTINCT
         scenario_id, regexp_replace(canonical, '"(count|workers)":[0-9]+', '', 'g') AS job
