@@ -8,7 +8,7 @@ from assets.metadata import OWNERS, of_frame
 from assets.plan import REPORT_NAME
 from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
-from assets.results import outcome
+from assets.results import by_system, outcome
 
 _WHEN = AutomationCondition.eager() & AutomationCondition.all_deps_blocking_checks_passed()
 
@@ -47,7 +47,8 @@ def html_report(
     """The round that ran last as one HTML file that needs no network."""
     progress.say(REPORT_NAME)
     round_ = study.latest_round()
-    rows = outcome(round_, warehouse.open().accuracy())
-    file = report.write(round_, rows, warehouse.landing, warehouse.report)
+    accuracy = warehouse.open().accuracy()
+    rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
+    file = report.write(round_, rows, systems, warehouse.landing, warehouse.report)
     progress.finished(REPORT_NAME)
     return MaterializeResult(metadata={**of_frame(rows, round_), "file": MetadataValue.path(file)})

@@ -3,16 +3,17 @@
 import polars as pl
 from dagster import AssetsDefinition, MaterializeResult, asset
 
-from assets.fitting import ASYNC_SGD, LINEAR, System, fit_jobs
+from assets.fitting import fit_jobs
 from assets.metadata import OWNERS, of_frame
 from assets.profiles import profiles_loaded
 from assets.resources import StudyResource, WarehouseResource
+from assets.systems import SYSTEMS, System
 
 
-def _fits(system: System, description: str) -> AssetsDefinition:
+def _fits(system: System) -> AssetsDefinition:
     @asset(
         key=["fits", system.name],
-        description=description,
+        description=system.what,
         deps=[profiles_loaded],
         group_name="fits",
         owners=OWNERS,
@@ -38,5 +39,4 @@ def _fits(system: System, description: str) -> AssetsDefinition:
     return fits
 
 
-async_sgd_fits = _fits(ASYNC_SGD, "The model of Li et al. (ICPE 2020), fitted to each traced job.")
-linear_fits = _fits(LINEAR, "The baseline: W workers do W times the steps of one.")
+FITS = [_fits(system) for system in SYSTEMS]

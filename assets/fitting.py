@@ -1,22 +1,20 @@
-"""Every predictor, what it may see, and the way from visible rows to fits and predictions."""
+"""The way from visible rows to fits and predictions, and what has to be there before measuring."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import product
-from typing import Protocol
 
 import polars as pl
 
 from assets.plan import prediction_name
 from assets.progress import Progress
-from assets.rounds import Probe, Round, parts
+from assets.rounds import Round, parts
 from assets.study import Job
+from assets.systems import ARGUMENTS, SYSTEMS, Fitted, System
 from assets.version import code_version
-from models import linear
-from models.async_sgd import predictor as async_sgd
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Run, Scenario
 from warehouse.warehouse import Warehouse
@@ -24,55 +22,6 @@ from warehouse.warehouse import Warehouse
 METRIC, UNIT = "throughput_steps_per_s", "step/s"
 Tables = Mapping[str, pl.DataFrame]
 """Visible rows by raw table."""
-
-
-class Fitted(Protocol):
-    """A fitted model."""
-
-    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
-        """Return scenario_id, value, low and high, one row per scenario."""
-
-    def parameters_json(self) -> str:
-        """Return the fitted parameters."""
-
-
-@dataclass(frozen=True)
-class System:
-    """A predictor: `version` of its code, probes whose runs it sees, and of those which tables."""
-
-    name: str
-    version: str
-    probes: tuple[Probe, ...]
-    tables: tuple[str, ...]
-    fit: Callable[[Tables], Fitted]
-
-
-def _fit_async_sgd(tables: Tables) -> Fitted:
-    return async_sgd.fit(
-        runs=tables["run"],
-        scenarios=tables["scenario"],
-        operations=tables["operation"],
-        edges=tables["edge"],
-        timings=tables["timing"],
-        steps=tables["step"],
-        samples=tables["sample"],
-        links=tables["link"],
-    )
-
-
-def _fit_linear(tables: Tables) -> Fitted:
-    return linear.fit(runs=tables["run"], scenarios=tables["scenario"], samples=tables["sample"])
-
-
-ASYNC_SGD = System(
-    "async_sgd",
-    "2",
-    ("links", "tf_trace"),
-    ("run", "scenario", "operation", "edge", "timing", "step", "sample", "link"),
-    _fit_async_sgd,
-)
-LINEAR = System("linear", "1", ("tf_trace",), ("run", "scenario", "sample"), _fit_linear)
-SYSTEMS = (ASYNC_SGD, LINEAR)
 
 
 @dataclass(frozen=True)
@@ -87,10 +36,16 @@ class JobFit:
 def fit_jobs(system: System, round_: Round, warehouse: Warehouse) -> list[JobFit]:
     """Fit a system to each job of a round, on what predictors may see of its profile runs.
 
+    Jobs of which the system would predict nothing are left out.
+
     Raises:
         BadInput: a job has no profile in this round yet.
     """
-    return [_fit_job(system, round_, job, warehouse) for job in round_.study.jobs]
+    return [
+        _fit_job(system, round_, job, warehouse)
+        for job in round_.study.jobs
+        if None in _declined(system, round_, job).values()
+    ]
 
 
 def predict(fit: JobFit, round_: Round, scenario: Scenario) -> Prediction:
@@ -120,17 +75,20 @@ def predict_missing(
 ) -> pl.DataFrame:
     """Write to the ledger what a system has not forecast for this round; return its ledger rows.
 
-    A forecast that is there already is not made again, so an interrupted round keeps its own.
+    A forecast that is there already is not made again, so an interrupted round keeps its own. What
+    the system declines is told with the reason.
 
     Raises:
         BadInput: a job has no profile in this round yet.
     """
     known = set(_ledger(system, round_, warehouse)["subject_id"])
+    for reason, labels in _unpredicted(system, round_).items():
+        progress.warn(f"{system.name} does not predict {', '.join(labels)}: {reason}")
     for fit in fit_jobs(system, round_, warehouse):
-        new = []
-        for scenario in fit.job.scenarios(round_.backend):
+        new: list[Prediction] = []
+        for scenario, declined in _declined(system, round_, fit.job).items():
             name = prediction_name(system.name, scenario)
-            if scenario.scenario_id not in known:
+            if declined is None and scenario.scenario_id not in known:
                 progress.say(name)
                 new.append(predict(fit, round_, scenario))
             progress.finished(name)
@@ -139,7 +97,9 @@ def predict_missing(
 
 
 def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
-    """Do nothing if the ledger holds every system's forecast of what a round still measures.
+    """Do nothing if the ledger holds all forecasts of what a round still measures.
+
+    Those are of every system for every scenario that it does not decline.
 
     Raises:
         BadInput: it does not; what is measured before it is predicted judges nothing.
@@ -149,11 +109,29 @@ def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     key = (round_.study.name, round_.repeat, round_.backend, round_.host_id, METRIC)
     for part, system in product(round_.missing_of("tf_throughput"), SYSTEMS):
         assert part.scenario is not None
+        if system.declines(part.job.profiled(round_.backend), part.scenario) is not None:
+            continue
         if (*key, system.name, part.scenario.scenario_id) not in there:
             raise BadInput(
                 f"{part.name}: the ledger has no prediction by {system.name} for round "
                 f"{round_.repeat} of {round_.study.name}; predict it before it is measured"
             )
+
+
+def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
+    """Return the labels of the scenarios of a round that a system does not predict, by reason."""
+    found: dict[str, list[str]] = {}
+    for job in round_.study.jobs:
+        for scenario, reason in _declined(system, round_, job).items():
+            if reason is not None:
+                found.setdefault(reason, []).append(scenario.label)
+    return found
+
+
+def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | None]:
+    """Return each scenario of a job, and why the system says nothing about it, None if it does."""
+    profiled = job.profiled(round_.backend)
+    return {one: system.declines(profiled, one) for one in job.scenarios(round_.backend)}
 
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
@@ -168,7 +146,7 @@ def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame
 def _fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> JobFit:
     run_ids = [run.run_id for run in _seen(system, round_, job)]
     tables = {name: warehouse.visible(name, run_ids) for name in system.tables}
-    fitted = system.fit(tables)
+    fitted = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})
     record = FitRecord(
         system=system.name,
         model_version=system.version,

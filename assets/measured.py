@@ -10,14 +10,14 @@ from assets.fitting import METRIC, refuse_unpredicted
 from assets.loading import load_landed
 from assets.measuring import measure_throughput
 from assets.metadata import OWNERS, of_frame
-from assets.predictions import async_sgd_predictions, linear_predictions
+from assets.predictions import PREDICTIONS
 from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
 
 
 @asset(
     key=["measured", "throughput"],
-    deps=[async_sgd_predictions, linear_predictions],
+    deps=PREDICTIONS,
     group_name="measured",
     owners=OWNERS,
     kinds={"tensorflow", "parquet"},

@@ -3,18 +3,19 @@
 from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
 
 from assets import plots
-from assets.fits import async_sgd_fits, linear_fits
-from assets.fitting import ASYNC_SGD, LINEAR, System, predict_missing
+from assets.fits import FITS
+from assets.fitting import predict_missing
 from assets.metadata import OWNERS, of_frame
 from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
 from assets.results import forecasts
+from assets.systems import ASYNC_SGD, LINEAR, SYSTEMS, System
 
 
-def _predictions(system: System, fits: AssetsDefinition, description: str) -> AssetsDefinition:
+def _predictions(system: System, fits: AssetsDefinition) -> AssetsDefinition:
     @asset(
         key=["predictions", system.name],
-        description=description,
+        description=f"{system.what} Written to the ledger before anything is measured.",
         deps=[fits],
         group_name="predictions",
         owners=OWNERS,
@@ -37,7 +38,6 @@ def _predictions(system: System, fits: AssetsDefinition, description: str) -> As
     return predictions
 
 
-async_sgd_predictions = _predictions(
-    ASYNC_SGD, async_sgd_fits, "Throughput by simulation of the traced steps, with an interval."
-)
-linear_predictions = _predictions(LINEAR, linear_fits, "Throughput by linear scaling.")
+PREDICTIONS = [_predictions(system, fits) for system, fits in zip(SYSTEMS, FITS, strict=True)]
+async_sgd_predictions = PREDICTIONS[SYSTEMS.index(ASYNC_SGD)]
+linear_predictions = PREDICTIONS[SYSTEMS.index(LINEAR)]

@@ -30,21 +30,23 @@ _HEAD = (
 )
 
 
-def write(round_: Round, rows: pl.DataFrame, landing: Path, path: Path) -> Path:
+def write(
+    round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Path, path: Path
+) -> Path:
     """Write the report of a round, whole or not at all, and return its path.
 
-    `rows` is what `assets.results.outcome` returns.
+    `rows` is what `assets.results.outcome` returns, `systems` what `by_system` does.
     """
     fresh = temporary(path.parent)
     try:
-        fresh.write_text(render(round_, rows, landing))
+        fresh.write_text(render(round_, rows, systems, landing))
         os.replace(fresh, path)
     finally:
         remove(fresh)
     return path
 
 
-def render(round_: Round, rows: pl.DataFrame, landing: Path) -> str:
+def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Path) -> str:
     """Return the report of a round as HTML."""
     jobs = rows.partition_by("job", maintain_order=True)
     return Template(_TEMPLATE.read_text()).substitute(
@@ -54,6 +56,7 @@ def render(round_: Round, rows: pl.DataFrame, landing: Path) -> str:
         warning=_warning(round_, rows),
         figures=_figures(summary(rows)),
         scenarios=_scenarios(rows),
+        systems=_systems(systems),
         jobs="\n".join(_job(job) for job in jobs),
         links=_links(landed.rows(round_, landing, "links", "link")),
         judged=_judged(summary(rows)),
@@ -112,6 +115,25 @@ def _scenarios(rows: pl.DataFrame) -> str:
         for row in rows.to_dicts()
     ]
     return table(_HEAD, body)
+
+
+def _systems(systems: pl.DataFrame) -> str:
+    """Return a row per system, a column per network; `systems` lists all networks before each."""
+    dnns = systems["dnn"].drop_nulls().unique().sort().to_list()
+    body = []
+    for one in systems.partition_by("system", maintain_order=True):
+        errors = dict(one.select("dnn", "mean_ape_percent").rows())
+        (whole,) = one.filter(pl.col("dnn").is_null()).to_dicts()
+        body.append(
+            [
+                Cell(whole["system"], is_number=False),
+                *(Cell(percent(errors.get(dnn))) for dnn in dnns),
+                Cell(percent(errors[None])),
+                Cell(str(whole["n"])),
+                Cell(percent(whole["w1_error_percent"], signed=True)),
+            ]
+        )
+    return table(["system", *dnns, "all", "scenarios", "one worker"], body)
 
 
 def _job(rows: pl.DataFrame) -> str:

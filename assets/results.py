@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from assets.fitting import ASYNC_SGD, LINEAR, METRIC
+from assets.fitting import METRIC
 from assets.rounds import Round
+from assets.systems import ASYNC_SGD, LINEAR
 
 JUDGED = {
     "predicted": pl.Float64,
@@ -44,13 +45,7 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     Columns: job (index), label, dnn, link_mbps, workers, scenario_id, those of `JUDGED`, and
     linear, linear_error_percent: the baseline's forecast and its error.
     """
-    ours = accuracy.filter(
-        pl.col("study") == round_.study.name,
-        pl.col("repeat") == round_.repeat,
-        pl.col("backend") == round_.backend,
-        pl.col("host_id") == round_.host_id,
-        pl.col("metric") == METRIC,
-    )
+    ours = _of_round(round_, accuracy)
     judged = _of_system(ours, ASYNC_SGD.name).select("scenario_id", *JUDGED)
     baseline = _of_system(ours, LINEAR.name).select(
         "scenario_id", linear="predicted", linear_error_percent="error_percent"
@@ -79,6 +74,34 @@ def forecasts(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
         _scenarios(round_)
         .join(predicted, on="scenario_id", how="left", maintain_order="left")
         .join(baseline, on="scenario_id", how="left", maintain_order="left")
+    )
+
+
+def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    """Return how wrong each system was in a round, one row per system and network.
+
+    Columns: system, dnn (NULL: all of them), w1_error_percent (mean error of scenarios with one
+    worker), and of those with more: n and mean_ape_percent. Systems with the smallest error over
+    all networks come first.
+    """
+    ours = _of_round(round_, accuracy).sort("made_at")
+    newest = ours.unique(["system", "scenario_id"], keep="last").join(
+        _scenarios(round_).select("scenario_id", "dnn", "workers"), on="scenario_id"
+    )
+    single, error = pl.col("workers") == 1, pl.col("error_percent")
+    figures = (
+        error.filter(single).mean().alias("w1_error_percent"),
+        error.filter(~single).count().alias("n"),
+        error.filter(~single).abs().mean().alias("mean_ape_percent"),
+    )
+    whole = newest.group_by("system").agg(*figures).with_columns(dnn=pl.lit(None, pl.String))
+    parts = newest.group_by("system", "dnn").agg(*figures)
+    order = whole.sort("mean_ape_percent", "system", nulls_last=True)["system"]
+    place = pl.col("system").replace_strict(order, range(len(order)), return_dtype=pl.Int32)
+    return (
+        pl.concat([whole, parts], how="diagonal")
+        .select("system", "dnn", "w1_error_percent", "n", "mean_ape_percent")
+        .sort(place, "dnn", nulls_last=True)
     )
 
 
@@ -122,6 +145,16 @@ def _scenarios(round_: Round) -> pl.DataFrame:
         "scenario_id": pl.String,
     }
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _of_round(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    return accuracy.filter(
+        pl.col("study") == round_.study.name,
+        pl.col("repeat") == round_.repeat,
+        pl.col("backend") == round_.backend,
+        pl.col("host_id") == round_.host_id,
+        pl.col("metric") == METRIC,
+    )
 
 
 def _of_system(accuracy: pl.DataFrame, system: str) -> pl.DataFrame:

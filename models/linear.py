@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from models.profiled_run import (
-    PREDICTED,
+    forecasts,
     metric_mean,
     of_run,
     only_run_id,
     profiled_scenario,
-    refuse_unlike,
 )
 from warehouse.records import BadInput, Record, Scenario
 
@@ -36,20 +35,10 @@ class Linear:
         """Return scenario_id and value (throughput_steps_per_s); low and high are NULL.
 
         Raises:
-            BadInput: a scenario whose workload, node types or link differ from the profiled one.
+            BadInput: a scenario whose workload, nodes or link differ from the profiled one.
         """
-        profiled = self.parameters.scenario
-        rows = []
-        for scenario in scenarios:
-            refuse_unlike(profiled, scenario)
-            if scenario.link_mbps != profiled.link_mbps:
-                raise BadInput(
-                    f"{scenario.label}: the profile has a link of {profiled.link_mbps} Mb/s; "
-                    "linear scaling cannot change it; profile one worker on this link first"
-                )
-            value = scenario.strategy.workers / self.parameters.step_time_s
-            rows.append((scenario.scenario_id, value, None, None))
-        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+        step_time_s = self.parameters.step_time_s
+        return forecasts(self.parameters.scenario, scenarios, lambda workers: workers / step_time_s)
 
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON."""

@@ -1,6 +1,6 @@
 """What predictors that extrapolate one profiled run share: its scenario, metrics and limits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 import polars as pl
@@ -68,6 +68,58 @@ def metric_mean(samples: pl.DataFrame, run_id: str, metric: str) -> float:
             f"run {run_id}: expected metric {metric} of 0 or more, found {mean}; profile again"
         )
     return mean
+
+
+def single_flow_Bps(links: pl.DataFrame, direction: str) -> float:
+    """Return a link's speed in a direction: the mean over trials of the goodput of one flow.
+
+    Raises:
+        BadInput: there is no such trial, or the mean is not above 0.
+    """
+    single = links.filter(pl.col("flows") == 1, pl.col("direction") == direction)
+    speed_Bps = single["bandwidth_Bps"].drop_nulls()
+    mean_Bps = fmean(speed_Bps) if len(speed_Bps) else 0.0
+    if not mean_Bps > 0:
+        raise BadInput(
+            f"table link: expected {direction} trials of a single flow with bandwidth_Bps "
+            f"above 0, found {len(speed_Bps)} trials with mean {mean_Bps:g}; run the links probe "
+            "again"
+        )
+    return mean_Bps
+
+
+def refusal(profiled: Scenario, scenario: Scenario) -> str | None:
+    """Return why a model of the profiled server and link says nothing about a scenario, if so."""
+    found, asked = profiled.strategy.servers, scenario.strategy.servers
+    if asked != found:
+        return f"the profile has {found} server(s), not {asked}; this model does not change that"
+    if scenario.link_mbps != profiled.link_mbps:
+        return (
+            f"the profile has a link of {profiled.link_mbps} Mb/s, not {scenario.link_mbps}; this "
+            "model does not change that; profile one worker on this link first"
+        )
+    return None
+
+
+def forecasts(
+    profiled: Scenario, scenarios: Sequence[Scenario], steps_per_s: Callable[[int], float]
+) -> pl.DataFrame:
+    """Return scenario_id and value of each scenario; low and high are NULL.
+
+    `steps_per_s` gives the throughput of a number of workers, in steps of all of them.
+
+    Raises:
+        BadInput: a scenario whose workload, nodes, number of servers or link differ from the
+            profiled one's.
+    """
+    rows = []
+    for scenario in scenarios:
+        reason = refusal(profiled, scenario)
+        if reason:
+            raise BadInput(f"{scenario.label}: {reason}")
+        refuse_unlike(profiled, scenario)
+        rows.append((scenario.scenario_id, steps_per_s(scenario.strategy.workers), None, None))
+    return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
 
 def refuse_unlike(profiled: Scenario, scenario: Scenario) -> None:

@@ -8,11 +8,12 @@ made.
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from assets.fitting import SYSTEMS, fit_jobs, predict_missing
+from assets.fitting import fit_jobs, predict_missing
 from assets.home import CHECKOUT
 from assets.progress import Progress
 from assets.rounds import Round, rounds_of
 from assets.study import Study, read_study
+from assets.systems import SYSTEMS
 from warehouse.copying import copy_runs
 from warehouse.landing import landed_runs, run_folders
 from warehouse.records import BadInput, Purpose, Run

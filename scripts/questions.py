@@ -20,6 +20,8 @@ QUESTIONS: list[tuple[str, Mapping[str, str | int]]] = [
     ("top_operations", {"dnn": "small_cnn"}),
     ("link_sharing", {}),
     ("cheapest_node_type", {}),
+    ("knee", {"dnn": "small_cnn"}),
+    ("cost_per_million_examples", {"system": "async_sgd"}),
     ("history", {"metric": "throughput_steps_per_s", "dnn": "small_cnn"}),
     ("fit_inputs", {"system": "linear"}),
     ("price_history", {"node_type": "p3.2xlarge"}),
@@ -27,7 +29,7 @@ QUESTIONS: list[tuple[str, Mapping[str, str | int]]] = [
 _MOST_ROWS = 8
 _INTRO = """# Which questions does the history answer?
 
-Ten questions, their SQL, and what one history answered. No Python is needed: open the published
+Twelve questions, their SQL, and what one history answered. No Python is needed: open the published
 copy with the `duckdb` shell, `duckdb -readonly .stepcast/history.duckdb`, and paste.
 `stepcast query NAME --param name=value` runs the same files (warehouse/queries/), with parameters.
 Every table, view and column says what it is:

@@ -22,6 +22,7 @@ from models.profiled_run import (
     only_run_id,
     profiled_scenario,
     refuse_unlike,
+    single_flow_Bps,
 )
 from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
@@ -248,25 +249,12 @@ def _by_speed(
 def _link_profile(link_mbps: float | None, links: pl.DataFrame) -> LinkProfile:
     return LinkProfile(
         link_mbps=link_mbps,
-        downlink_Bps=_single_flow_Bps(links, "downlink"),
-        uplink_Bps=_single_flow_Bps(links, "uplink"),
+        downlink_Bps=single_flow_Bps(links, "downlink"),
+        uplink_Bps=single_flow_Bps(links, "uplink"),
         downlink_spread=_spread(links, "downlink"),
         uplink_spread=_spread(links, "uplink"),
         run_ids=tuple(links["run_id"].unique().sort()),
     )
-
-
-def _single_flow_Bps(links: pl.DataFrame, direction: str) -> float:
-    single = links.filter(pl.col("flows") == 1, pl.col("direction") == direction)
-    speed_Bps = single["bandwidth_Bps"].drop_nulls()
-    mean_Bps = fmean(speed_Bps) if len(speed_Bps) else 0.0
-    if not mean_Bps > 0:
-        raise BadInput(
-            f"table link: expected {direction} trials of a single flow with bandwidth_Bps "
-            f"above 0, found {len(speed_Bps)} trials with mean {mean_Bps:g}; run the links probe "
-            "again"
-        )
-    return mean_Bps
 
 
 def _spread(links: pl.DataFrame, direction: str) -> float:

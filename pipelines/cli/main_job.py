@@ -12,7 +12,7 @@ from assets import report
 from assets.home import home
 from assets.plan import Task, tasks
 from assets.resources import study_for
-from assets.results import outcome
+from assets.results import by_system, outcome
 from assets.rounds import Round, latest_round, open_round, parts
 from assets.turns import turn
 from pipelines import execution, history
@@ -79,8 +79,9 @@ def write_report(path: Path, backend: str | None) -> None:
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
             f"`stepcast run {path}` does"
         )
-    rows = outcome(found, warehouse.accuracy())
-    typer.echo(report.write(found, rows, warehouse.landing, place / report.FILE))
+    accuracy = warehouse.accuracy()
+    rows, systems = outcome(found, accuracy), by_system(found, accuracy)
+    typer.echo(report.write(found, rows, systems, warehouse.landing, place / report.FILE))
 
 
 def _prospect(path: Path, backend: str | None, place: Path) -> Prospect:

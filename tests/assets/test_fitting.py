@@ -1,20 +1,22 @@
 """Fits name what they saw; nothing is measured before it is predicted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from assets.fitting import ASYNC_SGD, LINEAR, SYSTEMS, fit_jobs, predict_missing, refuse_unpredicted
+from assets.fitting import fit_jobs, predict_missing, refuse_unpredicted
 from assets.measuring import measure_links, trace_profiles
 from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
 from assets.study import read_study
+from assets.systems import ASYNC_SGD, LINEAR, SYSTEMS
 from profilers.host import host_id
 from tests.synthetic import PaperProbes
 from warehouse.landing import landed_runs
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Scenario
 from warehouse.warehouse import Warehouse, read_only
 
 
@@ -88,13 +90,45 @@ def test_nothing_is_measured_before_every_system_has_predicted_it(
     round_: Round, warehouse: Warehouse
 ) -> None:
     record_fits(round_, warehouse)
-    with pytest.raises(BadInput, match="no prediction by async_sgd for round 1 of paper"):
-        refuse_unpredicted(round_, ledger(warehouse))
-    predict_missing(ASYNC_SGD, round_, warehouse, Progress())
-    with pytest.raises(BadInput, match="no prediction by linear for round 1 of paper"):
-        refuse_unpredicted(round_, ledger(warehouse))
-    predict_missing(LINEAR, round_, warehouse, Progress())
+    for system in SYSTEMS:
+        message = f"no prediction by {system.name} for round 1 of paper"
+        with pytest.raises(BadInput, match=message):
+            refuse_unpredicted(round_, ledger(warehouse))
+        predict_missing(system, round_, warehouse, Progress())
     refuse_unpredicted(round_, ledger(warehouse))
+
+
+def no_three(profiled: Scenario, scenario: Scenario) -> str | None:
+    return "it cannot count to three" if scenario.strategy.workers > 2 else None
+
+
+def test_what_a_system_declines_is_told_and_not_waited_for(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shy = replace(LINEAR, declines=no_three)
+    monkeypatch.setattr("assets.fitting.SYSTEMS", (shy,))
+    told: list[str] = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    for fit in fit_jobs(shy, round_, warehouse):
+        warehouse.record_fit(fit.record)
+    rows = predict_missing(shy, round_, warehouse, Progress())
+    assert sorted(_workers(rows, round_)) == [1, 1, 2]
+    assert told == [
+        "linear does not predict alexnet 64px b4, unshaped, W=3: it cannot count to three"
+    ]
+    refuse_unpredicted(round_, ledger(warehouse))
+    monkeypatch.setattr("assets.fitting.SYSTEMS", (LINEAR,))
+    with pytest.raises(BadInput, match=r"W=3: the ledger has no prediction by linear"):
+        refuse_unpredicted(round_, ledger(warehouse))
+
+
+def test_jobs_of_which_nothing_is_predicted_need_no_fit(
+    study_file: Path, warehouse: Warehouse
+) -> None:
+    empty = open_round(read_study(study_file), "loopback", host_id(), [])
+    silent = replace(LINEAR, declines=lambda profiled, scenario: "it never says anything")
+    assert fit_jobs(silent, empty, warehouse) == []
+    assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
 
 
 def test_predictions_cannot_be_recorded_without_their_fit(

@@ -90,8 +90,28 @@ def results(round_: Round, **changes: object) -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides=JUDGED)
 
 
+def systems() -> pl.DataFrame:
+    """Return two systems, of which one says nothing about alexnet."""
+    rows = [
+        ("async_sgd", "alexnet", 1.0, 1, 4.25),
+        ("async_sgd", "small_cnn", 2.0, 1, 2.25),
+        ("async_sgd", None, 1.5, 2, 3.25),
+        ("lin", "small_cnn", None, 1, 12.25),
+        ("lin", None, None, 1, 12.25),
+    ]
+    columns = ["system", "dnn", "w1_error_percent", "n", "mean_ape_percent"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def test_systems_are_rows_and_networks_columns(round_: Round, landing: Path) -> None:
+    text = Page(report.render(round_, results(round_), systems(), landing)).text
+    assert "systemalexnetsmall_cnnallscenariosone worker" in text
+    assert "async_sgd4.2 %2.2 %3.2 %2+1.5 %" in text
+    assert "lin—12.2 %12.2 %1—" in text
+
+
 def test_the_report_loads_nothing(round_: Round, landing: Path) -> None:
-    text = report.render(round_, results(round_), landing)
+    text = report.render(round_, results(round_), systems(), landing)
     page = Page(text)
     assert page.open == []
     loading = {"src", "srcset", "data", "action", "poster", "background"}
@@ -106,7 +126,7 @@ def test_the_report_loads_nothing(round_: Round, landing: Path) -> None:
 
 
 def test_the_report_shows_every_scenario(round_: Round, landing: Path) -> None:
-    text = Page(report.render(round_, results(round_), landing)).text
+    text = Page(report.render(round_, results(round_), systems(), landing)).text
     for scenario in [one for job in round_.study.jobs for one in job.scenarios("loopback")]:
         assert scenario.label in text
     for figure in ("−5.0 %", "+5.0 %", "+15.0 %", "[9.00, 10.00]", "held out world size", "2.0 %"):
@@ -116,7 +136,7 @@ def test_the_report_shows_every_scenario(round_: Round, landing: Path) -> None:
 
 
 def test_plots_can_be_read_without_seeing_them(round_: Round, landing: Path) -> None:
-    text = report.render(round_, results(round_), landing)
+    text = report.render(round_, results(round_), systems(), landing)
     assert text.count('<svg role="img"') == 2
     titles = re.findall(r"<title>(Steps per second[^<]*)</title>", text)
     assert titles[0] == (
@@ -128,7 +148,7 @@ def test_plots_can_be_read_without_seeing_them(round_: Round, landing: Path) -> 
 
 
 def test_the_report_says_where_figures_come_from(round_: Round, landing: Path) -> None:
-    text = Page(report.render(round_, results(round_), landing)).text
+    text = Page(report.render(round_, results(round_), systems(), landing)).text
     for fact in (round_.host_id, "paper, round 1", "loopback", "tensorflow 2.", "cpu"):
         assert fact in text
     assert all(run.run_id in text for run in round_.runs)
@@ -137,22 +157,22 @@ def test_the_report_says_where_figures_come_from(round_: Round, landing: Path) -
 
 
 def test_the_report_warns(round_: Round, landing: Path) -> None:
-    quiet = Page(report.render(round_, results(round_), landing)).text
+    quiet = Page(report.render(round_, results(round_), systems(), landing)).text
     assert "no accuracy is claimed" in quiet
     assert "host itself was busy" not in quiet
-    busy = Page(report.render(round_, results(round_, host_busy=True), landing)).text
+    busy = Page(report.render(round_, results(round_, host_busy=True), systems(), landing)).text
     assert "host itself was busy" in busy
 
 
 def test_what_was_not_measured_is_a_dash(round_: Round, landing: Path) -> None:
     missing = dict.fromkeys(("measured", "error_percent", "spread_percent", "split"))
-    text = Page(report.render(round_, results(round_, **missing), landing)).text
+    text = Page(report.render(round_, results(round_, **missing), systems(), landing)).text
     assert "—over 0 scenarios" in text
 
 
 def test_text_is_escaped(round_: Round, landing: Path) -> None:
     evil = round_.study.model_copy(update={"description": "<script>alert(1)</script> & $name"})
-    text = report.render(replace(round_, study=evil), results(round_), landing)
+    text = report.render(replace(round_, study=evil), results(round_), systems(), landing)
     assert "<script>" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; $name" in text
 
@@ -160,6 +180,6 @@ def test_text_is_escaped(round_: Round, landing: Path) -> None:
 def test_the_report_is_replaced_whole(round_: Round, landing: Path, home: Path) -> None:
     path = home / report.FILE
     path.write_text("old")
-    assert report.write(round_, results(round_), landing, path) == path
+    assert report.write(round_, results(round_), systems(), landing, path) == path
     assert path.read_text().startswith("<!doctype html>")
     assert sorted(one.name for one in home.iterdir()) == ["landing", report.FILE]

@@ -7,7 +7,7 @@ from typing import cast
 import polars as pl
 import pytest
 
-from assets.results import JUDGED, Summary, forecasts, outcome, summary, unjudged
+from assets.results import JUDGED, Summary, by_system, forecasts, outcome, summary, unjudged
 from assets.rounds import Round, open_round
 from assets.study import read_study
 from assets.wording import headline
@@ -91,6 +91,20 @@ def test_without_judged_scenarios_there_is_no_figure(round_: Round) -> None:
     nothing = summary(outcome(round_, judged(round_, {0: 1.0})))
     assert nothing == Summary(n=0, error=None, linear_error=None, noise_floor=None, noise_n=0)
     assert headline(nothing) == "No scenario with 2 or more workers has been judged."
+
+
+def test_systems_stand_beside_each_other_by_network(round_: Round) -> None:
+    rows = by_system(round_, judged(round_, {0: -2.0, 1: -4.0, 2: 6.0, 3: 8.0}))
+    assert rows.select("system", "dnn", "n").rows() == [
+        ("async_sgd", "alexnet", 1), ("async_sgd", "small_cnn", 1), ("async_sgd", None, 2),
+        ("linear", "alexnet", 1), ("linear", "small_cnn", 1), ("linear", None, 2),
+    ]  # fmt: skip
+    assert rows["mean_ape_percent"].to_list() == pytest.approx([8, 4, 6, 116, 92, 104])
+    assert rows["w1_error_percent"].to_list() == pytest.approx([6, -2, 2, 112, 96, 104])
+    late = judged(round_, {1: 1.0}, made_at=datetime(2030, 1, 2, tzinfo=UTC))
+    newest = by_system(round_, pl.concat([late, judged(round_, {1: -3.0})]))
+    assert newest.filter(system="async_sgd", dnn="small_cnn")["mean_ape_percent"].item() == 1
+    assert by_system(round_, judged(round_, {1: 0.0}, repeat=2)).is_empty()
 
 
 def test_forecasts_put_the_systems_side_by_side(round_: Round) -> None:

@@ -3,16 +3,14 @@
 import pytest
 from dagster import AssetKey, Definitions
 
+from assets.systems import SYSTEMS
 from pipelines.definitions import defs
 
 KEYS = {
     "cluster/links",
     "profiles/tf_trace",
     "profiles/loaded",
-    "fits/async_sgd",
-    "fits/linear",
-    "predictions/async_sgd",
-    "predictions/linear",
+    *(f"{group}/{system.name}" for group in ("fits", "predictions") for system in SYSTEMS),
     "measured/throughput",
     "measured/loaded",
     "accuracy/table",
@@ -47,7 +45,7 @@ def test_what_measures_and_what_opens_the_database_is_in_a_pool(key: str) -> Non
 def test_nothing_is_measured_before_it_is_predicted() -> None:
     graph = defs.resolve_asset_graph()
     upstream = graph.get(AssetKey(["measured", "throughput"])).parent_keys
-    assert upstream == {AssetKey(["predictions", name]) for name in ("async_sgd", "linear")}
+    assert upstream == {AssetKey(["predictions", system.name]) for system in SYSTEMS}
 
 
 def test_the_job_runs_everything_in_one_process() -> None:

@@ -3,15 +3,29 @@
 import duckdb
 import pytest
 
+from profilers.clusters.node_types import node_types
+
 
 def test_prices_are_of_known_node_types(connection: duckdb.DuckDBPyConnection) -> None:
     prices = "catalog.price ANTI JOIN catalog.node_type USING (provider, node_type)"
-    assert connection.execute(f"FROM {prices}").fetchall() == []
+    unknown = connection.execute(f"SELECT DISTINCT paper FROM {prices}").fetchall()
+    assert unknown == [("declared",)]
+
+
+def test_declared_prices_are_those_of_the_emulated_node_types(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    declared = connection.execute(
+        "SELECT node_type, usd_per_hour FROM catalog.price "
+        "WHERE paper = 'declared' AND provider = 'emulated' AND market = 'on_demand'"
+    ).fetchall()
+    assert dict(declared) == {name: kind.usd_per_hour for name, kind in node_types().items()}
 
 
 def test_on_demand_prices_are_those_of_ceer(connection: duckdb.DuckDBPyConnection) -> None:
     prices = connection.execute(
-        "SELECT node_type, usd_per_hour FROM catalog.price WHERE market = 'on_demand'"
+        "SELECT node_type, usd_per_hour FROM catalog.price "
+        "WHERE market = 'on_demand' AND paper = 'ceer'"
     ).fetchall()
     assert dict(prices) == {
         "p3.2xlarge": 3.06,

@@ -65,6 +65,74 @@ def test_the_cheapest_node_type_is_paid_for_with_its_servers(told: "Maker") -> N
     assert spot["usd_per_million_examples"].to_list() == [None, None]
 
 
+@pytest.fixture
+def curve(make: "Maker") -> "Maker":
+    """Return a maker whose warehouse has 1 to 4 workers predicted, then measured.
+
+    A worker costs 0.17 US dollars an hour, the server 0.08; both prices are declared.
+    """
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    fits = [make.fit("p1"), make.fit("p1", system="lin")]
+    forecasts = [(2.0, 3.9, 4.0, 4.1), (2.0, 3.0, 4.0, 4.1)]
+    for fit, values in zip(fits, forecasts, strict=True):
+        make.warehouse.record_fit(fit)
+        make.warehouse.record_predictions(
+            [make.prediction(fit, make.scenario(w), x) for w, x in enumerate(values, start=1)]
+        )
+    for workers, value in enumerate((2.0, 3.0, 4.0, 4.0), start=1):
+        make.measure(f"m{workers}", make.scenario(workers), [value], minute=4 + workers)
+    make.warehouse.load()
+    return make
+
+
+def test_the_knee_is_the_least_w_near_the_peak(curve: "Maker") -> None:
+    columns = ["system", "predicted_knee", "measured_knee", "knee_error", "lost_percent"]
+    rows = curve.warehouse.query("knee")
+    # 95 % of 4.1 is 3.895; of the measured 4 it is 3.8. At W = 2, 3 of 4 steps/s were measured.
+    assert rows.select(columns).rows() == [("async_sgd", 2, 3, -1, 25.0), ("lin", 3, 3, 0, 0.0)]
+    assert rows["asked"].to_list() == [[1, 2, 3, 4]] * 2
+    assert rows["predicted_peak"].to_list() == [4.1, 4.1]
+    half = curve.warehouse.query("knee", within=0.5).select(columns).rows()
+    assert half == [("async_sgd", 2, 1, 1, 25.0), ("lin", 2, 1, 1, 25.0)]
+    assert curve.warehouse.query("knee", study="other").is_empty()
+    assert curve.warehouse.query("knee", dnn="other").is_empty()
+
+
+def test_knees_of_other_jobs_are_kept_apart(curve: "Maker") -> None:
+    fit = curve.fit("p1", system="lin")
+    large = curve.scenario(2, batch=16)
+    curve.warehouse.record_predictions([curve.prediction(fit, large, 9.0)])
+    curve.measure("m9", large, [9.0], minute=20)
+    curve.warehouse.load()
+    rows = curve.warehouse.query("knee").filter(system="lin")
+    assert rows.select("batch_size", "predicted_knee").rows() == [(8, 3), (16, 2)]
+
+
+def test_a_million_examples_cost_what_their_hours_do(curve: "Maker") -> None:
+    rows = curve.warehouse.query("cost_per_million_examples", system="lin")
+    assert rows["workers"].to_list() == [1, 2, 3, 4]
+    assert rows["usd_per_hour"].to_list() == pytest.approx([0.25, 0.42, 0.59, 0.76])
+    # 8 examples a step, at 4 steps/s and 0.59 an hour.
+    assert rows["measured_usd"][2] == pytest.approx(1e6 / 32 / 3600 * 0.59)
+    assert rows["predicted_usd"][3] == pytest.approx(1e6 / (8 * 4.1) / 3600 * 0.76)
+    assert rows["error_percent"].to_list() == pytest.approx([0, 0, 0, 100 * (4 / 4.1 - 1)])
+    assert rows["measured_rank"].to_list() == [1, 2, 3, 4]
+    assert rows["unpriced"].to_list() == [None] * 4
+    assert "declared" in rows["price_source"][0]
+    assert curve.warehouse.query("cost_per_million_examples").height == 8
+    spot = curve.warehouse.query("cost_per_million_examples", market="spot")
+    assert spot["predicted_usd"].to_list() == [None] * 8
+    assert spot["measured_rank"].to_list() == [None] * 8
+
+
+def test_a_node_type_in_two_roles_is_paid_for_twice(make: "Maker") -> None:
+    make.measure("m1", make.scenario(1, node_type="emu.server"), [1.0], minute=1)
+    make.warehouse.load()
+    (row,) = make.warehouse.query("cheapest_node_type").to_dicts()
+    assert row["usd_per_hour"] == pytest.approx(0.16)
+
+
 def test_top_operations_come_from_traces_or_statistics(told: "Maker") -> None:
     columns = ["type", "ms_per_step", "percent", "operations"]
     for dnn, scale in (("cnn", 1), ("vgg11", 2)):
@@ -99,8 +167,11 @@ def test_link_sharing_says_what_the_largest_flow_got(told: "Maker") -> None:
 
 def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
     rows = told.warehouse.query("price_history", node_type="emu.server")
-    assert rows["usd_per_hour"].to_list() == [1.2, 0.6]
-    assert rows["change_usd_per_hour"].to_list() == [None, pytest.approx(-0.6)]
+    declared = rows.filter(backend="declared")
+    assert declared.select("provider", "usd_per_hour").rows() == [("emulated", 0.08)]
+    observed = rows.filter(backend="emulated")
+    assert observed["usd_per_hour"].to_list() == [1.2, 0.6]
+    assert observed["change_usd_per_hour"].to_list() == [None, pytest.approx(-0.6)]
     published = told.warehouse.query("price_history", node_type="p3.8xlarge")
     assert published["backend"].unique().to_list() == ["published"]
     assert dict(published.select("market", "usd_per_hour").rows()) == {

@@ -1,4 +1,4 @@
--- How did the price of a node type ($node_type, NULL: each) change, observed and as papers print it?
+-- How did the price of a node type ($node_type, NULL: each) change, observed, as papers print it, or declared?
 SELECT
     run.backend, price.provider, node_type, price.region, price.zone, price.market,
     price.usd_per_hour, price.observed_at, price.source,
@@ -11,7 +11,7 @@ WHERE ($node_type::VARCHAR IS NULL OR node_type = $node_type)
     AND ($market::VARCHAR IS NULL OR price.market = $market)
 UNION ALL
 SELECT
-    'published', provider, node_type, region, NULL, market, usd_per_hour,
+    CASE paper WHEN 'declared' THEN paper ELSE 'published' END, provider, node_type, region, NULL, market, usd_per_hour,
     make_date(observed_year, 1, 1)::TIMESTAMPTZ, paper || ', ' || place, NULL
 FROM catalog.price
 WHERE ($node_type::VARCHAR IS NULL OR node_type = $node_type)

@@ -44,15 +44,15 @@ CREATE TABLE catalog.price (
     place VARCHAR NOT NULL,
     note VARCHAR
 );
-COMMENT ON TABLE catalog.price IS 'Prices the papers print, one row per node type and market; observed ones are in raw.price';
+COMMENT ON TABLE catalog.price IS 'Prices the papers print, and made-up ones of emulated node types, one row per node type and market; observed ones are in raw.price';
 COMMENT ON COLUMN catalog.price.provider IS 'Who rents it';
 COMMENT ON COLUMN catalog.price.node_type IS 'Kind of machine';
 COMMENT ON COLUMN catalog.price.region IS 'Region of the provider; NULL: the paper does not say';
 COMMENT ON COLUMN catalog.price.market IS 'on_demand or spot';
 COMMENT ON COLUMN catalog.price.usd_per_hour IS 'Price of one node, US dollars per hour';
-COMMENT ON COLUMN catalog.price.observed_year IS 'Year the authors looked, as far as the paper''s references tell';
-COMMENT ON COLUMN catalog.price.paper IS 'Paper it is from, as in catalog.paper_figure';
-COMMENT ON COLUMN catalog.price.place IS 'Table or section of the paper';
+COMMENT ON COLUMN catalog.price.observed_year IS 'Year the authors looked, as far as the paper''s references tell, or the price was declared';
+COMMENT ON COLUMN catalog.price.paper IS 'Paper it is from, as in catalog.paper_figure; declared: a file of ours makes it up';
+COMMENT ON COLUMN catalog.price.place IS 'Table or section of the paper, or the file';
 COMMENT ON COLUMN catalog.price.note IS 'What the paper leaves open';
 
 CREATE TABLE catalog.paper_figure (

@@ -132,3 +132,44 @@ COMMENT ON COLUMN report.fitted.dnns IS 'Their networks';
 COMMENT ON COLUMN report.fitted.families IS 'Families of those networks; NULL: the family of one is not known';
 COMMENT ON COLUMN report.fitted.worker_node_types IS 'Their worker node types';
 COMMENT ON COLUMN report.fitted.world_sizes IS 'Their numbers of workers';
+
+-- Every node of a scenario is paid for. The newest observed price counts, else what the catalogue has.
+CREATE VIEW report.hourly_cost AS
+WITH observed AS (
+    SELECT market, node_type, usd_per_hour, 'observed ' || observed_at::DATE AS price_source
+    FROM raw.price
+    QUALIFY row_number() OVER (
+        PARTITION BY market, node_type ORDER BY observed_at DESC, usd_per_hour, region, zone
+    ) = 1
+),
+price AS (
+    FROM observed
+    UNION ALL BY NAME
+    SELECT market, node_type, usd_per_hour, paper || ', ' || place AS price_source
+    FROM catalog.price ANTI JOIN observed USING (market, node_type)
+),
+node AS (
+    SELECT
+        scenario_id,
+        unnest(
+            from_json(canonical -> '$.nodes', '[{"node_type": "VARCHAR", "count": "INTEGER"}]'),
+            recursive := true
+        )
+    FROM (SELECT DISTINCT scenario_id, canonical FROM raw.scenario)
+),
+market AS (
+    SELECT unnest(['on_demand', 'spot']) AS market
+)
+SELECT
+    scenario_id, market,
+    CASE WHEN bool_and(usd_per_hour IS NOT NULL) THEN sum("count" * usd_per_hour) END AS usd_per_hour,
+    string_agg(node_type, ', ' ORDER BY node_type) FILTER (usd_per_hour IS NULL) AS unpriced,
+    string_agg(DISTINCT price_source, '; ' ORDER BY price_source) AS price_source
+FROM node CROSS JOIN market LEFT JOIN price USING (market, node_type)
+GROUP BY scenario_id, market;
+COMMENT ON VIEW report.hourly_cost IS 'What an hour of a scenario costs, all its nodes together, one row per scenario and market';
+COMMENT ON COLUMN report.hourly_cost.scenario_id IS 'What runs';
+COMMENT ON COLUMN report.hourly_cost.market IS 'on_demand or spot';
+COMMENT ON COLUMN report.hourly_cost.usd_per_hour IS 'US dollars per hour; NULL: a node type has no price';
+COMMENT ON COLUMN report.hourly_cost.unpriced IS 'Node types without a price; NULL: none';
+COMMENT ON COLUMN report.hourly_cost.price_source IS 'When prices were observed, or which paper prints or file declares them';

@@ -1,0 +1,113 @@
+"""Every predictor of throughput: what it is, and what it may see."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import polars as pl
+
+from assets.rounds import Probe
+from models import cynthia, lin, line_rate, linear
+from models.async_sgd import predictor as async_sgd
+from models.profiled_run import refusal
+from warehouse.records import Scenario
+
+
+class Fitted(Protocol):
+    """A fitted model."""
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id, value, low and high, one row per scenario."""
+
+    def parameters_json(self) -> str:
+        """Return the fitted parameters."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A predictor, and what it is in one line.
+
+    `version` is that of its code; it sees the runs of `probes`, and of those `tables`, which are
+    given to `fit` by name (`ARGUMENTS`). `declines` says of a profiled scenario and one that is to
+    be predicted why the system has nothing to say, None if it has.
+    """
+
+    name: str
+    what: str
+    version: str
+    probes: tuple[Probe, ...]
+    tables: tuple[str, ...]
+    fit: Callable[..., Fitted]
+    declines: Callable[[Scenario, Scenario], str | None] = lambda profiled, scenario: None
+
+
+ARGUMENTS = {
+    "run": "runs",
+    "scenario": "scenarios",
+    "operation": "operations",
+    "edge": "edges",
+    "timing": "timings",
+    "step": "steps",
+    "sample": "samples",
+    "link": "links",
+    "stream": "streams",
+}
+"""Raw tables by the names that `fit` gives them."""
+_BOTH: tuple[Probe, ...] = ("links", "tf_trace")
+_STEPS = ("run", "scenario", "operation", "timing", "step", "sample", "link")
+
+ASYNC_SGD = System(
+    "async_sgd",
+    "Throughput by simulation of the traced steps, with an interval (Li et al., ICPE 2020).",
+    "2",
+    _BOTH,
+    (*_STEPS, "edge"),
+    async_sgd.fit,
+)
+LINEAR = System(
+    "linear",
+    "Baseline: W workers do W times the steps of one.",
+    "1",
+    ("tf_trace",),
+    ("run", "scenario", "sample"),
+    linear.fit,
+    refusal,
+)
+LIN = System(
+    "lin",
+    "Baseline: workers queue for each phase of a step (Lin et al., MASCOTS 2018).",
+    "1",
+    _BOTH,
+    (*_STEPS, "stream"),
+    lin.fit,
+    refusal,
+)
+CYNTHIA = System(
+    "cynthia",
+    "Baseline: a closed form of computation, communication and utilisation (ICPP 2019).",
+    "1",
+    _BOTH,
+    _STEPS,
+    cynthia.fit,
+    refusal,
+)
+CYNTHIA_HALF = System(
+    "cynthia_half",
+    "Baseline: Cynthia with communication times halved (ICPE 2020, section 4.4).",
+    "1",
+    _BOTH,
+    _STEPS,
+    partial(cynthia.fit, halved=True),
+    refusal,
+)
+LINE_RATE = System(
+    "line_rate",
+    "Bound: the server's link is full in its busier direction, whatever W.",
+    "1",
+    _BOTH,
+    ("run", "scenario", "operation", "link"),
+    line_rate.fit,
+    refusal,
+)
+SYSTEMS = (ASYNC_SGD, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE)

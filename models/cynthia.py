@@ -1,0 +1,105 @@
+"""Cynthia (Zheng et al., ICPP 2019) as ICPE 2020 prints it, and its variant: docs/baselines.md."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+from pydantic import Field
+
+from models.async_sgd.tracer import tracer_excess_s
+from models.phases import compute_busy_s, transfer_s
+from models.profiled_run import forecasts, metric_mean, of_run, only_run_id, profiled_scenario
+from warehouse.records import BadInput, Record, Scenario
+
+LEAST_COMPUTING = 0.5
+"""Of the traced computation, however much tracing seems to cost: as models/async_sgd/tracer.py."""
+
+
+class Parameters(Record):
+    """The profiled run, its scenario, T_p, T_C and U_1 in the terms of section 1 of ICPE 2020."""
+
+    run_id: str
+    scenario: Scenario
+    compute_s: float = Field(ge=0)
+    transfer_s: float = Field(gt=0)
+    utilisation: float = Field(gt=0, le=1)
+
+
+@dataclass(frozen=True)
+class Cynthia:
+    """A closed form of computation time, communication time and network utilisation."""
+
+    parameters: Parameters
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id and value (throughput_steps_per_s); low and high are NULL.
+
+        Raises:
+            BadInput: a scenario whose workload, nodes or link differ from the profiled one.
+        """
+        return forecasts(self.parameters.scenario, scenarios, self._steps_per_s)
+
+    def parameters_json(self) -> str:
+        """Return the parameters as canonical JSON."""
+        return self.parameters.canonical_json()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Cynthia":
+        """Read what `parameters_json` wrote."""
+        return cls(Parameters.model_validate_json(text))
+
+    def _steps_per_s(self, workers: int) -> float:
+        """W / (T_p max(1, W U_1) + 2 T_C): ICPE 2020, section 1, in steps and not in examples."""
+        fitted = self.parameters
+        stretched_s = fitted.compute_s * max(1.0, workers * fitted.utilisation)
+        return workers / (stretched_s + 2 * fitted.transfer_s)
+
+
+def fit(
+    *,
+    runs: pl.DataFrame,
+    scenarios: pl.DataFrame,
+    operations: pl.DataFrame,
+    timings: pl.DataFrame,
+    steps: pl.DataFrame,
+    samples: pl.DataFrame,
+    links: pl.DataFrame,
+    halved: bool = False,
+) -> Cynthia:
+    """Fit to one profile of 1 worker and 1 server.
+
+    T_p is the time of a step in which the worker computes, less what tracing adds to a step; T_C
+    the mean of both directions' bytes at the link's speed; U_1 the part of an untraced step that
+    2 T_C makes up, at most 1.
+
+    Args:
+        runs: table run; may hold other runs too, as may the next five.
+        scenarios: table scenario.
+        operations: table operation of exactly one run, the profile.
+        timings: table timing.
+        steps: table step.
+        samples: table sample, for `step_time_s`.
+        links: table link of the profiled link.
+        halved: whether T_C is halved (ICPE 2020, section 4.4).
+
+    Raises:
+        BadInput: tables that are incomplete or contradict each other.
+    """
+    run_id = only_run_id(operations, "operation")
+    scenario = profiled_scenario(run_id, runs, scenarios)
+    timings, steps = of_run(timings, run_id), of_run(steps, run_id)
+    step_time_s = metric_mean(samples, run_id, "step_time_s")
+    if step_time_s == 0:
+        raise BadInput(f"run {run_id}: expected step_time_s above 0, found 0; profile again")
+    both_ways_s = sum(transfer_s(operations, links).values()) * (0.5 if halved else 1.0)
+    traced_s = compute_busy_s(operations, timings, steps)
+    untraced_s = traced_s - tracer_excess_s(timings, steps)
+    return Cynthia(
+        Parameters(
+            run_id=run_id,
+            scenario=scenario,
+            compute_s=max(untraced_s, LEAST_COMPUTING * traced_s),
+            transfer_s=both_ways_s / 2,
+            utilisation=min(both_ways_s / step_time_s, 1.0),
+        )
+    )
