@@ -16,11 +16,10 @@ def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> T
     Raises:
         BadInput: no steps, or steps or ranks that do not fit the graph.
     """
-    from models.async_sgd.kernel.layout import job_of, state_of, trace_of
+    from models.async_sgd.kernel.layout import lay_out, trace_of
     from models.async_sgd.kernel.loop import generate_trace
 
     check(graph, steps, options)
-    job = job_of(graph, steps, options)
-    state = state_of(graph, options, job)
+    job, state = lay_out(graph, steps, options)
     generate_trace(job, state)
     return trace_of(graph, job, state)

@@ -1,5 +1,6 @@
 """What a worker does next: queues, chunks, and operations that wait for others."""
 
+from models.async_sgd.kernel.fabric import start_sending
 from models.async_sgd.kernel.heaps import pop_key, push_key, push_timed
 from models.async_sgd.kernel.jit import inlined
 from models.async_sgd.kernel.sharing import start_flow
@@ -102,9 +103,13 @@ def start(
         return
     row = state.rows[lane.row]
     if lane.is_link:
-        step = state.workers[worker].completed
-        lane.weight = job.weights[lane.is_uplink, worker, step] * job.newcomer[row.flows]
-    start_flow(state, row, now_s, code, work, lane.weight)
+        drawn = job.weights[lane.is_uplink, worker, state.workers[worker].completed]
+        if row.joint:
+            start_sending(job, state, row, now_s, code, worker, lane.server, work, drawn)
+        else:
+            lane.weight = drawn * job.newcomer[row.flows]
+    if not row.joint:
+        start_flow(state, row, now_s, code, work, lane.weight)
     if lane.row != worker:
         mark_changed(state, lane.row)
 

@@ -12,7 +12,7 @@ from models.async_sgd.graph import Graph, ProfiledStep
 from models.async_sgd.options import Options
 from models.async_sgd.synthetic_trace import Interval, Trace
 from tests.models.async_sgd.graphs import D, Op, W, job, options, random_ops, step
-from tests.models.async_sgd.strategies import any_options, jobs
+from tests.models.async_sgd.strategies import any_options, jobs, sharings
 from warehouse.records import BadInput
 
 
@@ -34,17 +34,15 @@ def assert_same(graph: Graph, steps: list[ProfiledStep], chosen: Options) -> Tra
     return fast
 
 
-@given(jobs(servers=3), any_options(), st.data())
+@given(st.integers(1, 3), any_options(), st.data())
 def test_jobs_in_which_many_events_coincide(
-    made: tuple[Graph, list[ProfiledStep]], chosen: Options, data: st.DataObject
+    servers: int, chosen: Options, data: st.DataObject
 ) -> None:
-    graph, steps = made
+    graph, steps = data.draw(jobs(servers))
     ranks = st.lists(st.integers(-3, 9), min_size=len(graph.names), max_size=len(graph.names))
     enforced = data.draw(st.none() | ranks.map(tuple))
-    cap_Bps = data.draw(st.sampled_from([float("inf"), 4.0]))
-    if cap_Bps < float("inf"):
-        chosen = replace(chosen, downlink_spread=0.0, uplink_spread=0.0, newcomer_weight=1.0)
-    assert_same(graph, steps, replace(chosen, ranks=enforced, link_cap_Bps=cap_Bps))
+    shared = data.draw(sharings(chosen, servers))
+    assert_same(graph, steps, replace(shared, ranks=enforced))
 
 
 @given(
