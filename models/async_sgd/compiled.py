@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from models.async_sgd.contraction import contract
 from models.async_sgd.graph import Graph, ProfiledStep
 from models.async_sgd.options import Options
 from models.async_sgd.simulator import check
@@ -23,9 +22,7 @@ class Run(NamedTuple):
 def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Trace:
     """Return what `models.async_sgd.simulator.simulate` returns.
 
-    Where nothing is recorded, chains of computations are merged first: `Trace.events` counts what
-    is left, and times may differ by rounding. The first call on a machine compiles the kernel,
-    which is kept on disk.
+    The first call on a machine compiles the kernel, which is kept on disk.
 
     Raises:
         BadInput: no steps, or steps, ranks or servers that do not fit the graph.
@@ -34,8 +31,6 @@ def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> T
     from models.async_sgd.kernel.loop import generate_trace
 
     check(graph, steps, options)
-    if not options.record and options.ranks is None:
-        graph, steps = contract(graph, steps, options.inter_op_threads)
     job, state = lay_out(graph, steps, options)
     generate_trace(job, state)
     return trace_of(graph, job, state)

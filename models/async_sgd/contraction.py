@@ -1,4 +1,4 @@
-"""Fewer operations, the same times: what the compiled simulator runs where nothing is recorded."""
+"""Fewer operations, the same times: for simulations in which nothing needs to be recorded."""
 
 from collections.abc import Sequence
 
@@ -13,8 +13,11 @@ def contract(
     A computation is merged with the one before it if that is all it waits for, nothing else waits
     for that, both use the same processor, and nothing queues there: on a server, and on a worker
     with several threads. What is done in between is the same, as sharing is equal: nobody else can
-    tell that one ends and the next starts. Times change by rounding; events that coincide may
-    change order.
+    tell that one ends and the next starts. Ranks of transfers (`Options.ranks`) do not fit the
+    merged graph.
+
+    Times change by rounding, and events that coincide may change order. That is enough to make
+    workers fall into another step after a while, as another seed would.
     """
     graph = without_implied_edges(graph)
     queues = {Resource.DOWNLINK, Resource.UPLINK}

@@ -147,7 +147,7 @@ def _state(graph: Graph, options: Options, rows: Rows, job: Job) -> State:
         lanes=_lanes(graph, options, rows),
         rows=records,
         waiting=np.tile(job.predecessors, count),
-        queue=np.zeros(count * n, np.int64),
+        queue=np.zeros(2 * count * n, np.int64),
         heap=np.zeros(heap + count * (n + 1)),
         heap_code=np.zeros(heap + count * (n + 1), np.int64),
         connections=connections,
@@ -184,8 +184,8 @@ def _lanes(graph: Graph, options: Options, rows: Rows) -> Any:
         mine["server"] = server
         mine["slots"] = 1 if resource.is_link or one_at_once else _UNLIMITED
         mine["row"] = workers if row is None else row
-        mine["queue_at"] = queue_at + workers * len(graph.names)
-        queue_at += graph.station_of.count(station)
+        mine["queue_at"] = queue_at + workers * 2 * len(graph.names)
+        queue_at += 2 * graph.station_of.count(station)
     return lanes
 
 

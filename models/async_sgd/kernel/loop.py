@@ -14,7 +14,7 @@ from models.async_sgd.kernel.dispatch import (
     schedule,
 )
 from models.async_sgd.kernel.fabric import finish_sending, next_sent_s
-from models.async_sgd.kernel.heaps import pop_timed
+from models.async_sgd.kernel.heaps import pop
 from models.async_sgd.kernel.jit import compiled, inlined
 from models.async_sgd.kernel.sharing import finish_flow, next_end_s
 from models.async_sgd.kernel.state import (
@@ -135,7 +135,7 @@ def end_step(job: Job, state: State, index: int, now_s: float) -> None:
 @inlined
 def pop_worker(state: State, worker: Worker) -> None:
     """Remove a worker's first timed event."""
-    pop_timed(state.heap, state.heap_code, worker.timed_at, worker.timed)
+    pop(state.heap, state.heap_code, worker.timed_at, worker.timed)
     worker.timed -= 1
 
 

@@ -90,6 +90,7 @@ class Lane(Fields):
     slots: int
     running: int
     queue_at: int
+    served: int  # of `queued` keys since the queue was last empty
     queued: int
     weight: float  # of what runs, where it shares
     sending: float  # bytes of the chunk that a link sends, and of what is left for a second service
@@ -170,7 +171,7 @@ class State(NamedTuple):
     lanes: Records[Lane]
     rows: Records[Row]
     waiting: Shorts  # W * n: predecessors that have not completed
-    queue: Ints  # a heap of keys for each lane
+    queue: Ints  # 2 W * n sorted keys, a queue for each lane
     heap: Floats  # heaps of each worker's timed events and of each row's flows, by virtual end
     heap_code: Ints
     connections: Records[Connection]

@@ -60,27 +60,15 @@ def test_jobs_of_unequal_amounts(
     assert_same(graph, [profiled], chosen)
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    count=st.integers(1, 60),
-    threads=st.integers(1, 2),
-    server_cores=st.sampled_from([None, 1.5]),
-)
-def test_without_a_record_times_are_the_same(
-    seed: int, count: int, threads: int, server_cores: float | None
-) -> None:
-    graph, profiled = job(*random_ops(seed, count))
+def test_without_a_record_times_are_the_same() -> None:
+    graph, profiled = job(*random_ops(3, 30))
     kept, not_kept = (
-        compiled.simulate(
-            graph,
-            [profiled],
-            options(3, 3, record=record, inter_op_threads=threads, server_cores=server_cores),
-        )
+        compiled.simulate(graph, [profiled], options(3, 4, record=record))
         for record in (True, False)
     )
     assert not_kept.intervals == ()
-    np.testing.assert_allclose(kept.step_ends_s, not_kept.step_ends_s, rtol=1e-9, atol=0)
-    assert not_kept.events <= kept.events
+    assert (kept.step_ends_s == not_kept.step_ends_s).all()
+    assert kept.events == not_kept.events
 
 
 def test_many_runs_at_once_are_those_one_by_one() -> None:

@@ -1,8 +1,12 @@
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from models.async_sgd.compiled import simulate
 from models.async_sgd.contraction import contract, without_implied_edges
 from models.async_sgd.graph import Resource
-from tests.models.async_sgd.graphs import D, Op, P, U, W, job, step
+from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, random_ops, step
 
 CHAIN = (
     Op(P, 1),
@@ -49,3 +53,20 @@ def test_order_and_release_are_those_of_the_first() -> None:
 def test_edges_that_others_imply_are_dropped() -> None:
     graph, _ = job(Op(W, 1), Op(W, 1, (0,)), Op(W, 1, (0, 1)), Op(W, 1, (0, 2)))
     assert without_implied_edges(graph).successors == ((1,), (2,), (3,), ())
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(1, 60),
+    threads=st.integers(1, 2),
+    server_cores=st.sampled_from([None, 1.5]),
+)
+def test_times_of_merged_steps_are_the_same(
+    seed: int, count: int, threads: int, server_cores: float | None
+) -> None:
+    graph, profiled = job(*random_ops(seed, count))
+    merged, merged_steps = contract(graph, [profiled], threads)
+    chosen = options(3, 3, inter_op_threads=threads, server_cores=server_cores)
+    whole, fewer = simulate(graph, [profiled], chosen), simulate(merged, merged_steps, chosen)
+    np.testing.assert_allclose(whole.step_ends_s, fewer.step_ends_s, rtol=1e-9, atol=0)
+    assert fewer.events <= whole.events
