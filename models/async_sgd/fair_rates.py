@@ -53,24 +53,28 @@ def two_servers(
     Those of one server share its link by weight: equal ones get 1/n. A worker that alone uses one
     server, and is one of n that use the other, gets its share of the other, 1/n, and the rest of
     its own link, 1 - 1/n, of the first. For n = 1 the rule would leave nothing to the first; the
-    two then share the worker's link, equal ones by halves.
+    two then share the worker's link, equal ones by halves. Unequal shares that together exceed the
+    worker's link, which equal ones never do, shrink until it carries them.
 
     Source: Li et al., ICPE 2020, section 5; weights are ours.
     """
-    workers = [{c.worker for c in connections if c.server == server} for server in (0, 1)]
-    total = [
-        sum(w for c, w in zip(connections, weights, strict=True) if c.server == server)
-        for server in (0, 1)
-    ]
     weight_of = dict(zip(connections, weights, strict=True))
+    n = [sum(one.server == server for one in connections) for server in (0, 1)]
+    total = [sum(w for one, w in weight_of.items() if one.server == server) for server in (0, 1)]
     rates = []
     for (worker, server), weight in weight_of.items():
         other = 1 - server
-        if len(workers[server]) > 1 or worker not in workers[other]:
+        there = weight_of.get(Connection(worker, other), 0.0)
+        if n[server] > 1 or not there:
             rates.append(speed_Bps * (weight / total[server]))
-        elif len(workers[other]) > 1:
-            taken = weight_of[Connection(worker, other)] / total[other]
-            rates.append(speed_Bps * (1 - taken))
+        elif n[other] > 1:
+            rates.append(speed_Bps * (1 - there / total[other]))
         else:
             rates.append(speed_Bps * (weight / (total[0] + total[1])))
-    return rates
+    sums = dict.fromkeys((one.worker for one in connections), 0.0)
+    for one, rate in zip(connections, rates, strict=True):
+        sums[one.worker] += rate
+    return [
+        rate * min(1.0, speed_Bps / sums[one.worker])
+        for one, rate in zip(connections, rates, strict=True)
+    ]

@@ -181,15 +181,23 @@ def two_servers(job: Job, state: State, row: Row) -> None:
     for index in range(row.flows_at, end):
         one = state.connections[index]
         total, n_other = state.rising[one.server], state.of_server[1 - one.server]
-        weight_there = 0.0
+        there = 0.0
         if state.of_server[one.server] == 1 and n_other:
-            weight_there = weight_of(state, row, one.worker, 1 - one.server)
-        if weight_there == 0.0:
+            there = weight_of(state, row, one.worker, 1 - one.server)
+        if there == 0.0:
             one.rate_Bps = speed_Bps * (one.drawn / total)
         elif n_other > 1:
-            one.rate_Bps = speed_Bps * (1 - weight_there / state.rising[1 - one.server])
+            one.rate_Bps = speed_Bps * (1 - there / state.rising[1 - one.server])
         else:
             one.rate_Bps = speed_Bps * (one.drawn / (state.rising[0] + state.rising[1]))
+    for index in range(row.flows_at, end):
+        state.left_Bps[job.servers + state.connections[index].worker] = 0.0
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        state.left_Bps[job.servers + one.worker] += one.rate_Bps
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        one.rate_Bps *= min(1.0, speed_Bps / state.left_Bps[job.servers + one.worker])
 
 
 @inlined
