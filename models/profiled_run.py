@@ -6,7 +6,7 @@ from statistics import fmean
 import polars as pl
 from pydantic import ValidationError
 
-from warehouse.records import BadInput, NodeGroup, Record, Role, Scenario
+from warehouse.records import BadInput, NodeGroup, Record, Role, Scenario, Strategy
 
 PREDICTED = pl.Schema(
     {"scenario_id": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
@@ -30,7 +30,7 @@ def of_run(frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
 
 
 def profiled_scenario(run_id: str, runs: pl.DataFrame, scenarios: pl.DataFrame) -> Scenario:
-    """Return the scenario of a successful run with one worker and one server, else BadInput."""
+    """Return the scenario of a successful run with one worker, else BadInput."""
     run = of_run(runs, run_id)
     if run.height != 1 or run["status"][0] != "ok":
         found = run["status"][0] if run.height else "no such run"
@@ -44,11 +44,9 @@ def profiled_scenario(run_id: str, runs: pl.DataFrame, scenarios: pl.DataFrame) 
         raise BadInput(
             f"run {run_id}: its scenario is not one this version reads: {error.errors()[0]['msg']}"
         ) from error
-    strategy = scenario.strategy
-    if (strategy.workers, strategy.servers) != (1, 1):
+    if scenario.strategy.workers != 1:
         raise BadInput(
-            f"run {run_id}: expected a profile of 1 worker and 1 server, found "
-            f"{strategy.workers} and {strategy.servers}"
+            f"run {run_id}: expected a profile of 1 worker, found {scenario.strategy.workers}"
         )
     return scenario
 
@@ -126,12 +124,13 @@ def refuse_unlike(profiled: Scenario, scenario: Scenario) -> None:
     """Refuse a scenario that one worker's profile says nothing about.
 
     Raises:
-        BadInput: another workload, other node types, or more than one server.
+        BadInput: another workload, other node types, or variables on other servers.
     """
-    if scenario.strategy.servers != 1:
+    expected_on, found_on = _placed(profiled.strategy), _placed(scenario.strategy)
+    if expected_on != found_on:
         raise BadInput(
-            f"{scenario.label}: expected 1 server, found {scenario.strategy.servers}; "
-            "several servers are not predicted yet"
+            f"{scenario.label}: variables {found_on}, but the profile has them {expected_on}; "
+            "profile one worker of this scenario first"
         )
     _refuse_different(scenario.label, "workload", profiled.workload, scenario.workload)
     roles: tuple[Role, ...] = ("worker", "server")
@@ -143,8 +142,14 @@ def refuse_unlike(profiled: Scenario, scenario: Scenario) -> None:
                 _refuse_different(scenario.label, f"{role} nodes", expected, found)
 
 
+def _placed(strategy: Strategy) -> str:
+    several = f"{strategy.servers} servers, placed {strategy.placement}"
+    return f"on {several}" if strategy.servers > 1 else "on 1 server"
+
+
 def _kind(scenario: Scenario, role: Role) -> NodeGroup:
-    return next(group for group in scenario.nodes if group.role == role)
+    group = next(group for group in scenario.nodes if group.role == role)
+    return group.model_copy(update={"count": 1})
 
 
 def _refuse_different(label: str, what: str, profiled: Record, asked: Record) -> None:

@@ -16,6 +16,8 @@ from pydantic import (
     Field,
     FiniteFloat,
     JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
     model_validator,
 )
 
@@ -24,6 +26,7 @@ Purpose = Literal["profile", "measurement"]
 RunStatus = Literal["ok", "failed"]
 Role = Literal["worker", "server"]
 Order = Literal["framework", "tic", "reverse", "random"]
+Placement = Literal["round_robin", "greedy"]
 Market = Literal["on_demand", "spot"]
 SubjectKind = Literal["scenario", "operation", "allreduce", "job"]
 
@@ -83,13 +86,25 @@ class Workload(Record):
 
 
 class Strategy(Record):
-    """How training is distributed over workers and parameter servers."""
+    """How training is distributed over workers and parameter servers.
+
+    `placement` says how variables are divided among several servers.
+    """
 
     kind: Literal["async_parameter_server"] = "async_parameter_server"
     workers: int = Field(ge=1)
     servers: int = Field(default=1, ge=1)
     flow_control: bool = True
     order: Order = "framework"
+    placement: Placement = "round_robin"
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # Scenarios keep the id that they had before there was a choice.
+        fields: dict[str, JsonValue] = handler(self)
+        if self.placement == "round_robin":
+            fields.pop("placement", None)
+        return fields
 
 
 class NodeGroup(Record):

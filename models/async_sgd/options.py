@@ -1,43 +1,67 @@
 """The configuration that a simulation is run for."""
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
+from models.async_sgd.graph import Resource
+from models.async_sgd.measured_sharing import MeasuredSharing
 from warehouse.records import BadInput
+
+Speeds: TypeAlias = float | tuple[float, ...]
+Sharing: TypeAlias = Literal["equal", "two_servers", "max_min"]
+
+_SPEEDS = ("downlink_Bps", "uplink_Bps", "worker_downlink_Bps", "worker_uplink_Bps")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The configuration to simulate: each of `workers` does `steps` steps.
 
-    Speeds are those of a server's link in each direction, shared by the workers that use it;
-    `link_cap_Bps` is the speed of a worker's own link. A worker's weight when it shares a direction
-    is drawn for every step: its logarithm is normal with standard deviation `downlink_spread` or
-    `uplink_spread`, and it is multiplied by `newcomer_weight` for every transfer that is found on
-    the link. Spreads of 0 and a newcomer's weight of 1 share equally (and are needed where
-    `link_cap_Bps` limits workers).
-    `window_bytes` is HTTP/2's flow-control window, None where flow control is off. `ranks` (one per
-    operation, small first) enforces an order of transfers; None keeps the order of arrival. With
-    one of `inter_op_threads` a worker computes one operation at a time (the paper's case); with
-    more, all whose inputs are there share its `cores`, none getting more than one operation alone
-    has. The time between two steps of a worker is drawn from `client_gap_s`. `record` keeps what
-    ran when.
+    `downlink_Bps` and `uplink_Bps` are speeds of the servers' links (one for all, or one per
+    server), `worker_downlink_Bps` and `worker_uplink_Bps` those of the workers' own links (one for
+    all, or one per worker).
+
+    `sharing` says what the transfers under way get. `equal`: a server's link is shared by weight,
+    none getting more than the worker's own link; that one is not shared among servers.
+    `two_servers`: the paper's rule (section 5), which knows one speed for all links. `max_min`:
+    max-min fair shares, by weight, of the links of servers and workers.
+
+    A worker's weight is drawn for every step and direction: its logarithm is normal with standard
+    deviation `downlink_spread` or `uplink_spread`. It is multiplied by `newcomer_weight` for every
+    transfer that is found on the server's link and, with `max_min`, by the share that
+    `downlink_measured` or `uplink_measured` gives it. Spreads of 0 and a newcomer's weight of 1
+    share equally (and are needed where `equal` has workers with slower links of their own).
+
+    `window_bytes` is HTTP/2's flow-control window, None where flow control is off. `ranks` (one
+    per operation, small first) enforces an order of transfers; None keeps the order of arrival.
+
+    With one of `inter_op_threads` a worker computes one operation at a time (the paper's case);
+    with more, all whose inputs are there share its `cores`, none getting more than one operation
+    alone has. All workers share a server's `server_cores` likewise; None gives each its own
+    (section 3.2.3). The time between two steps of a worker is drawn from `client_gap_s`. `record`
+    keeps what ran when.
 
     Raises:
-        BadInput: a value out of its range.
+        BadInput: a value out of its range, or a combination that is not modelled.
     """
 
     workers: int
     steps: int
-    downlink_Bps: float
-    uplink_Bps: float
-    link_cap_Bps: float = float("inf")
+    downlink_Bps: Speeds
+    uplink_Bps: Speeds
+    worker_downlink_Bps: Speeds = float("inf")
+    worker_uplink_Bps: Speeds = float("inf")
+    sharing: Sharing = "equal"
     downlink_spread: float = 0.0
     uplink_spread: float = 0.0
     newcomer_weight: float = 1.0
+    downlink_measured: MeasuredSharing | None = None
+    uplink_measured: MeasuredSharing | None = None
     window_bytes: float | None = None
     ranks: tuple[int, ...] | None = None
     inter_op_threads: int = 1
     cores: float = 1.0
+    server_cores: float | None = None
     client_gap_s: tuple[float, ...] = (0.0,)
     seed: int = 0
     record: bool = False
@@ -46,27 +70,62 @@ class Options:
         for name in ("workers", "steps", "inter_op_threads"):
             if getattr(self, name) < 1:
                 raise BadInput(f"simulation: {name} must be 1 or more, found {getattr(self, name)}")
-        for name in (
-            "downlink_Bps",
-            "uplink_Bps",
-            "link_cap_Bps",
-            "window_bytes",
-            "cores",
-            "newcomer_weight",
-        ):
+        for name in (*_SPEEDS, "window_bytes", "cores", "server_cores", "newcomer_weight"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise BadInput(f"simulation: {name} must be above 0, found {value}")
+            for one in value if isinstance(value, tuple) else (value,):
+                if one is not None and not one > 0:
+                    raise BadInput(f"simulation: {name} must be above 0, found {value}")
         for name in ("downlink_spread", "uplink_spread"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise BadInput(f"simulation: {name} must be 0 or more, found {getattr(self, name)}")
-        equal = (self.downlink_spread, self.uplink_spread, self.newcomer_weight) == (0, 0, 1)
-        if self.link_cap_Bps < float("inf") and not equal:
-            raise BadInput(
-                "simulation: workers with slower links of their own share equally; "
-                "set the spreads to 0 and newcomer_weight to 1"
-            )
         if not self.client_gap_s or not min(self.client_gap_s) >= 0:
             raise BadInput(
                 f"simulation: client_gap_s must list times of 0 or more, found {self.client_gap_s}"
             )
+        for name in ("worker_downlink_Bps", "worker_uplink_Bps"):
+            self._check_workers(name, getattr(self, name))
+        if self.sharing != "max_min":
+            self._check_simple_sharing()
+
+    def server_Bps(self, resource: Resource, server: int) -> float:
+        """Return the speed of a server's link in the direction of `resource`."""
+        speeds = self.downlink_Bps if resource is Resource.DOWNLINK else self.uplink_Bps
+        return speeds[server] if isinstance(speeds, tuple) else speeds
+
+    def worker_Bps(self, resource: Resource, worker: int) -> float:
+        """Return the speed of a worker's own link in the direction of `resource`."""
+        is_downlink = resource is Resource.DOWNLINK
+        speeds = self.worker_downlink_Bps if is_downlink else self.worker_uplink_Bps
+        return speeds[worker] if isinstance(speeds, tuple) else speeds
+
+    def measured(self, resource: Resource) -> MeasuredSharing | None:
+        """Return how the flows of a direction were measured to share a link."""
+        return self.downlink_measured if resource is Resource.DOWNLINK else self.uplink_measured
+
+    def _check_workers(self, name: str, speeds: Speeds) -> None:
+        if isinstance(speeds, tuple) and len(speeds) != self.workers:
+            raise BadInput(
+                f"simulation: expected {self.workers} of {name}, one per worker, found "
+                f"{len(speeds)}"
+            )
+        if speeds == float("inf") or self.sharing == "max_min":
+            return
+        weights = (self.downlink_spread, self.uplink_spread, self.newcomer_weight)
+        if isinstance(speeds, tuple) or self.sharing == "two_servers" or weights != (0, 0, 1):
+            raise BadInput(
+                f"simulation: {name} needs sharing 'max_min', or one speed and equal shares "
+                f"(spreads of 0, newcomer_weight 1), found sharing {self.sharing!r}"
+            )
+
+    def _check_simple_sharing(self) -> None:
+        for name in ("downlink_measured", "uplink_measured"):
+            if getattr(self, name) is not None:
+                raise BadInput(
+                    f"simulation: {name} needs sharing 'max_min', found {self.sharing!r}"
+                )
+        for name in ("downlink_Bps", "uplink_Bps"):
+            if self.sharing == "two_servers" and isinstance(getattr(self, name), tuple):
+                raise BadInput(
+                    f"simulation: sharing 'two_servers' knows one {name} for all links; use "
+                    "'max_min'"
+                )

@@ -3,14 +3,15 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from statistics import NormalDist, fmean, stdev
 
 import polars as pl
-from pydantic import Field
 
-from models.async_sgd.compiled import simulate
-from models.async_sgd.options import Options
+from models.async_sgd.compiled import Run, simulate_all
+from models.async_sgd.options import Options, Sharing
+from models.async_sgd.parameters import LinkProfile, Parameters, Settings
+from models.async_sgd.replaced import on_servers, replaced
 from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.trace import Profile, read_profile
 from models.async_sgd.tracer import tracer_excess_s, without_tracer
@@ -24,52 +25,11 @@ from models.profiled_run import (
     refuse_unlike,
     single_flow_Bps,
 )
-from warehouse.records import BadInput, NodeGroup, Record, Scenario
+from warehouse.records import BadInput, NodeGroup, Placement, Scenario
+
+__all__ = ["AsyncSGD", "Parameters", "Settings", "fit"]
 
 _MIN_COUNTED_STEPS = 20
-
-
-class Settings(Record):
-    """How to simulate; the defaults are explained in docs/async_sgd.md.
-
-    `window_bytes` is what a stream may send before it has to let others pass, in scenarios with
-    flow control; None if windows are updated before that shows. `newcomer_weight` is the weight of
-    a transfer that finds another one on the link. A scenario simulates about
-    `simulated_operations`, divided among its seeds and workers, and no fewer than 20 steps per
-    worker after `warm_up_steps`. Intervals cover `coverage`.
-    """
-
-    window_bytes: int | None = Field(default=None, gt=0)
-    newcomer_weight: float = Field(default=0.7, gt=0, le=1)
-    warm_up_steps: int = Field(default=50, ge=0)
-    simulated_operations: int = Field(default=500_000, ge=1)
-    seeds: int = Field(default=5, ge=2)
-    coverage: float = Field(default=0.9, gt=0, lt=1)
-
-
-class LinkProfile(Record):
-    """What links shaped to `link_mbps` do in each direction, and who measured it.
-
-    `_Bps` is the goodput of one flow, `_spread` the standard deviation of the logarithm of the
-    shares that simultaneous flows get.
-    """
-
-    link_mbps: float | None
-    downlink_Bps: float = Field(gt=0)
-    uplink_Bps: float = Field(gt=0)
-    downlink_spread: float = Field(ge=0)
-    uplink_spread: float = Field(ge=0)
-    run_ids: tuple[str, ...]
-
-
-class Parameters(Record):
-    """What was fitted, besides the profiled steps themselves."""
-
-    run_id: str
-    scenario: Scenario
-    client_gap_s: float
-    links: tuple[LinkProfile, ...]
-    settings: Settings
 
 
 @dataclass(frozen=True)
@@ -86,11 +46,23 @@ class AsyncSGD:
         `value` is the mean over seeds, `low` and `high` bound what one more seed would give.
 
         Raises:
-            BadInput: a scenario with another workload, other node types, several servers, an
-                order that is not modelled, or a link nobody measured.
+            BadInput: a scenario with another workload, other node types, variables on other
+                servers, an order that is not modelled, or a link nobody measured.
         """
         rows = [(one.scenario_id, *self._predict(one)) for one in scenarios]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+
+    def with_servers(
+        self, servers: int, placement: Placement, operations: pl.DataFrame
+    ) -> "AsyncSGD":
+        """Return this model of one server for scenarios of several, given its table operation.
+
+        Such predictions take more for granted than those of a profile with as many servers.
+        """
+        scenario = on_servers(self.parameters.scenario, servers, placement)
+        parameters = self.parameters.model_copy(update={"scenario": scenario, "replaced": True})
+        mine = of_run(operations, self.parameters.run_id)
+        return AsyncSGD(parameters, replaced(self.profile, mine, servers, placement))
 
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON; the profiled steps stay in their tables."""
@@ -115,22 +87,28 @@ class AsyncSGD:
     def _predict(self, scenario: Scenario) -> tuple[float, float, float]:
         refuse_unlike(self.parameters.scenario, scenario)
         settings = self.parameters.settings
-        values = [self._simulate(scenario, seed) for seed in range(settings.seeds)]
+        traces = simulate_all(self._run(scenario, seed) for seed in range(settings.seeds))
+        values = [steps_per_s(trace, settings.warm_up_steps) for trace in traces]
         mean = fmean(values)
         width = NormalDist().inv_cdf(0.5 + settings.coverage / 2)
         margin = width * stdev(values) * sqrt(1 + 1 / len(values))
         return mean, max(0.0, mean - margin), mean + margin
 
-    def _simulate(self, scenario: Scenario, seed: int) -> float:
+    def _run(self, scenario: Scenario, seed: int) -> Run:
         settings, strategy = self.parameters.settings, scenario.strategy
         link = _link_of(self.parameters, scenario)
         step_operations = len(self.profile.graph.names) * strategy.workers * settings.seeds
         affordable = settings.simulated_operations // step_operations
+        sharing: Sharing = "equal" if strategy.servers == 1 else settings.several_servers
+        own = sharing == "max_min"
         options = Options(
             workers=strategy.workers,
             steps=max(settings.warm_up_steps + _MIN_COUNTED_STEPS, affordable),
             downlink_Bps=link.downlink_Bps,
             uplink_Bps=link.uplink_Bps,
+            worker_downlink_Bps=link.downlink_Bps if own else inf,
+            worker_uplink_Bps=link.uplink_Bps if own else inf,
+            sharing=sharing,
             downlink_spread=link.downlink_spread,
             uplink_spread=link.uplink_spread,
             newcomer_weight=settings.newcomer_weight,
@@ -142,7 +120,7 @@ class AsyncSGD:
             seed=seed,
         )
         steps = random.Random(seed).choices(self.profile.steps, k=len(self.profile.steps))
-        return steps_per_s(simulate(self.profile.graph, steps, options), settings.warm_up_steps)
+        return Run(self.profile.graph, steps, options)
 
 
 def _link_of(parameters: Parameters, scenario: Scenario) -> LinkProfile:
@@ -169,7 +147,7 @@ def fit(
     streams: pl.DataFrame | None = None,
     settings: Settings | None = None,
 ) -> AsyncSGD:
-    """Fit to one profile of 1 worker and 1 server, and to the link it was taken on.
+    """Fit to one profile of 1 worker, and to the link it was taken on.
 
     Args:
         runs: table run, where the profile and the speeds of links are found; may hold other runs.
@@ -233,7 +211,11 @@ def _read(
         inter_op_threads=worker_group(scenario).inter_op_threads,
         cores=worker_cores(scenario),
     )
-    return without_tracer(profile, tracer_excess_s(timings, steps))
+    profile = without_tracer(profile, tracer_excess_s(timings, steps))
+    if not parameters.replaced:
+        return profile
+    strategy = scenario.strategy
+    return replaced(profile, operations, strategy.servers, strategy.placement)
 
 
 def _by_speed(

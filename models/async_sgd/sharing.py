@@ -1,6 +1,19 @@
-"""A resource that is divided among what uses it: a link's direction, a worker's CPU."""
+"""Resources that are shared: a link's direction, a worker's or a server's cores."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
+
+from models.async_sgd.fair_rates import Connection
+
+
+class Flow(NamedTuple):
+    """A chunk that uses something shared; those that end together end in this order."""
+
+    worker: int
+    station: int
+    operation: int
 
 
 def share(capacity: float, active: float, cap: float) -> float:
@@ -17,7 +30,7 @@ def share(capacity: float, active: float, cap: float) -> float:
 class SharedResource:
     """Flows under sharing by weight, in virtual time: the work a flow of weight 1 had so far.
 
-    Work is bytes on a link (capacity in bytes/s) and seconds of one operation alone on a worker
+    Work is bytes on a link (capacity in bytes/s) and seconds of one operation alone on a processor
     (capacity in operations at full speed). A flow of size s and weight w that starts at virtual
     time v ends at v + s / w, whoever comes or goes meanwhile. Starting and ending a flow is
     O(log flows), where Algorithm 3.1 updates the remaining time of every chunk.
@@ -27,16 +40,14 @@ class SharedResource:
         self._capacity = capacity
         self._cap = cap
         self._newcomer_weight = newcomer_weight
-        self._flows: list[tuple[float, int, int, float]] = []
+        self._flows: list[tuple[float, Flow, float]] = []
         self._weights = 0.0
         self._virtual = 0.0
         self._as_of_s = 0.0
         self.changes = 0
 
-    def start(
-        self, now_s: float, worker: int, operation: int, size: float, weight: float = 1.0
-    ) -> None:
-        """Let a worker's operation begin a flow of `size`.
+    def start(self, now_s: float, flow: Flow, size: float, weight: float = 1.0) -> None:
+        """Let a flow of `size` begin.
 
         For every flow it finds there, its weight is multiplied by `newcomer_weight`.
         """
@@ -44,26 +55,101 @@ class SharedResource:
             self._virtual += (now_s - self._as_of_s) * self._speed()
             weight *= self._newcomer_weight ** len(self._flows)
         self._as_of_s = now_s
-        heappush(self._flows, (self._virtual + size / weight, worker, operation, weight))
+        heappush(self._flows, (self._virtual + size / weight, flow, weight))
         self._weights += weight
         self.changes += 1
 
     def finish(self, now_s: float) -> None:
         """Remove the flow that `next_finish` named, at the time it named."""
-        end, _, _, weight = heappop(self._flows)
+        end, _, weight = heappop(self._flows)
         # An idle resource starts afresh, so that rounding never adds up.
         self._virtual = end if self._flows else 0.0
         self._weights = self._weights - weight if self._flows else 0.0
         self._as_of_s = now_s
         self.changes += 1
 
-    def next_finish(self) -> tuple[float, int, int] | None:
-        """Return time, worker and operation of the flow that ends first if nothing changes."""
+    def next_finish(self) -> tuple[float, Flow] | None:
+        """Return when which flow ends first if nothing changes."""
         if not self._flows:
             return None
-        end, worker, operation, _ = self._flows[0]
+        end, flow, _ = self._flows[0]
         left = max(0.0, end - self._virtual)
-        return self._as_of_s + left / self._speed(), worker, operation
+        return self._as_of_s + left / self._speed(), flow
 
     def _speed(self) -> float:
         return share(self._capacity, self._weights, self._cap)
+
+
+@dataclass
+class _Sending:
+    flow: Flow
+    server: int
+    left_bytes: float
+    weight: float
+    rate_Bps: float = 0.0
+    ended: bool = False
+
+
+class SharedLinks:
+    """The links of all servers and workers in one direction, shared as `rates` says.
+
+    `rates` gets the active connections, in order of arrival, and their weights. One that goes on
+    at once with another chunk keeps its place.
+    """
+
+    def __init__(
+        self,
+        server_of: Sequence[int],
+        rates: Callable[[Sequence[Connection], Sequence[float]], list[float]],
+        newcomer_weight: float = 1.0,
+    ) -> None:
+        self._server_of, self._rates = server_of, rates
+        self._newcomer_weight = newcomer_weight
+        self._sending: list[_Sending] = []
+        self._as_of_s = 0.0
+        self._changed = False
+        self.changes = 0
+
+    def start(self, now_s: float, flow: Flow, size: float, weight: float = 1.0) -> None:
+        """Let a flow of `size` bytes begin.
+
+        For every flow it finds at its server, its weight is multiplied by `newcomer_weight`.
+        """
+        self._advance(now_s)
+        server = self._server_of[flow.station]
+        found = sum(one.server == server and not one.ended for one in self._sending)
+        weight *= self._newcomer_weight**found
+        for one in self._sending:
+            if one.ended and one.flow[:2] == flow[:2]:
+                self._changed |= weight != one.weight
+                one.flow, one.left_bytes, one.weight, one.ended = flow, size, weight, False
+                return
+        self._sending.append(_Sending(flow, server, size, weight))
+        self._changed = True
+
+    def finish(self, now_s: float) -> None:
+        """End the flow that `next_finish` named, at the time it named."""
+        upcoming = self.next_finish()
+        self._advance(now_s)
+        for one in self._sending:
+            one.ended = upcoming is not None and one.flow == upcoming[1]
+
+    def next_finish(self) -> tuple[float, Flow] | None:
+        """Return when which flow ends first if nothing changes."""
+        if self._changed or any(one.ended for one in self._sending):
+            self._sending = [one for one in self._sending if not one.ended]
+            connections = [Connection(one.flow.worker, one.server) for one in self._sending]
+            rates_Bps = self._rates(connections, [one.weight for one in self._sending])
+            for one, rate_Bps in zip(self._sending, rates_Bps, strict=True):
+                one.rate_Bps = rate_Bps
+            self._changed = False
+        return min(
+            ((self._as_of_s + one.left_bytes / one.rate_Bps, one.flow) for one in self._sending),
+            default=None,
+        )
+
+    def _advance(self, now_s: float) -> None:
+        self.changes += 1
+        for one in self._sending:
+            one.left_bytes = max(0.0, one.left_bytes - (now_s - self._as_of_s) * one.rate_Bps)
+        self._as_of_s = now_s

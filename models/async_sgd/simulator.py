@@ -10,9 +10,10 @@ from heapq import heappop, heappush
 import numpy as np
 
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.links import Shared, check_servers, shared_links
 from models.async_sgd.options import Options
 from models.async_sgd.scheduler import Chunk, ComputationQueue, StreamScheduler
-from models.async_sgd.sharing import SharedResource
+from models.async_sgd.sharing import Flow, SharedResource
 from models.async_sgd.synthetic_trace import Interval, Trace
 from warehouse.records import BadInput
 
@@ -51,6 +52,7 @@ def check(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> None
             )
     if options.ranks is not None and len(options.ranks) != count:
         raise BadInput(f"simulation: expected {count} ranks, found {len(options.ranks)}")
+    check_servers(graph, options)
 
 
 class _Worker:
@@ -58,20 +60,18 @@ class _Worker:
 
     __slots__ = ("queues", "running", "shared", "step", "unfinished", "waiting")
 
-    def __init__(
-        self, graph: Graph, links: Sequence[SharedResource | None], options: Options
-    ) -> None:
+    def __init__(self, graph: Graph, shared: Sequence[Shared | None], options: Options) -> None:
         self.queues: list[StreamScheduler | ComputationQueue] = []
-        self.shared: list[SharedResource | None] = []
-        for (resource, _), link in zip(graph.stations, links, strict=True):
+        self.shared: list[Shared | None] = []
+        for (resource, _), common in zip(graph.stations, shared, strict=True):
             is_worker = resource is Resource.WORKER
-            self.shared.append(SharedResource(options.cores, 1.0) if is_worker else link)
+            self.shared.append(SharedResource(options.cores, 1.0) if is_worker else common)
             self.queues.append(
                 StreamScheduler(options.window_bytes, options.ranks)
                 if resource.is_link
                 else ComputationQueue()
             )
-        self.running: list[dict[int, tuple[Chunk, float]]] = [{} for _ in links]
+        self.running: list[dict[int, tuple[Chunk, float]]] = [{} for _ in shared]
         self.step: ProfiledStep
         self.waiting: list[int] = []
         self.unfinished = 0
@@ -80,8 +80,8 @@ class _Worker:
 class _Simulation:
     """Algorithm 3.1. Events are (time, worker, station, operation, resource's count of changes).
 
-    A shared resource has one event, for the flow that ends first; it is void once the resource
-    has changed. A server computes for each worker independently, without sharing.
+    What is shared has one event, for the flow that ends first; it is void once that has changed.
+    `changed` are those that the current event changes.
     """
 
     def __init__(self, graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> None:
@@ -99,25 +99,17 @@ class _Simulation:
             for operation, targets in enumerate(graph.successors)
         ]
         self.roots = [i for i, count in enumerate(graph.predecessors) if count == 0]
-        speed_Bps = {
-            Resource.DOWNLINK: options.downlink_Bps,
-            Resource.UPLINK: options.uplink_Bps,
-        }
-        self.links = [
-            SharedResource(speed_Bps[resource], options.link_cap_Bps, options.newcomer_weight)
-            if resource.is_link
-            else None
-            for resource, _ in graph.stations
-        ]
+        shared = shared_links(graph, options)
         at_once = {Resource.WORKER: 1 if options.inter_op_threads == 1 else _UNLIMITED}
         self.slots = [
             1 if resource.is_link else at_once.get(resource, _UNLIMITED)
             for resource, _ in graph.stations
         ]
-        self.workers = [_Worker(graph, self.links, options) for _ in range(options.workers)]
+        self.workers = [_Worker(graph, shared, options) for _ in range(options.workers)]
         self.starts_s: list[list[float]] = [[] for _ in self.workers]
         self.ends_s: list[list[float]] = [[] for _ in self.workers]
         self.events: list[tuple[float, int, int, int, int]] = []
+        self.changed: dict[Shared, None] = {}
         self.intervals: list[Interval] = []
         self.now_s = 0.0
         self.count = 0
@@ -135,9 +127,9 @@ class _Simulation:
                 self._end_chunk(index, station, operation)
             elif change == shared.changes:
                 shared.finish(self.now_s)
+                self.changed[shared] = None
                 self._end_chunk(index, station, operation)
-                if shared.changes == change + 1:
-                    self._schedule(station, shared)
+            self._schedule_changed()
         return Trace(
             np.array(self.starts_s), np.array(self.ends_s), self.count, tuple(self.intervals)
         )
@@ -214,20 +206,23 @@ class _Simulation:
                 end_s = self.now_s + chunk.size
                 heappush(self.events, (end_s, index, station, chunk.operation, 0))
             else:
+                flow = Flow(index, station, chunk.operation)
                 weight = self._weight(index, self.graph.stations[station][0])
-                shared.start(self.now_s, index, chunk.operation, chunk.size, weight)
-                self._schedule(station, shared)
+                shared.start(self.now_s, flow, chunk.size, weight)
+                self.changed[shared] = None
 
     def _weight(self, index: int, resource: Resource) -> float:
         if not resource.is_link:
             return 1.0
         return float(self.weights[resource][index][len(self.ends_s[index])])
 
-    def _schedule(self, station: int, shared: SharedResource) -> None:
-        upcoming = shared.next_finish()
-        if upcoming is not None:
-            end_s, index, operation = upcoming
-            heappush(self.events, (end_s, index, station, operation, shared.changes))
+    def _schedule_changed(self) -> None:
+        for shared in self.changed:
+            upcoming = shared.next_finish()
+            if upcoming is not None:
+                end_s, flow = upcoming
+                heappush(self.events, (end_s, *flow, shared.changes))
+        self.changed.clear()
 
     def _record(self, index: int, chunk: Chunk, start_s: float) -> None:
         self.count += 1

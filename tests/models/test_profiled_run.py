@@ -18,9 +18,7 @@ def test_a_run_that_failed_or_is_not_there(run_id: str) -> None:
 
 
 def test_a_profile_of_several_workers() -> None:
-    with pytest.raises(
-        BadInput, match="expected a profile of 1 worker and 1 server, found 2 and 1"
-    ):
+    with pytest.raises(BadInput, match="expected a profile of 1 worker, found 2"):
         profiled_scenario(RUN_ID, *run_tables(scenario(2)))
 
 
@@ -51,12 +49,24 @@ def test_more_workers_are_alike(workers: int) -> None:
     refuse_unlike(scenario(), scenario(workers, flow_control=False, order="reverse"))
 
 
+def test_as_many_servers_as_were_profiled() -> None:
+    profiled = scenario(servers=2)
+    assert profiled_scenario(RUN_ID, *run_tables(profiled)) == profiled
+    refuse_unlike(profiled, scenario(3, servers=2))
+    for asked in (scenario(3), scenario(3, servers=2, placement="greedy")):
+        with pytest.raises(BadInput, match="but the profile has them on 2 servers, placed round"):
+            refuse_unlike(profiled, asked)
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         (scenario(2, batch_size=9), "workload with batch_size 9, but the profile has 8"),
         (scenario(2, node_type="emu.2c"), "worker nodes with node_type 'emu.2c'"),
-        (scenario(2, servers=2), "expected 1 server, found 2"),
+        (
+            scenario(2, servers=2),
+            "on 2 servers, placed round_robin, but the profile .* on 1",
+        ),
     ],
 )
 def test_what_the_profile_says_nothing_about(asked: Scenario, message: str) -> None:

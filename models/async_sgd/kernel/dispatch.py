@@ -1,6 +1,7 @@
 """What a worker does next: queues, chunks, and operations that wait for others."""
 
-from models.async_sgd.kernel.heaps import pop_key, push_key, push_timed
+from models.async_sgd.kernel.fabric import start_sending
+from models.async_sgd.kernel.heaps import push
 from models.async_sgd.kernel.jit import inlined
 from models.async_sgd.kernel.sharing import start_flow
 from models.async_sgd.kernel.state import (
@@ -10,6 +11,7 @@ from models.async_sgd.kernel.state import (
     STATION_BITS,
     STATION_OFFSET,
     UNSHARED,
+    Ints,
     Job,
     Lane,
     State,
@@ -28,7 +30,7 @@ def code_of(job: Job, worker: int, station: int, operation: int) -> int:
 @inlined
 def schedule(state: State, worker: Worker, time_s: float, code: int) -> None:
     """Let something happen to a worker at a time that nothing changes."""
-    push_timed(state.heap, state.heap_code, worker.timed_at, worker.timed, time_s, code)
+    push(state.heap, state.heap_code, worker.timed_at, worker.timed, time_s, code)
     worker.timed += 1
 
 
@@ -39,8 +41,23 @@ def enqueue(
     """Let an operation, or what is left of it, wait at its station."""
     order = (rank << ARRIVAL_BITS) | worker.arrivals
     key = (((order << OPERATION_BITS) | operation) << 1) | served
-    push_key(state.queue, lane.queue_at, lane.queued, key)
     worker.arrivals += 1
+    insert(state.queue, lane, key)
+
+
+@inlined
+def insert(queue: Ints, lane: Lane, key: int) -> None:
+    """Put a key into a lane's queue, sorted from `served` to `queued`.
+
+    Keys mostly arrive in order, so this beats a heap.
+    """
+    if lane.served == lane.queued:
+        lane.served = lane.queued = 0
+    hole = lane.queue_at + lane.queued
+    while hole > lane.queue_at + lane.served and queue[hole - 1] > key:
+        queue[hole] = queue[hole - 1]
+        hole -= 1
+    queue[hole] = key
     lane.queued += 1
 
 
@@ -61,9 +78,9 @@ def dispatch(job: Job, state: State, index: int, station: int, now_s: float, fin
     """
     worker = state.workers[index]
     lane = state.lanes[worker.lanes_at + station]
-    while lane.queued and lane.running < lane.slots:
-        key = pop_key(state.queue, lane.queue_at, lane.queued)
-        lane.queued -= 1
+    while lane.served < lane.queued and lane.running < lane.slots:
+        key = int(state.queue[lane.queue_at + lane.served])
+        lane.served += 1
         operation = (key >> 1) & OPERATION_MASK
         work = job.timings[worker.timings_at + operation].work
         if lane.is_link:
@@ -102,9 +119,13 @@ def start(
         return
     row = state.rows[lane.row]
     if lane.is_link:
-        step = state.workers[worker].completed
-        lane.weight = job.weights[lane.is_uplink, worker, step] * job.newcomer[row.flows]
-    start_flow(state, row, now_s, code, work, lane.weight)
+        drawn = job.weights[lane.is_uplink, worker, state.workers[worker].completed]
+        if row.joint:
+            start_sending(job, state, row, now_s, code, worker, lane.server, work, drawn)
+        else:
+            lane.weight = drawn * job.newcomer[row.flows]
+    if not row.joint:
+        start_flow(state, row, now_s, code, work, lane.weight)
     if lane.row != worker:
         mark_changed(state, lane.row)
 

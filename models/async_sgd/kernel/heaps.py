@@ -1,4 +1,4 @@
-"""Binary heaps in slices of arrays: `base` is where a heap starts, `count` how much it holds.
+"""Binary heaps of (time, code) in slices of arrays: `base` is where one starts, `count` its size.
 
 Whoever owns a heap keeps its count.
 """
@@ -8,46 +8,13 @@ from models.async_sgd.kernel.state import Floats, Ints
 
 
 @inlined
-def push_key(keys: Ints, base: int, count: int, key: int) -> None:
-    """Add a key to a heap of `count` keys."""
-    hole = count
-    while hole > 0:
-        parent = (hole - 1) >> 1
-        if keys[base + parent] <= key:
-            break
-        keys[base + hole] = keys[base + parent]
-        hole = parent
-    keys[base + hole] = key
-
-
-@inlined
-def pop_key(keys: Ints, base: int, count: int) -> int:
-    """Remove and return the smallest of `count` keys."""
-    smallest = int(keys[base])
-    last = count - 1
-    key = keys[base + last]
-    hole = 0
-    child = 1
-    while child < last:
-        if child + 1 < last and keys[base + child + 1] < keys[base + child]:
-            child += 1
-        if keys[base + child] >= key:
-            break
-        keys[base + hole] = keys[base + child]
-        hole = child
-        child = 2 * hole + 1
-    keys[base + hole] = key
-    return smallest
-
-
-@inlined
 def comes_first(time: float, code: int, other_time: float, other_code: int) -> bool:
     """Compare by time, then code."""
     return time < other_time or (time == other_time and code < other_code)
 
 
 @inlined
-def push_timed(times: Floats, codes: Ints, base: int, count: int, time: float, code: int) -> None:
+def push(times: Floats, codes: Ints, base: int, count: int, time: float, code: int) -> None:
     """Add (time, code) to a heap of `count` pairs."""
     hole = count
     while hole > 0:
@@ -63,7 +30,7 @@ def push_timed(times: Floats, codes: Ints, base: int, count: int, time: float, c
 
 
 @inlined
-def pop_timed(times: Floats, codes: Ints, base: int, count: int) -> None:
+def pop(times: Floats, codes: Ints, base: int, count: int) -> None:
     """Remove the first of `count` pairs."""
     last = count - 1
     time, code = times[base + last], codes[base + last]

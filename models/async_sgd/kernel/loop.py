@@ -13,7 +13,8 @@ from models.async_sgd.kernel.dispatch import (
     record,
     schedule,
 )
-from models.async_sgd.kernel.heaps import pop_timed
+from models.async_sgd.kernel.fabric import finish_sending, next_sent_s
+from models.async_sgd.kernel.heaps import pop
 from models.async_sgd.kernel.jit import compiled, inlined
 from models.async_sgd.kernel.sharing import finish_flow, next_end_s
 from models.async_sgd.kernel.state import (
@@ -54,7 +55,7 @@ def generate_trace(job: Job, state: State) -> None:
                 end_step(job, state, worker, now_s)
         schedule_worker(state, worker)
         for index in range(1, state.changed[0] + 1):
-            schedule_row(state, state.changed[index])
+            schedule_row(job, state, state.changed[index])
         state.changed[0] = 0
 
 
@@ -103,7 +104,11 @@ def end_chunk(
     if lane.row == UNSHARED:
         pop_worker(state, worker)
     else:
-        finish_flow(state, state.rows[lane.row], now_s, lane.weight)
+        row = state.rows[lane.row]
+        if row.joint:
+            finish_sending(state, row, now_s)
+        else:
+            finish_flow(state, row, now_s, lane.weight)
         if lane.row != index:
             mark_changed(state, lane.row)
     lane.running -= 1
@@ -130,7 +135,7 @@ def end_step(job: Job, state: State, index: int, now_s: float) -> None:
 @inlined
 def pop_worker(state: State, worker: Worker) -> None:
     """Remove a worker's first timed event."""
-    pop_timed(state.heap, state.heap_code, worker.timed_at, worker.timed)
+    pop(state.heap, state.heap_code, worker.timed_at, worker.timed)
     worker.timed -= 1
 
 
@@ -147,7 +152,11 @@ def schedule_worker(state: State, index: int) -> None:
 
 
 @inlined
-def schedule_row(state: State, index: int) -> None:
+def schedule_row(job: Job, state: State, index: int) -> None:
     """Find which flow of a shared row ends next."""
     row = state.rows[index]
-    set_next(state, index, next_end_s(state, row), state.heap_code[row.flows_at])
+    if row.joint:
+        end_s = next_sent_s(job, state, row)
+        set_next(state, index, end_s, state.connections[row.first].code)
+    else:
+        set_next(state, index, next_end_s(state, row), state.heap_code[row.flows_at])

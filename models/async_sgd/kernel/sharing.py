@@ -3,7 +3,7 @@
 The arithmetic is that of `models.async_sgd.sharing`, operation by operation.
 """
 
-from models.async_sgd.kernel.heaps import pop_timed, push_timed
+from models.async_sgd.kernel.heaps import pop, push
 from models.async_sgd.kernel.jit import inlined
 from models.async_sgd.kernel.state import Row, State
 
@@ -15,7 +15,7 @@ def start_flow(state: State, row: Row, now_s: float, code: int, work: float, wei
         row.virtual += (now_s - row.as_of_s) * speed(row)
     row.as_of_s = now_s
     end = row.virtual + work / weight
-    push_timed(state.heap, state.heap_code, row.flows_at, row.flows, end, code)
+    push(state.heap, state.heap_code, row.flows_at, row.flows, end, code)
     row.flows += 1
     row.weights += weight
 
@@ -24,7 +24,7 @@ def start_flow(state: State, row: Row, now_s: float, code: int, work: float, wei
 def finish_flow(state: State, row: Row, now_s: float, weight: float) -> None:
     """Remove the flow that ends first, at the time it does."""
     end = state.heap[row.flows_at]
-    pop_timed(state.heap, state.heap_code, row.flows_at, row.flows)
+    pop(state.heap, state.heap_code, row.flows_at, row.flows)
     row.flows -= 1
     row.virtual = end if row.flows else 0.0
     row.weights = row.weights - weight if row.flows else 0.0

@@ -85,10 +85,12 @@ class Lane(Fields):
 
     is_link: int
     is_uplink: int
+    server: int
     row: int
     slots: int
     running: int
     queue_at: int
+    served: int  # of `queued` keys since the queue was last empty
     queued: int
     weight: float  # of what runs, where it shares
     sending: float  # bytes of the chunk that a link sends, and of what is left for a second service
@@ -97,7 +99,10 @@ class Lane(Fields):
 
 
 class Row(Fields):
-    """Something shared: a worker's cores (rows as workers), then links, then server cores."""
+    """Something shared: a worker's cores (rows as workers), then links, then servers' cores.
+
+    Flows are a heap of `State.heap` or, where links are shared jointly, connections.
+    """
 
     capacity: float
     cap: float  # what a flow of weight 1 gets at most
@@ -106,6 +111,27 @@ class Row(Fields):
     weights: float  # of its flows together
     virtual: float
     as_of_s: float
+    joint: int
+    joined: int  # whether a connection was added, or has another weight, since rates were set
+    ended: int  # connections that ended since then
+    first: int  # the connection that ends next
+    is_uplink: int
+    turned: int  # whether the newest connection has the largest share
+
+
+class Connection(Fields):
+    """A worker and a server between which something is sent."""
+
+    code: int
+    worker: int
+    server: int
+    left_bytes: float
+    rate_Bps: float
+    drawn: float  # weight without the measured share
+    weight: float
+    place: int  # how many of its server's connections are older
+    ended: int
+    rising: int
 
 
 class Leaf(Fields):
@@ -129,6 +155,10 @@ class Job(NamedTuple):
     gap_s: Floats  # (W, steps)
     weights: Floats  # (2, W, steps): of a worker's transfers down and up
     newcomer: Floats  # W + 1: factor of a transfer's weight, by how many it finds
+    servers: int
+    speeds_Bps: Floats  # (2, servers + W): of servers' and workers' links down and up
+    two_servers: bool
+    shares: Floats  # (2, …): of n = 1, 2 … W flows down and up: efficiency, then n shares
     window_bytes: float
     rank_of_served: int
     record: bool
@@ -141,9 +171,13 @@ class State(NamedTuple):
     lanes: Records[Lane]
     rows: Records[Row]
     waiting: Shorts  # W * n: predecessors that have not completed
-    queue: Ints  # a heap of keys for each lane
+    queue: Ints  # 2 W * n sorted keys, a queue for each lane
     heap: Floats  # heaps of each worker's timed events and of each row's flows, by virtual end
     heap_code: Ints
+    connections: Records[Connection]
+    of_server: Ints  # connections of each server
+    left_Bps: Floats  # of each server's link and each worker's
+    rising: Floats  # weights of the connections of those links whose rate still rises
     changed: Ints  # [0] counts rows beyond the workers' whose flows changed, which follow
     leaves: Records[Leaf]
     winner: Shorts  # the tournament

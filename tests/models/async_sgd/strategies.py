@@ -5,7 +5,8 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from models.async_sgd.graph import Graph, ProfiledStep
-from models.async_sgd.options import Options
+from models.async_sgd.measured_sharing import MeasuredSharing
+from models.async_sgd.options import Options, Sharing
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, step
 
 
@@ -47,3 +48,32 @@ def any_options() -> st.SearchStrategy[Options]:
         seed=st.integers(0, 5),
         record=st.just(True),
     )
+
+
+@st.composite
+def sharings(draw: st.DrawFn, chosen: Options, servers: int) -> Options:
+    """Return options that share links in any way that so many servers allow."""
+    rules: tuple[Sharing, ...] = ("equal", "max_min", "two_servers")
+    sharing = draw(st.sampled_from(rules if servers < 3 else rules[:2]))
+    chosen = replace(chosen, sharing=sharing, server_cores=draw(st.sampled_from([None, 1.0, 2.5])))
+    if sharing == "equal" and draw(st.booleans()):
+        equally = replace(chosen, downlink_spread=0.0, uplink_spread=0.0, newcomer_weight=1.0)
+        return replace(equally, worker_downlink_Bps=4.0, worker_uplink_Bps=7.0)
+    if sharing != "max_min":
+        return chosen
+    speeds = st.sampled_from([1.0, 4.0, 10.0, float("inf")])
+    return replace(
+        chosen,
+        downlink_Bps=tuple(draw(st.sampled_from([3.0, 10.0])) for _ in range(servers)),
+        worker_downlink_Bps=tuple(draw(speeds) for _ in range(chosen.workers)),
+        worker_uplink_Bps=draw(speeds),
+        downlink_measured=draw(st.none() | st.just(MEASURED)),
+        uplink_measured=draw(st.none() | st.just(replace(MEASURED, largest_to="newest"))),
+    )
+
+
+MEASURED = MeasuredSharing(
+    flows=(1, 2, 4),
+    efficiency=(1.0, 0.9, 0.8),
+    shares=((1.0,), (0.7, 0.3), (0.4, 0.3, 0.2, 0.1)),
+)

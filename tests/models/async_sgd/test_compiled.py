@@ -12,7 +12,7 @@ from models.async_sgd.graph import Graph, ProfiledStep
 from models.async_sgd.options import Options
 from models.async_sgd.synthetic_trace import Interval, Trace
 from tests.models.async_sgd.graphs import D, Op, W, job, options, random_ops, step
-from tests.models.async_sgd.strategies import any_options, jobs
+from tests.models.async_sgd.strategies import any_options, jobs, sharings
 from warehouse.records import BadInput
 
 
@@ -34,17 +34,15 @@ def assert_same(graph: Graph, steps: list[ProfiledStep], chosen: Options) -> Tra
     return fast
 
 
-@given(jobs(servers=3), any_options(), st.data())
+@given(st.integers(1, 3), any_options(), st.data())
 def test_jobs_in_which_many_events_coincide(
-    made: tuple[Graph, list[ProfiledStep]], chosen: Options, data: st.DataObject
+    servers: int, chosen: Options, data: st.DataObject
 ) -> None:
-    graph, steps = made
+    graph, steps = data.draw(jobs(servers))
     ranks = st.lists(st.integers(-3, 9), min_size=len(graph.names), max_size=len(graph.names))
     enforced = data.draw(st.none() | ranks.map(tuple))
-    cap_Bps = data.draw(st.sampled_from([float("inf"), 4.0]))
-    if cap_Bps < float("inf"):
-        chosen = replace(chosen, downlink_spread=0.0, uplink_spread=0.0, newcomer_weight=1.0)
-    assert_same(graph, steps, replace(chosen, ranks=enforced, link_cap_Bps=cap_Bps))
+    shared = data.draw(sharings(chosen, servers))
+    assert_same(graph, steps, replace(shared, ranks=enforced))
 
 
 @given(
@@ -71,6 +69,13 @@ def test_without_a_record_times_are_the_same() -> None:
     assert not_kept.intervals == ()
     assert (kept.step_ends_s == not_kept.step_ends_s).all()
     assert kept.events == not_kept.events
+
+
+def test_many_runs_at_once_are_those_one_by_one() -> None:
+    graph, profiled = job(*random_ops(5, 40))
+    runs = [compiled.Run(graph, [profiled], options(w, 5, seed=w)) for w in range(1, 8)]
+    for run, trace in zip(runs, compiled.simulate_all(runs), strict=True):
+        assert (trace.step_ends_s == compiled.simulate(*run).step_ends_s).all()
 
 
 def test_successors_in_any_order() -> None:

@@ -1,8 +1,10 @@
 """Links of 1 MB/s, 1 byte per microsecond: figures are microseconds and bytes alike."""
 
+from dataclasses import replace
+
 import pytest
 
-from models.async_sgd.graph import Graph, Resource
+from models.async_sgd.graph import Resource
 from models.async_sgd.parsing import with_parsed, with_parsing
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job
 
@@ -26,11 +28,21 @@ def test_a_link_sends_one_after_the_other() -> None:
     assert cut[3:] == [(160, 200), (110, 300), (407, 407)]
 
 
-def test_directions_and_servers_have_links_of_their_own() -> None:
-    graph, _ = job(Op(D, 100), Op(U, 100), Op(D, 100))
-    apart = Graph(graph.names, graph.resources, (0, 0, 1), graph.sizes_bytes, graph.successors)
-    cut = with_parsed(apart, [(0, 500)] * 3, [0, 1, 2], {D: 1e6, U: 2e6})
-    assert cut[:3] == [(0, 100), (0, 50), (0, 100)]
+def test_directions_have_links_of_their_own_and_servers_share_the_worker_s() -> None:
+    """Server 1 sends 40 beside server 0 from 20 on: until 100, when server 0 has 40 of 100 left."""
+    graph, _ = job(Op(D, 100), Op(U, 100), Op(D, 40), Op(D, 30))
+    apart = replace(graph, servers=(0, 0, 1, 0))
+    recorded = [(0, 500), (0, 500), (20, 500), (30, 500)]
+    cut = with_parsed(apart, recorded, [0, 1, 2, 3], {D: 1e6, U: 2e6})
+    assert cut[:4] == [(0, 140), (0, 50), (20, 100), (30, 170)]
+
+
+def test_a_captured_transfer_of_one_server_lets_the_other_send() -> None:
+    """Server 0's first one was seen until 80, so its second one sends from 80 to 90."""
+    graph, _ = job(Op(D, 100), Op(D, 10), Op(D, 40))
+    apart = replace(graph, servers=(0, 0, 1))
+    cut = with_parsed(apart, [(0, 500), (1, 500), (0, 500)], [0, 1, 2], SPEED_BPS, {0: (5, 80)})
+    assert cut[:3] == [(5, 80), (1, 90), (0, 40)]
 
 
 def test_a_record_shorter_than_the_link_allows_leaves_no_parsing() -> None:

@@ -5,6 +5,8 @@ that worker and server parse. Then the client pauses 80 ms: 0.78 s.
 """
 
 import math
+from dataclasses import replace
+from typing import Literal
 
 import polars as pl
 import pytest
@@ -32,9 +34,10 @@ def fitted(
     client_gap_s: float = 0.08,
     shared_Bps: tuple[float, ...] = (1.0, 1.0),
     other_link: pl.DataFrame | None = None,
+    profiled: Scenario | None = None,
 ) -> AsyncSGD:
     made = made or chain()
-    runs, scenarios = run_tables()
+    runs, scenarios = run_tables(profiled)
     probed = links([SPEED_BPS - 5e3, SPEED_BPS + 5e3], [SPEED_BPS], shared_Bps)
     return fit(
         runs=runs,
@@ -213,6 +216,57 @@ def test_an_order_changes_what_is_received_first() -> None:
     )
     assert value(fitted(made), scenario(order="tic")) == pytest.approx(1 / 0.78, rel=1e-3)
     assert value(fitted(made), scenario(order="reverse")) == pytest.approx(1 / 1.08, rel=1e-3)
+
+
+def two_servers(first_us: int = 400_000) -> Tables:
+    """Return a run that receives 20 kB of either server at once, and then computes 0.1 s.
+
+    Each has half of the worker's 100 kB/s: 0.4 s. The variables read take no time.
+    """
+    made = tables(
+        [("ps", None), ("ps", None), ("downlink", 20_000), ("downlink", 20_000), ("worker", None)],
+        [(0, 2), (1, 3), (2, 4), (3, 4)],
+        [{0: (0, 0), 1: (0, 0), 2: (0, first_us), 3: (0, 400_000), 4: (400_000, 100_000)}],
+    )
+    placed = pl.when(pl.col("operation").is_in([1, 3])).then(1).otherwise(pl.col("server"))
+    return replace(made, operations=made.operations.with_columns(server=placed))
+
+
+@pytest.mark.parametrize("rule", ["max_min", "two_servers"])
+def test_as_many_servers_as_were_profiled(rule: Literal["max_min", "two_servers"]) -> None:
+    """One worker repeats its 0.5 s + 0.08 s; of 12, each server's link carries 12 x 20 kB."""
+    settings = EQUAL_SHARES.model_copy(update={"several_servers": rule})
+    model = fitted(two_servers(), settings, profiled=scenario(servers=2))
+    assert value(model, scenario(servers=2)) == pytest.approx(1 / 0.58, rel=1e-3)
+    many = value(model, scenario(12, servers=2))
+    assert many == pytest.approx(12 / (12 * 0.2 + 0.1 + 0.08), rel=1e-3)
+
+
+def test_variables_of_one_server_on_two() -> None:
+    """One server sends 20 kB after 20 kB, 0.4 s in all; two send at once, by halves: the same.
+
+    Of twelve workers, one server sends 12 x 40 kB and each of two 12 x 20 kB in a step.
+    """
+    kinds = pl.when(pl.col("operation") < 2).then(pl.lit("VariableV2")).otherwise(pl.lit("_"))
+    made = two_servers(first_us=200_000)
+    one = made.operations.with_columns(type=kinds, server=pl.col("server") * 0)
+    made = replace(made, operations=one)
+    model = fitted(made, EQUAL_SHARES)
+    two = model.with_servers(2, "round_robin", made.operations)
+    assert value(model, scenario()) == pytest.approx(1 / 0.58, rel=1e-3)
+    assert value(two, scenario(servers=2)) == pytest.approx(1 / 0.58, rel=1e-3)
+    assert value(model, scenario(12)) == pytest.approx(12 / (12 * 0.4 + 0.18), rel=1e-3)
+    assert value(two, scenario(12, servers=2)) == pytest.approx(12 / (12 * 0.2 + 0.18), rel=1e-3)
+    with pytest.raises(BadInput, match="variables on 1 server, but the profile has them on 2"):
+        value(two, scenario())
+    again = AsyncSGD.from_json(
+        two.parameters_json(),
+        operations=made.operations,
+        edges=made.edges,
+        timings=made.timings,
+        steps=made.steps,
+    )
+    assert again == two
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A resource of capacity 12 per second."""
 
-from models.async_sgd.sharing import SharedResource, share
+from models.async_sgd.sharing import Flow, SharedResource, share
 
 UNLIMITED = float("inf")
 
@@ -15,12 +15,12 @@ def test_flows_slow_down_and_speed_up_as_others_come_and_go() -> None:
     The other: 18 from 0.5 s, 6 by 1.5 s, the other 12 alone by 2.5 s.
     """
     resource = SharedResource(12.0, UNLIMITED)
-    resource.start(0.0, worker=0, operation=7, size=12)
-    assert resource.next_finish() == (1.0, 0, 7)
-    resource.start(0.5, worker=1, operation=8, size=18)
-    assert resource.next_finish() == (1.5, 0, 7)
+    resource.start(0.0, Flow(0, 0, 7), size=12)
+    assert resource.next_finish() == (1.0, Flow(0, 0, 7))
+    resource.start(0.5, Flow(1, 0, 8), size=18)
+    assert resource.next_finish() == (1.5, Flow(0, 0, 7))
     resource.finish(1.5)
-    assert resource.next_finish() == (2.5, 1, 8)
+    assert resource.next_finish() == (2.5, Flow(1, 0, 8))
     resource.finish(2.5)
     assert resource.next_finish() is None
 
@@ -28,55 +28,55 @@ def test_flows_slow_down_and_speed_up_as_others_come_and_go() -> None:
 def test_flows_share_in_proportion_to_their_weights() -> None:
     """Weights 3 and 1: 9 of 12 per second until 1 s, when the other has 3 of its 9."""
     resource = SharedResource(12.0, UNLIMITED)
-    resource.start(0.0, worker=0, operation=0, size=9, weight=3.0)
-    resource.start(0.0, worker=1, operation=0, size=9, weight=1.0)
-    assert resource.next_finish() == (1.0, 0, 0)
+    resource.start(0.0, Flow(0, 0, 0), size=9, weight=3.0)
+    resource.start(0.0, Flow(1, 0, 0), size=9, weight=1.0)
+    assert resource.next_finish() == (1.0, Flow(0, 0, 0))
     resource.finish(1.0)
-    assert resource.next_finish() == (1.5, 1, 0)
+    assert resource.next_finish() == (1.5, Flow(1, 0, 0))
 
 
 def test_a_newcomer_has_less_of_what_it_finds_in_use() -> None:
     """Weights 1, 1/2 and 1/4: of 7 per second 4, 2 and 1."""
     resource = SharedResource(7.0, UNLIMITED, newcomer_weight=0.5)
     for operation, size in enumerate((4, 4, 4)):
-        resource.start(0.0, worker=0, operation=operation, size=size)
-    assert resource.next_finish() == (1.0, 0, 0)
+        resource.start(0.0, Flow(0, 0, operation), size=size)
+    assert resource.next_finish() == (1.0, Flow(0, 0, 0))
 
 
 def test_a_single_flow_has_everything_whatever_its_weight() -> None:
     resource = SharedResource(12.0, UNLIMITED)
-    resource.start(0.0, worker=0, operation=0, size=12, weight=0.25)
-    assert resource.next_finish() == (1.0, 0, 0)
+    resource.start(0.0, Flow(0, 0, 0), size=12, weight=0.25)
+    assert resource.next_finish() == (1.0, Flow(0, 0, 0))
 
 
 def test_an_idle_resource_starts_afresh() -> None:
     resource = SharedResource(12.0, UNLIMITED)
-    resource.start(0.0, worker=0, operation=0, size=12)
+    resource.start(0.0, Flow(0, 0, 0), size=12)
     resource.finish(1.0)
-    resource.start(5.0, worker=0, operation=1, size=6)
-    assert resource.next_finish() == (5.5, 0, 1)
+    resource.start(5.0, Flow(0, 0, 1), size=6)
+    assert resource.next_finish() == (5.5, Flow(0, 0, 1))
 
 
 def test_flows_that_end_together_end_by_worker_and_operation() -> None:
     resource = SharedResource(12.0, UNLIMITED)
     for worker, operation in ((1, 0), (0, 9), (0, 8)):
-        resource.start(0.0, worker, operation, size=4)
+        resource.start(0.0, Flow(worker, 0, operation), size=4)
     ends = []
     while (upcoming := resource.next_finish()) is not None:
         ends.append(upcoming)
         resource.finish(upcoming[0])
-    assert ends == [(1.0, 0, 8), (1.0, 0, 9), (1.0, 1, 0)]
+    assert ends == [(1.0, Flow(0, 0, 8)), (1.0, Flow(0, 0, 9)), (1.0, Flow(1, 0, 0))]
 
 
 def test_a_capped_flow() -> None:
     resource = SharedResource(12.0, 4.0)
-    resource.start(0.0, worker=0, operation=0, size=8)
-    resource.start(1.0, worker=1, operation=0, size=8)
-    assert resource.next_finish() == (2.0, 0, 0)
+    resource.start(0.0, Flow(0, 0, 0), size=8)
+    resource.start(1.0, Flow(1, 0, 0), size=8)
+    assert resource.next_finish() == (2.0, Flow(0, 0, 0))
 
 
 def test_every_change_is_counted() -> None:
     resource = SharedResource(12.0, UNLIMITED)
-    resource.start(0.0, worker=0, operation=0, size=12)
+    resource.start(0.0, Flow(0, 0, 0), size=12)
     resource.finish(1.0)
     assert resource.changes == 2

@@ -1,0 +1,210 @@
+"""Links of servers and workers shared jointly: O(connections) when a transfer starts or ends.
+
+The arithmetic is that of `models.async_sgd.fair_rates`, operation by operation.
+"""
+
+from models.async_sgd.kernel.heaps import comes_first
+from models.async_sgd.kernel.jit import inlined
+from models.async_sgd.kernel.state import Job, Row, State
+
+
+@inlined
+def start_sending(
+    job: Job,
+    state: State,
+    row: Row,
+    now_s: float,
+    code: int,
+    worker: int,
+    server: int,
+    size_bytes: float,
+    drawn: float,
+) -> None:
+    """Let a worker and a server begin to send; a connection that goes on at once keeps its place.
+
+    Such a connection ended in the same event.
+    """
+    advance(state, row, now_s)
+    found, place = 0, row.flows_at + row.flows
+    for index in range(row.flows_at, row.flows_at + row.flows):
+        one = state.connections[index]
+        if one.server == server:
+            if not one.ended:
+                found += 1
+            elif one.worker == worker:
+                place = index
+    drawn *= job.newcomer[found]
+    one = state.connections[place]
+    if place < row.flows_at + row.flows:
+        row.ended -= 1
+        if drawn != one.drawn:
+            row.joined = 1
+    else:
+        one.worker, one.server, one.rate_Bps = worker, server, 0.0
+        row.flows += 1
+        row.joined = 1
+    one.code, one.left_bytes, one.drawn, one.ended = code, size_bytes, drawn, 0
+
+
+@inlined
+def finish_sending(state: State, row: Row, now_s: float) -> None:
+    """End the transfer that ends first, at the time it does."""
+    advance(state, row, now_s)
+    state.connections[row.first].ended = 1
+    row.ended += 1
+
+
+@inlined
+def advance(state: State, row: Row, now_s: float) -> None:
+    """Send until `now_s`."""
+    for index in range(row.flows_at, row.flows_at + row.flows):
+        one = state.connections[index]
+        one.left_bytes = max(0.0, one.left_bytes - (now_s - row.as_of_s) * one.rate_Bps)
+    row.as_of_s = now_s
+
+
+@inlined
+def next_sent_s(job: Job, state: State, row: Row) -> float:
+    """Return when `row.first` ends if nothing changes, infinity if nothing is sent."""
+    if row.joined or row.ended:
+        remove_ended(state, row)
+        if job.two_servers:
+            two_servers(job, state, row)
+        else:
+            weigh(job, state, row)
+            max_min(job, state, row)
+        row.joined = 0
+    time_s, code = float("inf"), 0
+    for index in range(row.flows_at, row.flows_at + row.flows):
+        one = state.connections[index]
+        end_s = row.as_of_s + one.left_bytes / one.rate_Bps
+        if comes_first(end_s, one.code, time_s, code):
+            time_s, code = end_s, one.code
+            row.first = index
+    return time_s
+
+
+@inlined
+def remove_ended(state: State, row: Row) -> None:
+    """Close up the connections, in order of arrival."""
+    kept = row.flows_at
+    for index in range(row.flows_at, row.flows_at + row.flows):
+        one = state.connections[index]
+        if not one.ended:
+            if kept < index:
+                other = state.connections[kept]
+                other.code, other.worker, other.server = one.code, one.worker, one.server
+                other.left_bytes, other.rate_Bps = one.left_bytes, one.rate_Bps
+                other.drawn, other.ended = one.drawn, 0
+            kept += 1
+    row.flows = kept - row.flows_at
+    row.ended = 0
+
+
+@inlined
+def weigh(job: Job, state: State, row: Row) -> None:
+    """Give each connection its weight, and each link that is used its speed."""
+    end = row.flows_at + row.flows
+    for index in range(row.flows_at, end):
+        state.of_server[state.connections[index].server] = 0
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        one.place = state.of_server[one.server]
+        state.of_server[one.server] = one.place + 1
+    speeds_Bps, shares = job.speeds_Bps[row.is_uplink], job.shares[row.is_uplink]
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        n = state.of_server[one.server]
+        shares_at = (n - 1) * (n + 2) // 2
+        one.weight = shares[shares_at + 1 + one.place] * one.drawn
+        own = job.servers + one.worker
+        state.left_Bps[one.server] = speeds_Bps[one.server] * shares[shares_at]
+        state.left_Bps[own] = speeds_Bps[own]
+
+
+@inlined
+def max_min(job: Job, state: State, row: Row) -> None:
+    """Set weighted max-min fair rates by progressive filling: O(connections) per full link."""
+    end = row.flows_at + row.flows
+    for index in range(row.flows_at, end):
+        state.connections[index].rising = 1
+    rising = row.flows
+    while rising:
+        level_Bps, full = lowest_level(job, state, row)
+        for index in range(row.flows_at, end):
+            one = state.connections[index]
+            own = job.servers + one.worker
+            if one.rising and (one.server == full or own == full):
+                one.rate_Bps = one.weight * level_Bps
+                state.left_Bps[one.server] -= one.rate_Bps
+                state.left_Bps[own] -= one.rate_Bps
+                one.rising = 0
+                rising -= 1
+
+
+@inlined
+def lowest_level(job: Job, state: State, row: Row) -> tuple[float, int]:
+    """Return the rate per weight at which the next link is full, and that link."""
+    end = row.flows_at + row.flows
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        state.rising[one.server] = 0.0
+        state.rising[job.servers + one.worker] = 0.0
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        if one.rising:
+            state.rising[one.server] += one.weight
+            state.rising[job.servers + one.worker] += one.weight
+    level_Bps, full = float("inf"), 0
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        if one.rising:
+            for link in (one.server, job.servers + one.worker):
+                other_Bps = state.left_Bps[link] / state.rising[link]
+                if comes_first(other_Bps, link, level_Bps, full):
+                    level_Bps, full = other_Bps, link
+    return level_Bps, full
+
+
+@inlined
+def two_servers(job: Job, state: State, row: Row) -> None:
+    """Set rates by the paper's rule for two servers, by weight."""
+    end = row.flows_at + row.flows
+    for server in range(2):
+        state.of_server[server] = 0
+        state.rising[server] = 0.0
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        state.of_server[one.server] += 1
+        state.rising[one.server] += one.drawn
+    speed_Bps = job.speeds_Bps[row.is_uplink, 0]
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        total, n_other = state.rising[one.server], state.of_server[1 - one.server]
+        there = 0.0
+        if state.of_server[one.server] == 1 and n_other:
+            there = weight_of(state, row, one.worker, 1 - one.server)
+        if there == 0.0:
+            one.rate_Bps = speed_Bps * (one.drawn / total)
+        elif n_other > 1:
+            one.rate_Bps = speed_Bps * (1 - there / state.rising[1 - one.server])
+        else:
+            one.rate_Bps = speed_Bps * (one.drawn / (state.rising[0] + state.rising[1]))
+    for index in range(row.flows_at, end):
+        state.left_Bps[job.servers + state.connections[index].worker] = 0.0
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        state.left_Bps[job.servers + one.worker] += one.rate_Bps
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        one.rate_Bps *= min(1.0, speed_Bps / state.left_Bps[job.servers + one.worker])
+
+
+@inlined
+def weight_of(state: State, row: Row, worker: int, server: int) -> float:
+    """Return the weight of a worker's connection to a server, 0 if it has none."""
+    for index in range(row.flows_at, row.flows_at + row.flows):
+        one = state.connections[index]
+        if one.worker == worker and one.server == server:
+            return float(one.drawn)
+    return 0.0

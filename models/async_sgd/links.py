@@ -1,0 +1,92 @@
+"""What the workers of a configuration share, station by station."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+from models.async_sgd.fair_rates import Connection, max_min, two_servers
+from models.async_sgd.graph import Graph, Resource
+from models.async_sgd.measured_sharing import MeasuredSharing
+from models.async_sgd.options import Options
+from models.async_sgd.sharing import SharedLinks, SharedResource
+from warehouse.records import BadInput
+
+Shared = SharedResource | SharedLinks
+
+
+def check_servers(graph: Graph, options: Options) -> None:
+    """Refuse options that do not know the servers of a graph.
+
+    Raises:
+        BadInput: a server without a speed, or more than two under the paper's rule.
+    """
+    servers = 1 + max(server for _, server in graph.stations)
+    for name in ("downlink_Bps", "uplink_Bps"):
+        speeds = getattr(options, name)
+        if isinstance(speeds, tuple) and len(speeds) < servers:
+            raise BadInput(
+                f"simulation: expected {servers} of {name}, one per server, found {len(speeds)}"
+            )
+    if options.sharing == "two_servers" and servers > 2:
+        raise BadInput(
+            f"simulation: sharing 'two_servers' is for servers 0 and 1, the graph has {servers}; "
+            "use 'max_min'"
+        )
+
+
+def shared_links(graph: Graph, options: Options) -> list[Shared | None]:
+    """Return what all workers share at each station of the graph, None where nothing is."""
+    server_of = [server for _, server in graph.stations]
+    newcomer = options.newcomer_weight
+    jointly = {
+        resource: SharedLinks(server_of, partial(_rates, options, resource), newcomer)
+        for resource in Resource
+        if resource.is_link
+    }
+    shared: list[Shared | None] = []
+    for resource, server in graph.stations:
+        if resource.is_link and options.sharing != "equal":
+            shared.append(jointly[resource])
+        elif resource.is_link:
+            cap_Bps = options.worker_Bps(resource, 0)
+            speed_Bps = options.server_Bps(resource, server)
+            shared.append(SharedResource(speed_Bps, cap_Bps, newcomer))
+        elif resource is Resource.PS and options.server_cores is not None:
+            shared.append(SharedResource(options.server_cores, 1.0))
+        else:
+            shared.append(None)
+    return shared
+
+
+def _rates(
+    options: Options,
+    resource: Resource,
+    connections: Sequence[Connection],
+    weights: Sequence[float],
+) -> list[float]:
+    if options.sharing == "two_servers":
+        return two_servers(connections, weights, options.server_Bps(resource, 0))
+    n = Counter(one.server for one in connections)
+    servers_Bps = {server: options.server_Bps(resource, server) for server in sorted(n)}
+    workers = sorted({one.worker for one in connections})
+    workers_Bps = {worker: options.worker_Bps(resource, worker) for worker in workers}
+    measured = options.measured(resource)
+    if measured is not None:
+        servers_Bps = {s: speed * measured.of(n[s])[0] for s, speed in servers_Bps.items()}
+        shares = _shares(measured, connections, n)
+        weights = [share * weight for share, weight in zip(shares, weights, strict=True)]
+    return max_min(connections, weights, servers_Bps, workers_Bps)
+
+
+def _shares(
+    measured: MeasuredSharing, connections: Sequence[Connection], n: Counter[int]
+) -> list[float]:
+    """Return each connection's measured share among those of its server."""
+    older = Counter[int]()
+    shares = []
+    for one in connections:
+        of_server = measured.of(n[one.server])[1]
+        place = older[one.server]
+        older[one.server] += 1
+        shares.append(of_server[place if measured.largest_to == "oldest" else -1 - place])
+    return shares

@@ -1,0 +1,57 @@
+"""What a fit of asynchronous SGD keeps, and how its predictions are simulated."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from warehouse.records import Record, Scenario
+
+
+class Settings(Record):
+    """How to simulate; the defaults are explained in docs/async_sgd.md.
+
+    `window_bytes` is what a stream may send before it has to let others pass, in scenarios with
+    flow control; None if windows are updated before that shows. `newcomer_weight` is the weight of
+    a transfer that finds another one on the link. `several_servers` is how links are shared where
+    there is more than one server. A scenario simulates about
+    `simulated_operations`, divided among its seeds and workers, and no fewer than 20 steps per
+    worker after `warm_up_steps`. Intervals cover `coverage`.
+    """
+
+    window_bytes: int | None = Field(default=None, gt=0)
+    newcomer_weight: float = Field(default=0.7, gt=0, le=1)
+    several_servers: Literal["max_min", "two_servers"] = "max_min"
+    warm_up_steps: int = Field(default=50, ge=0)
+    simulated_operations: int = Field(default=500_000, ge=1)
+    seeds: int = Field(default=5, ge=2)
+    coverage: float = Field(default=0.9, gt=0, lt=1)
+
+
+class LinkProfile(Record):
+    """What links shaped to `link_mbps` do in each direction, and who measured it.
+
+    `_Bps` is the goodput of one flow, `_spread` the standard deviation of the logarithm of the
+    shares that simultaneous flows get.
+    """
+
+    link_mbps: float | None
+    downlink_Bps: float = Field(gt=0)
+    uplink_Bps: float = Field(gt=0)
+    downlink_spread: float = Field(ge=0)
+    uplink_spread: float = Field(ge=0)
+    run_ids: tuple[str, ...]
+
+
+class Parameters(Record):
+    """What was fitted, besides the profiled steps themselves.
+
+    `scenario` is the profiled one; where `replaced`, its variables were on one server and have been
+    put on the servers it names.
+    """
+
+    run_id: str
+    scenario: Scenario
+    replaced: bool = False
+    client_gap_s: float
+    links: tuple[LinkProfile, ...]
+    settings: Settings

@@ -1,0 +1,176 @@
+"""Links of 10 bytes/s, of two servers and of workers."""
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.async_sgd import compiled
+from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.measured_sharing import MeasuredSharing
+from models.async_sgd.options import Options, Sharing
+from models.async_sgd.simulator import simulate
+from models.async_sgd.synthetic_trace import Trace
+from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, U, job, options, random_ops
+from tests.models.async_sgd.strategies import any_options, jobs, sharings
+from warehouse.records import BadInput
+
+JOINT: tuple[Sharing, ...] = ("max_min", "two_servers")
+
+
+def run(servers: tuple[int, ...], *ops: Op, workers: int = 1, **changes: object) -> Trace:
+    """Simulate operations on these servers."""
+    graph, profiled = job(*ops)
+    made = options(workers, 1, record=True, **changes)
+    return simulate(replace(graph, servers=servers), [profiled], made)
+
+
+def own_links(sharing: Sharing) -> dict[str, Any]:
+    """Return options by which workers' links are as fast as servers'; the paper's rule has that."""
+    if sharing == "two_servers":
+        return {"sharing": sharing}
+    return {"sharing": sharing, "worker_downlink_Bps": SPEED_BPS, "worker_uplink_Bps": SPEED_BPS}
+
+
+@pytest.mark.parametrize("sharing", JOINT)
+def test_one_worker_receives_from_both_at_half_speed(sharing: Sharing) -> None:
+    """10 and 30 bytes: 5 each until 2 s, then 10 for the 20 that are left."""
+    trace = run((0, 1), Op(D, 10), Op(D, 30), **own_links(sharing))
+    assert [i.end_s for i in trace.intervals] == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("sharing", JOINT)
+def test_workers_on_different_servers_do_not_meet(sharing: Sharing) -> None:
+    """Each worker takes 20 bytes of one server, then of the other: server by server, all share."""
+    trace = run((0, 1), Op(D, 20), Op(D, 20, (0,)), workers=2, **own_links(sharing))
+    assert trace.step_ends_s.tolist() == [[8.0], [8.0]]
+
+
+def test_each_server_has_its_own_speed() -> None:
+    trace = run((0, 1), Op(D, 10), Op(D, 10), downlink_Bps=(2.0, 10.0), sharing="max_min")
+    assert [i.end_s for i in trace.intervals] == [1.0, 5.0]
+
+
+def test_each_worker_has_its_own_speed() -> None:
+    """The slow one takes 2 of 10; the other has 8."""
+    trace = run((0,), Op(D, 16), workers=2, sharing="max_min", worker_downlink_Bps=(2.0, 10.0))
+    assert trace.step_ends_s.tolist() == [[8.0], [2.0]]
+
+
+def test_measured_shares_and_efficiency() -> None:
+    """Together 8 of 10: the first gets 6, so 24 by 4 s; the second, then alone, has 16 left."""
+    measured = MeasuredSharing((1, 2), (1.0, 0.8), ((1.0,), (0.75, 0.25)))
+    trace = run((0,), Op(D, 24), workers=2, sharing="max_min", downlink_measured=measured)
+    assert trace.step_ends_s.tolist() == [[4.0], [5.6]]
+    newest = replace(measured, largest_to="newest")
+    trace = run((0,), Op(D, 24), workers=2, sharing="max_min", downlink_measured=newest)
+    assert trace.step_ends_s.tolist() == [[5.6], [4.0]]
+
+
+@pytest.mark.parametrize("sharing", JOINT)
+def test_weights_hold_on_each_server(sharing: Sharing) -> None:
+    """The first has 4/5 of the server it came to first: 8, so 16 bytes by 2 s.
+
+    The second has 4 of its 16 then, and sends the rest alone.
+    """
+    trace = run((1,), Op(U, 16), workers=2, newcomer_weight=0.25, **own_links(sharing))
+    assert trace.step_ends_s.ravel().tolist() == pytest.approx([2.0, 3.2])
+
+
+def test_workers_share_a_server_s_cores() -> None:
+    graph, profiled = job(Op(Resource.PS, 3))
+    ends = [
+        simulate(graph, [profiled], options(4, server_cores=cores)).step_ends_s.max()
+        for cores in (None, 2.0, 1.0)
+    ]
+    assert ends == [3.0, 6.0, 12.0]
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(1, 60),
+    workers=st.integers(1, 6),
+    newcomer_weight=st.sampled_from([1.0, 0.7]),
+    spread=st.sampled_from([0.0, 0.4]),
+    window_bytes=st.sampled_from([None, 50.5]),
+    rule=st.sampled_from(JOINT),
+)
+def test_with_one_server_all_rules_are_one(
+    seed: int,
+    count: int,
+    workers: int,
+    newcomer_weight: float,
+    spread: float,
+    window_bytes: float | None,
+    rule: Sharing,
+) -> None:
+    graph, profiled = job(*random_ops(seed, count))
+    chosen = options(
+        workers,
+        3,
+        newcomer_weight=newcomer_weight,
+        downlink_spread=spread,
+        uplink_spread=spread,
+        window_bytes=window_bytes,
+    )
+    simple, joint = (
+        compiled.simulate(graph, [profiled], replace(chosen, sharing=sharing))
+        for sharing in ("equal", rule)
+    )
+    np.testing.assert_allclose(joint.step_ends_s, simple.step_ends_s, rtol=1e-9)
+
+
+@given(st.integers(1, 3), any_options(), st.data())
+def test_no_link_is_faster_than_it_is(servers: int, chosen: Options, data: st.DataObject) -> None:
+    graph, steps = data.draw(jobs(servers))
+    chosen = data.draw(sharings(chosen, servers))
+    assert_within_bandwidth(graph, steps, chosen)
+
+
+def assert_within_bandwidth(graph: Graph, steps: list[ProfiledStep], chosen: Options) -> None:
+    trace = simulate(graph, steps, chosen)
+    bytes_of: dict[tuple[Resource, str, int], float] = defaultdict(float)
+    for one in trace.intervals:
+        bytes_of[one.resource, "server", one.server] += one.size_bytes
+        bytes_of[one.resource, "worker", one.worker] += one.size_bytes
+    lasted_s = trace.step_ends_s.max() * (1 + 1e-9)
+    for (resource, end, index), size_bytes in bytes_of.items():
+        if resource.is_link:
+            speed_of = chosen.server_Bps if end == "server" else chosen.worker_Bps
+            if end == "server" or chosen.sharing == "max_min":
+                assert lasted_s >= size_bytes / speed_of(resource, index)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"downlink_Bps": (10.0,), "sharing": "max_min"}, "expected 2 of downlink_Bps"),
+        (
+            {"worker_uplink_Bps": (1.0, 2.0), "sharing": "max_min"},
+            "expected 1 of worker_uplink_Bps",
+        ),
+        ({"worker_uplink_Bps": (1.0,)}, "worker_uplink_Bps needs sharing 'max_min'"),
+        ({"worker_uplink_Bps": 1.0, "uplink_spread": 0.1}, "worker_uplink_Bps needs sharing"),
+        ({"worker_uplink_Bps": 1.0, "sharing": "two_servers"}, "worker_uplink_Bps needs sharing"),
+        ({"uplink_Bps": (1.0, 2.0), "sharing": "two_servers"}, "knows one uplink_Bps for all"),
+        (
+            {"uplink_measured": MeasuredSharing((1,), (1.0,), ((1.0,),))},
+            "uplink_measured needs sharing 'max_min'",
+        ),
+    ],
+)
+def test_what_a_rule_does_not_know(changes: dict[str, object], message: str) -> None:
+    graph, profiled = job(Op(D, 1), Op(D, 1))
+    with pytest.raises(BadInput, match=message):
+        simulate(replace(graph, servers=(0, 1)), [profiled], options(1, 1, **changes))
+
+
+def test_the_paper_s_rule_is_for_two() -> None:
+    graph, profiled = job(Op(D, 1), Op(D, 1), Op(D, 1))
+    with pytest.raises(BadInput, match="is for servers 0 and 1, the graph has 3; use 'max_min'"):
+        on = replace(graph, servers=(0, 1, 2))
+        simulate(on, [profiled], options(sharing="two_servers"))

@@ -1,0 +1,78 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from networks.placement import Placement, place
+
+VGG_11 = {
+    "conv0": (3, 64),
+    "conv1": (64, 128),
+    "conv2": (128, 256),
+    "conv3": (256, 256),
+    "conv4": (256, 512),
+    "conv5": (512, 512),
+    "conv6": (512, 512),
+    "conv7": (512, 512),
+    "fc0": (25088, 4096),
+    "fc1": (4096, 4096),
+    "fc2": (4096, 1000),
+}
+
+
+def test_variables_in_turn() -> None:
+    assert place([9, 1, 1, 1, 1], 2, "round_robin") == (0, 1, 0, 1, 0)
+
+
+def test_the_papers_partition_of_vgg_11() -> None:
+    """Fig. 23: 407 MB on one server and 100 MB on the other, and which layer is where."""
+    names, sizes_bytes = [], []
+    for layer, (inputs, outputs) in VGG_11.items():
+        taps = 9 if layer.startswith("conv") else 1
+        names += [f"{layer}/weights", f"{layer}/biases"]
+        sizes_bytes += [4 * taps * inputs * outputs, 4 * outputs]
+    placed = place(sizes_bytes, 2, "greedy")
+    held = [
+        sum(size for size, server in zip(sizes_bytes, placed, strict=True) if server == one)
+        for one in (0, 1)
+    ]
+    assert [round(one / 2**20) for one in held] == [407, 100]
+    first = [name for name, server in zip(names, placed, strict=True) if server == 0]
+    assert first == [
+        "conv0/weights",
+        "conv1/biases",
+        "conv2/weights",
+        "conv3/biases",
+        "conv4/weights",
+        "conv5/biases",
+        "conv6/weights",
+        "conv7/biases",
+        "fc0/weights",
+    ]
+
+
+@given(
+    st.lists(st.integers(0, 100)),
+    st.integers(1, 5),
+    st.sampled_from(["round_robin", "greedy"]),
+)
+def test_every_variable_has_a_server_and_none_is_much_fuller(
+    sizes_bytes: list[int], servers: int, placement: Placement
+) -> None:
+    placed = place(sizes_bytes, servers, placement)
+    assert len(placed) == len(sizes_bytes)
+    weights = sizes_bytes if placement == "greedy" else [1] * len(sizes_bytes)
+    held = [0] * servers
+    for weight, server in zip(weights, placed, strict=True):
+        held[server] += weight
+    assert max(held) - min(held) <= max(weights, default=0)
+
+
+def test_one_server_has_everything() -> None:
+    rules: tuple[Placement, ...] = ("round_robin", "greedy")
+    for placement in rules:
+        assert place([5, 6], 1, placement) == (0, 0)
+
+
+@pytest.mark.parametrize("servers", [2, 3])
+def test_equals_go_to_the_first(servers: int) -> None:
+    assert place([1, 1, 1], servers, "greedy") == place([1, 1, 1], servers, "round_robin")
