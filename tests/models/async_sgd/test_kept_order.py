@@ -1,6 +1,7 @@
 """Three parameters of one server; two of them are needed together, one alone."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import polars as pl
 import pytest
@@ -14,10 +15,10 @@ from warehouse.records import Order
 READS, SENDS, RECEIVED = (0, 1, 2), (3, 4, 5), (6, 7, 8)
 LONE, FIRST, SECOND = RECEIVED
 ALONE, TOGETHER = 9, 10
-EDGES = [*zip(READS, SENDS, strict=True), *zip(SENDS, RECEIVED, strict=True)] + [
-    (LONE, ALONE),
-    (FIRST, TOGETHER),
-    (SECOND, TOGETHER),
+EDGES = [
+    *zip(READS, SENDS, strict=True),
+    *zip(SENDS, RECEIVED, strict=True),
+    *[(LONE, ALONE), (FIRST, TOGETHER), (SECOND, TOGETHER)],
 ]
 
 
@@ -29,7 +30,7 @@ def made(chain: Sequence[int] = ()) -> Tables:
         *[("worker", None)] * 2,
     ]
     reads = [READS[RECEIVED.index(one)] for one in chain]
-    edges = [*EDGES, *zip(reads, reads[1:], strict=False)]
+    edges = [*EDGES, *pairwise(reads)]
     return tables(operations, edges, [{i: (i, 1) for i in range(len(operations))}])
 
 
