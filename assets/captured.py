@@ -56,7 +56,7 @@ def captured_profiles(round_: Round, landing: Path) -> list[CapturedProfile]:
     ]
 
 
-def overhead_fits(profiles: Sequence[CapturedProfile]) -> dict[tuple[Role, str], Overhead]:
+def overhead_lines(profiles: Sequence[CapturedProfile]) -> dict[tuple[Role, str], Overhead]:
     """Return the line of each receiving role and node type, over all profiles of a round.
 
     What is too little for a line is left out: see `models.async_sgd.overhead.fit`.

@@ -10,9 +10,9 @@ from assets.captured import (
     captured_profiles,
     end_time_errors,
     kept_orders,
+    overhead_lines,
     overhead_rows,
 )
-from assets.captured import overhead_fits as lines
 from assets.metadata import OWNERS, of_frame
 from assets.profiles import profiles_loaded, tf_trace
 from assets.resources import StudyResource, WarehouseResource
@@ -34,7 +34,7 @@ def overheads(study: StudyResource, warehouse: WarehouseResource) -> Materialize
     house.register(overhead_fits.SYSTEM)
     for record in overhead_fits.records(round_, profiles):
         house.record_fit(record)
-    fitted, rows = lines(profiles), overhead_rows(profiles)
+    fitted, rows = overhead_lines(profiles), overhead_rows(profiles)
     figures = [
         capture_plots.overhead(rows[key], line, f"{line.node_type} as {line.role}")
         for key, line in fitted.items()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from assets.captured import CapturedProfile, overhead_fits, overhead_rows
+from assets.captured import CapturedProfile, overhead_lines, overhead_rows
 from assets.rounds import Round
 from assets.version import code_version
 from warehouse.ledger import FitRecord
@@ -21,7 +21,7 @@ VERSION = "1"
 def records(round_: Round, profiles: Sequence[CapturedProfile]) -> list[FitRecord]:
     """Return the fit of each receiving role and node type of a round."""
     rows, found = overhead_rows(profiles), []
-    for (role, node_type), line in overhead_fits(profiles).items():
+    for (role, node_type), line in overhead_lines(profiles).items():
         seen = [
             profile.run.run_id
             for profile in profiles
