@@ -25,7 +25,8 @@ def section(profiles: Sequence[CapturedProfile]) -> str:
         "<h2>Overhead of received tensors</h2>"
         "<p>Recorded end of a transfer less its last packet, α × size + β by ordinary least "
         "squares over all captured profiles of the round. Intervals take residuals for "
-        "independent and normal, which waiting for a share of the processor is not: read them beside R².</p>"
+        "independent and normal, which waits for a share of the processor are not: read them "
+        "beside R².</p>"
         f"{table(_HEAD, [_row(line) for line in lines.values()])}<p></p>{grid(figures)}"
     )
 
