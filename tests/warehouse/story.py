@@ -60,9 +60,9 @@ def _profiles(make: "Maker") -> None:
 def capture(make: "Maker") -> None:
     """Land a captured step on loopback, and the link it was on: 1 MB/s, a byte each microsecond.
 
-    Streams of 400 and 300 bytes are asked for after 0 and 100 us, and one of 200 after 1000 us. They
-    would end after 400, 700 and 1200 us; their last packets come after 500, 700 and 1000 us, their
-    records end 40, 30 and 20 us later.
+    Streams of 400 and 300 bytes are asked for after 0 and 100 us, and one of 200 after 1000 us.
+    They would end after 400, 700 and 1200 us; their last packets come after 500, 700 and 1000 us,
+    their records end 40, 30 and 20 us later.
     """
     here = {"backend": "loopback"}
     config = {"config": {"link_mbps": 150.0}}
