@@ -1,0 +1,56 @@
+"""Figures of captures show what their tables hold."""
+
+import polars as pl
+import pytest
+
+from assets import capture_plots, plots
+from models.async_sgd.overhead import Overhead
+
+LINE = Overhead(
+    node_type="small",
+    role="worker",
+    alpha_s_per_byte=1e-9,
+    alpha_low=0.0,
+    alpha_high=2e-9,
+    beta_s=2e-3,
+    beta_low=1e-3,
+    beta_high=3e-3,
+    r_squared=0.5,
+    coverage=0.95,
+    n=4,
+)
+PIECES = pl.DataFrame(
+    [(0, 1, 3, 10, 13), (0, 3, 2, 13, 15), (0, 1, 2, 15, 17), (0, 5, 0, 17, 17)],
+    schema=["server", "stream", "bytes", "start_us", "end_us"],
+    orient="row",
+)
+
+
+def test_overhead_is_summed_up_by_size() -> None:
+    rows = pl.DataFrame({"size_bytes": [10**6, 10**6, 3 * 10**6], "overhead_s": [2e-3, 4e-3, 5e-3]})
+    (axes,) = capture_plots.overhead(rows, LINE, "title").axes
+    points, line = axes.lines
+    assert points.get_xydata().tolist() == [[1.0, 3.0], [3.0, 5.0]]  # type: ignore[union-attr]
+    assert line.get_xydata().tolist() == [[0.0, 2.0], [3.0, 5.0]]  # type: ignore[union-attr]
+
+
+def test_windows_last_until_all_have_ended() -> None:
+    short = pl.DataFrame({"seconds": [0.0], "window_bytes": [2**22]})
+    long = pl.DataFrame({"seconds": [0.0, 5.0], "window_bytes": [2**22, 2**24]})
+    (axes,) = capture_plots.windows({"a": short, "b": long}).axes
+    assert [list(line.get_xdata()) for line in axes.lines] == [[0.0, 5.0], [0.0, 5.0, 5.0]]
+    assert [list(line.get_ydata())[-1] for line in axes.lines] == [4, 16]
+
+
+def test_suspended_streams_stand_out() -> None:
+    (axes,) = capture_plots.multiplexing(PIECES).axes
+    svg = plots.to_svg(axes.figure)  # type: ignore[arg-type]
+    assert "in one piece (2)" in svg
+    assert "in several (1)" in svg
+    assert len(axes.patches) == 4
+
+
+def test_use_of_the_link_is_bytes_by_time() -> None:
+    (axes,) = capture_plots.link_use({"downlink": PIECES, "uplink": PIECES.clear()}).axes
+    heights = [patch.get_height() for patch in axes.patches]  # type: ignore[attr-defined]
+    assert heights == pytest.approx([8 * 3 / 3, 8 * 2 / 2, 8 * 2 / 2])
