@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from networks.transfer_order import transfer_order
 from warehouse.records import Order, Record
 
 Pair = tuple[int, int]
@@ -48,7 +47,7 @@ def kept_order(
         order: what its scenario asks for.
     """
     served = transfers.filter(pl.col("size_bytes") > 0, direction="downlink")
-    enforced = enforced_pairs(operations, edges, order)
+    enforced = [] if order == "framework" else enforced_pairs(operations, edges)
     kept: list[bool] = []
     requested: list[NDArray[np.bool_]] = []
     for _, rows in served.group_by("step", "server", maintain_order=True):
@@ -69,24 +68,24 @@ def kept_order(
     )
 
 
-def enforced_pairs(operations: pl.DataFrame, edges: pl.DataFrame, order: Order) -> list[Pair]:
-    """Return the pairs of downlink transfers of one server whose order was enforced.
+def enforced_pairs(operations: pl.DataFrame, edges: pl.DataFrame) -> list[Pair]:
+    """Return the pairs of downlink transfers whose order a server was made to keep.
 
-    Control edges that chain the servers' reads are in the graph, whatever the order: a transfer is
-    sent after another if its server waits for all that the other's waits for, and more. Where a
-    graph has no such edges, `tic` and `reverse` are computed from it; what they leave open (equal
-    urgency) counts as not enforced.
+    What enforces an order, `networks.transfer_order`'s or any other, is control edges that chain
+    the servers' reads, and they are in the traced graph: a transfer is to be sent after another if
+    its server waits for all that the other's waits for, and for more.
+
+    Args:
+        operations: table operation of one run.
+        edges: table edge of that run.
     """
-    if order == "framework":
-        return []
     rows = operations.sort("operation")
     resources, servers = rows["resource"].to_list(), rows["server"].fill_null(0).to_list()
     sent = rows.filter(pl.col("size_bytes") > 0, resource="downlink")["operation"].to_list()
     predecessors: list[list[int]] = [[] for _ in resources]
     for source, target in edges.select("source", "target").iter_rows():
         predecessors[target].append(source)
-    chained = list(_chained(sent, predecessors, resources))
-    pairs = chained or _computed(sent, predecessors, order)
+    pairs = _chained(sent, predecessors, resources)
     return [(one, other) for one, other in pairs if servers[one] == servers[other]]
 
 
@@ -126,17 +125,6 @@ def _union(bits: Iterator[int]) -> int:
     for one in bits:
         whole |= one
     return whole
-
-
-def _computed(
-    sent: Sequence[int], predecessors: Sequence[Sequence[int]], order: Order
-) -> list[Pair]:
-    if order not in ("tic", "reverse"):
-        return []
-    forth = transfer_order(order, predecessors, sent)
-    back = transfer_order(order, predecessors, sent[::-1])
-    place = {operation: i for i, operation in enumerate(back)}
-    return [pair for pair in combinations(forth, 2) if place[pair[0]] < place[pair[1]]]
 
 
 def _concordant(rows: pl.DataFrame) -> NDArray[np.bool_]:
