@@ -71,10 +71,10 @@ def capture(make: "Maker") -> None:
         schema=["direction", "flows", "flow", "trial", "seconds", "bytes", "bandwidth_Bps"],
         orient="row",
     )
-    probed = make.run("captured_link", None, "profile").model_copy(update={**here, **config})
+    probed = make.run("seen_link", None, "profile").model_copy(update={**here, **config})
     make.land(probed, None, {"link": link})
     scenario = make.scenario(1, dnn="alexnet")
-    run = make.run("captured", scenario, "profile").model_copy(update=here)
+    run = make.run("seen", scenario, "profile").model_copy(update=here)
     make.land(run, scenario, _captured())
 
 
