@@ -1,11 +1,12 @@
 """Rounds of a study: which one is to be done, and what of it is missing.
 
 What has landed ok in a round need not be run again, so an interrupted study resumes where it
-stopped, and a complete one is measured anew, on re-created clusters, in the next round.
+stopped, and a complete one is measured anew, whole or in part, on re-created clusters, in the next
+round.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal
 
@@ -89,6 +90,27 @@ def parts(study: Study, backend: Backend) -> tuple[Part, ...]:
     return tuple(found | dict.fromkeys(_measurements(study, backend)))
 
 
+def profile_parts(job: Job, study: Study, backend: Backend) -> tuple[Part, ...]:
+    """Return the runs that a job is fitted to: its profile, and links of the speeds it concerns."""
+    profiled = job.profiled(backend)
+    speeds = {profiled.link_mbps, job.scenario(1, backend).link_mbps}
+    return tuple(
+        part
+        for part in parts(study, backend)
+        if part.purpose == "profile"
+        and (part.scenario == profiled or (part.scenario is None and part.link_mbps in speeds))
+    )
+
+
+def profiled_jobs(round_: Round) -> Round | None:
+    """Return a round with only the jobs whose profiles have landed, None if none has."""
+    study, backend = round_.study, round_.backend
+    jobs = [
+        job for job in study.jobs if all(map(round_.run_of, profile_parts(job, study, backend)))
+    ]
+    return replace(round_, study=study.model_copy(update={"jobs": tuple(jobs)})) if jobs else None
+
+
 def open_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round:
     """Return the first round that is not complete, the next one if all are."""
     ours = _runs_of(study, backend, host_id, runs)
@@ -99,7 +121,7 @@ def open_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]
 def refreshed(round_: Round, runs: Iterable[Run]) -> Round:
     """Return the same round with what has landed meanwhile."""
     ours = _runs_of(round_.study, round_.backend, round_.host_id, runs)
-    return _round(round_.study, round_.backend, round_.host_id, round_.repeat, ours)
+    return replace(round_, runs=tuple(run for run in ours if run.repeat == round_.repeat))
 
 
 def latest_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round | None:
@@ -123,7 +145,7 @@ def rounds_of(study: Study, runs: Iterable[Run]) -> list[Round]:
 
 def _round(study: Study, backend: Backend, host_id: str, repeat: int, runs: Sequence[Run]) -> Round:
     ours = tuple(run for run in runs if run.repeat == repeat)
-    return Round(study, backend, host_id, repeat, ours)
+    return Round(study.in_round(repeat), backend, host_id, repeat, ours)
 
 
 def _runs_of(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> list[Run]:

@@ -1,5 +1,6 @@
 """A study: the YAML file that lists what to profile, predict and measure."""
 
+import random
 from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -54,6 +55,13 @@ class Measure(Record):
 
     windows: int = Field(ge=1)
     window_s: float = Field(gt=0)
+
+
+class Again(Record):
+    """What rounds after the first repeat: a fraction of the scenarios with W >= 2, by seed."""
+
+    fraction: float = Field(gt=0, le=1)
+    seed: int = 0
 
 
 class Job(Record):
@@ -117,6 +125,7 @@ class Study(Record):
     links: Links
     profile: Profile
     measure: Measure
+    again: Again = Again(fraction=1.0)
     jobs: tuple[Job, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -128,6 +137,20 @@ class Study(Record):
                 raise ValueError(f"jobs[{index}] repeats jobs[{seen[bare]}]; merge their workers")
             seen[bare] = index
         return self
+
+    def in_round(self, repeat: int) -> "Study":
+        """Return what a round does: all of the first one, and what is repeated in later ones."""
+        if repeat == 1 or self.again.fraction == 1:
+            return self
+        several = [(job, workers) for job in self.jobs for workers in job.workers if workers > 1]
+        count = max(1, round(self.again.fraction * len(several)))
+        chosen = random.Random(self.again.seed).sample(several, count)
+        jobs = [
+            job.model_copy(update={"workers": tuple(sorted(w for one, w in chosen if one == job))})
+            for job in self.jobs
+            if any(one == job for one, _ in chosen)
+        ]
+        return self.model_copy(update={"jobs": tuple(jobs)})
 
     def job_of(self, scenario: Scenario, backend: Backend) -> Job:
         """Return the job that a scenario belongs to."""
@@ -199,6 +222,7 @@ def _model_at(parents: list[int | str]) -> type[BaseModel]:
         "links": Links,
         "profile": Profile,
         "measure": Measure,
+        "again": Again,
         "jobs": Job,
     }
     return sections[str(parents[0])] if parents else Study
