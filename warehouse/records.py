@@ -25,7 +25,7 @@ RunStatus = Literal["ok", "failed"]
 Role = Literal["worker", "server"]
 Order = Literal["framework", "tic", "reverse", "random"]
 Market = Literal["on_demand", "spot"]
-SubjectKind = Literal["scenario", "operation", "allreduce", "job"]
+SubjectKind = Literal["scenario", "operation", "allreduce", "job", "external"]
 
 
 class StepcastError(Exception):
