@@ -31,10 +31,10 @@ accuracy: setup ## rebuild every accuracy figure from data/reference alone
 	$(if $(STEPCAST_HOME),,rm -rf .stepcast/accuracy)
 	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy) $(BIN)/stepcast reproduce data/reference
 
-accuracy-external: setup ## forecast and judge public measurements: DATA=folder
+accuracy-external: $(if $(DATA),setup) ## forecast and judge public measurements: DATA=folder
 	$(if $(DATA),,$(error say where the public measurements are: make accuracy-external DATA=folder))
 	$(if $(STEPCAST_HOME),,rm -rf .stepcast/accuracy-external)
-	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy-external) $(BIN)/stepcast reproduce-external $(DATA)
+	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy-external) $(BIN)/stepcast reproduce-external "$(DATA)"
 
 lint: setup ## ruff and mypy, as continuous integration runs them
 	$(BIN)/ruff check .
