@@ -97,18 +97,20 @@ def import_file(
             return f"{path.name}: imported before as {stem}; nothing changed"
     rows: Counter[str] = Counter()
     runs = 0
+    notes: list[str] = []
     read = named(format_name, options).read(path, options)
     for runs, one in enumerate(_parts(read, part), start=1):
         run = _run(f"{stem}-{runs}", format_name, purpose, one, asked, part)
         origin = _origin(format_name, path, sha256, provenance)
         land(staging.folder, run, None, {**one.tables, "source": origin})
+        notes += one.notes
         rows.update({name: frame.height for name, frame in one.tables.items()})
     if not runs:
         return f"{path.name}: none of its rows are for a {purpose}; imported nothing"
     counted = ", ".join(f"{count:,} rows of {name}" for name, count in rows.items())
     return (
         f"{path.name}: imported {counted} in {runs} run{'s' if runs > 1 else ''} "
-        f"({stem}), source {provenance.source}"
+        f"({stem}), source {provenance.source}{''.join(f'; {note}' for note in notes)}"
     )
 
 
