@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from profilers.quiet import MOST_STOLEN
+
 LEAST_GOODPUT, MOST_GOODPUT = 0.5, 1.05
 """Shares of the shaped speed; above 1 only by the bucket that a trial starts with."""
 LEAST_IDLE = 0.20
-MOST_STOLEN = 0.02
 ABOVE_BOUND, ABOVE_LINEAR = 1.05, 1.05
 """How far predictions may exceed a bound that was itself measured."""
 

@@ -62,12 +62,12 @@ CREATE TABLE raw.stream (
     last_us BIGINT NOT NULL,
     segments INTEGER NOT NULL
 );
-COMMENT ON TABLE raw.stream IS 'HTTP/2 streams found in packet captures, one row per stream';
+COMMENT ON TABLE raw.stream IS 'HTTP/2 streams found in packet captures, one row per stream and direction of its data';
 COMMENT ON COLUMN raw.stream.run_id IS 'The run';
 COMMENT ON COLUMN raw.stream.step IS 'Index of the training step; NULL: not known';
 COMMENT ON COLUMN raw.stream.direction IS 'downlink: server to worker; uplink: worker to server';
-COMMENT ON COLUMN raw.stream.worker IS 'Index of the worker, from 0';
-COMMENT ON COLUMN raw.stream.server IS 'Index of the parameter server, from 0';
+COMMENT ON COLUMN raw.stream.worker IS 'Index of the worker, from 0; in captures of others of the client''s address';
+COMMENT ON COLUMN raw.stream.server IS 'Index of the parameter server, from 0; in captures of others of the server''s address and port';
 COMMENT ON COLUMN raw.stream.stream IS 'HTTP/2 identifier of the stream within its connection';
 COMMENT ON COLUMN raw.stream.operation IS 'Index of the operation it transfers for; NULL: not known';
 COMMENT ON COLUMN raw.stream.size_bytes IS 'Payload it carried, bytes';
@@ -91,7 +91,7 @@ COMMENT ON TABLE raw.http2_frame IS 'HTTP/2 frames found in packet captures, one
 COMMENT ON COLUMN raw.http2_frame.run_id IS 'The run';
 COMMENT ON COLUMN raw.http2_frame.worker IS 'Index of the worker, from 0';
 COMMENT ON COLUMN raw.http2_frame.server IS 'Index of the parameter server, from 0';
-COMMENT ON COLUMN raw.http2_frame.direction IS 'Where the tensors of its connection go: downlink: server to worker; uplink: worker to server';
+COMMENT ON COLUMN raw.http2_frame.direction IS 'Where the tensors of its connection go (in captures of others: most of its data): downlink: server to worker; uplink: worker to server';
 COMMENT ON COLUMN raw.http2_frame.sender IS 'Who sent the frame: worker or server';
 COMMENT ON COLUMN raw.http2_frame.type IS 'Kind of frame, for example SETTINGS, WINDOW_UPDATE or DATA';
 COMMENT ON COLUMN raw.http2_frame.stream IS 'HTTP/2 identifier of the stream; 0: the connection';
