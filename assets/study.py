@@ -25,11 +25,15 @@ from warehouse.records import (
 
 
 class Links(Record):
-    """How the link probe runs: numbers of simultaneous flows, counted seconds, repeats."""
+    """How the link probes run: numbers of simultaneous flows, counted seconds, repeats.
+
+    With `contention_s`, as many workers also train a network of one large tensor, for so long.
+    """
 
     flows: tuple[int, ...] = Field(min_length=1)
     seconds: float = Field(gt=0)
     trials: int = Field(ge=1)
+    contention_s: float | None = Field(default=None, gt=0)
 
     @field_validator("flows")
     @classmethod
@@ -107,6 +111,11 @@ class Job(Record):
     def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:
         """Return what is predicted and measured, by number of workers."""
         return tuple(self.scenario(workers, backend) for workers in self.workers)
+
+    def link_speeds(self, backend: Backend) -> tuple[float | None, ...]:
+        """Return the speeds of the links it is profiled on and trains on; once if they agree."""
+        speeds = self.profiled(backend).link_mbps, self.scenario(1, backend).link_mbps
+        return tuple(dict.fromkeys(speeds))
 
     def profiled(self, backend: Backend) -> Scenario:
         """Return what is profiled: the job with one worker, on the links it is profiled on."""
@@ -232,6 +241,16 @@ def links_measured(study: Study, backend: Backend) -> Iterator[tuple[float | Non
     """Yield each distinct link speed once, with the job of most workers that uses it."""
     by_speed: dict[float | None, Job] = {}
     for job in sorted(study.jobs, key=lambda job: max(job.workers)):
-        by_speed[job.profiled(backend).link_mbps] = job
-        by_speed[job.scenario(1, backend).link_mbps] = job
+        by_speed |= dict.fromkeys(job.link_speeds(backend), job)
     yield from by_speed.items()
+
+
+def contention_measured(study: Study, backend: Backend) -> Iterator[tuple[float | None, Job]]:
+    """Yield each link speed and worker type once, with the job of most workers that has them."""
+    if study.links.contention_s is None:
+        return
+    found: dict[tuple[float | None, str], Job] = {}
+    for job in sorted(study.jobs, key=lambda job: max(job.workers)):
+        found |= {(speed, job.worker): job for speed in job.link_speeds(backend)}
+    for (speed, _), job in found.items():
+        yield speed, job
