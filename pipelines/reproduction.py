@@ -12,7 +12,8 @@ from assets.fitting import fit_jobs, predict_missing
 from assets.home import CHECKOUT
 from assets.progress import Progress
 from assets.rounds import Round, profiled_jobs, rounds_of
-from assets.study import Study, read_study
+from assets.study import Study
+from assets.study_file import read_study
 from assets.systems import SYSTEMS
 from warehouse.copying import copy_runs
 from warehouse.landing import landed_runs, run_folders

@@ -15,7 +15,8 @@ from assets.rounds import (
     profiled_jobs,
     refreshed,
 )
-from assets.study import Study, read_study
+from assets.study import Study
+from assets.study_file import read_study
 from tests.synthetic import HOST, STUDY, landed, write_study
 from warehouse.records import Run
 
