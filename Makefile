@@ -2,6 +2,7 @@
 #   PYTHON=python3.12            the interpreter .venv is made from (3.11 to 3.13)
 #   PIP_EXTRA_INDEX_URL=…        PyTorch's CPU index, for machines without a GPU (requirements.lock)
 #   STUDY=studies/mine.yaml      what `make demo` runs
+#   DATA=folder                  public measurements, for `make accuracy-external`
 #   PYTEST="-k links"            what `make test` passes to pytest
 
 BIN := .venv/bin
@@ -9,10 +10,10 @@ STUDY ?= studies/demo.yaml
 PYTEST ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test ui accuracy lint lock clean
+.PHONY: help setup demo test ui accuracy accuracy-external lint lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## create .venv with the locked packages, install missing system tools
 	@scripts/setup.sh
@@ -29,6 +30,11 @@ ui: setup ## open Dagster on everything that ran
 accuracy: setup ## rebuild every accuracy figure from data/reference alone
 	$(if $(STEPCAST_HOME),,rm -rf .stepcast/accuracy)
 	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy) $(BIN)/stepcast reproduce data/reference
+
+accuracy-external: $(if $(DATA),setup) ## forecast and judge public measurements: DATA=folder
+	$(if $(DATA),,$(error say where the public measurements are: make accuracy-external DATA=folder))
+	$(if $(STEPCAST_HOME),,rm -rf .stepcast/accuracy-external)
+	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy-external) $(BIN)/stepcast reproduce-external "$(DATA)"
 
 lint: setup ## ruff and mypy, as continuous integration runs them
 	$(BIN)/ruff check .

@@ -24,8 +24,7 @@ def _fits(system: System) -> AssetsDefinition:
     def fits(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResult:
         round_, house = study.open_round(), warehouse.open()
         fitted = fit_jobs(system, round_, house)
-        for fit in fitted:
-            house.record_fit(fit.record)
+        house.record_fit(*(fit.record for fit in fitted))
         rows = pl.DataFrame(
             [
                 (fit.job.dnn, fit.record.fit_id, fit.record.row_count, list(fit.record.run_ids))

@@ -11,7 +11,7 @@ import polars as pl
 
 from assets.plan import prediction_name
 from assets.progress import Progress
-from assets.rounds import Round, parts
+from assets.rounds import Round, profile_parts
 from assets.study import Job
 from assets.systems import ARGUMENTS, SYSTEMS, Fitted, System
 from assets.version import code_version
@@ -84,15 +84,16 @@ def predict_missing(
     known = set(_ledger(system, round_, warehouse)["subject_id"])
     for reason, labels in _unpredicted(system, round_).items():
         progress.warn(f"{system.name} does not predict {', '.join(labels)}: {reason}")
+    new: list[Prediction] = []
     for fit in fit_jobs(system, round_, warehouse):
-        new: list[Prediction] = []
         for scenario, declined in _declined(system, round_, fit.job).items():
             name = prediction_name(system.name, scenario)
             if declined is None and scenario.scenario_id not in known:
                 progress.say(name)
                 new.append(predict(fit, round_, scenario))
             progress.finished(name)
-        warehouse.record_predictions(new)
+    # Once for all jobs: each change publishes the history anew.
+    warehouse.record_predictions(new)
     return _ledger(system, round_, warehouse)
 
 
@@ -166,18 +167,14 @@ def _fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> J
 def _seen(system: System, round_: Round, job: Job) -> list[Run]:
     """Return the runs of this job, and of the link it trains on, that a system sees."""
     profiled = job.profiled(round_.backend)
-    speeds = {profiled.link_mbps, job.scenario(1, round_.backend).link_mbps}
-    needed = [
-        part
-        for part in parts(round_.study, round_.backend)
-        if part.probe in system.probes
-        and (part.scenario == profiled or (part.scenario is None and part.link_mbps in speeds))
-    ]
+    wanted = profile_parts(job, round_.study, round_.backend)
+    needed = [part for part in wanted if part.probe in system.probes]
     found = [run for part in needed if (run := round_.run_of(part))]
     if len(found) < len(needed):
+        probes = " and ".join(dict.fromkeys(part.probe for part in needed))
         raise BadInput(
             f"{system.name} cannot be fitted to {profiled.label}: round {round_.repeat} of "
-            f"{round_.study.name} has no {' and '.join(system.probes)} run of it; profile it first"
+            f"{round_.study.name} has no {probes} run of it; profile it first"
         )
     return found
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from assets.rounds import Probe, Round
-from warehouse.landing import read_tables
+from warehouse.landing import SCHEMAS, read_tables
 from warehouse.records import Run
 
 
@@ -39,3 +39,10 @@ def tables(landing: Path, run: Run) -> dict[str, pl.DataFrame]:
         assert isinstance(frame, pl.DataFrame)
         found[name] = frame
     return found
+
+
+def no_rows(name: str) -> pl.DataFrame:
+    """Return a raw table without rows."""
+    frame = pl.from_arrow(SCHEMAS[name].empty_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame

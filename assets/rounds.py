@@ -1,24 +1,26 @@
 """Rounds of a study: which one is to be done, and what of it is missing.
 
 What has landed ok in a round need not be run again, so an interrupted study resumes where it
-stopped, and a complete one is measured anew, on re-created clusters, in the next round.
+stopped, and a complete one is measured anew, whole or in part, on re-created clusters, in the next
+round.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal
 
-from assets.study import Job, Study, links_measured
+from assets.study import Job, Study, contention_measured, links_measured
 from warehouse.records import Backend, Purpose, Run, Scenario
 
-Probe = Literal["links", "tf_trace", "tf_throughput"]
+Probe = Literal["links", "contention", "tf_trace", "tf_throughput"]
 _PURPOSES: dict[Probe, Purpose] = {
     "links": "profile",
+    "contention": "profile",
     "tf_trace": "profile",
     "tf_throughput": "measurement",
 }
-_VERBS: dict[Probe, str] = {"links": "probe", "tf_trace": "profile", "tf_throughput": "measure"}
+_VERBS: dict[Probe, str] = {"tf_trace": "profile", "tf_throughput": "measure"}
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,14 @@ class Part:
         if self.scenario is not None:
             return f"{_VERBS[self.probe]} {self.scenario.label}"
         speed = "unshaped" if self.link_mbps is None else f"{self.link_mbps:g} Mb/s"
-        return f"{_VERBS[self.probe]} links, {speed}"
+        workers = f", {self.job.worker}" if self.probe == "contention" else ""
+        return f"probe {self.probe}, {speed}{workers}"
 
     def is_done_by(self, run: Run) -> bool:
         """Tell whether a run is this part, whatever its round."""
         if (run.status, run.probe, run.purpose) != ("ok", self.probe, self.purpose):
+            return False
+        if self.probe == "contention" and run.config.get("worker") != self.job.worker:
             return False
         if self.scenario is None:
             return run.config.get("link_mbps") == self.link_mbps
@@ -85,8 +90,35 @@ class Round:
 
 def parts(study: Study, backend: Backend) -> tuple[Part, ...]:
     """Return the runs that each round of a study needs, in the order in which they are run."""
-    found = dict.fromkeys([*_links(study, backend), *_profiles(study, backend)])
+    found = dict.fromkeys(
+        [*_links(study, backend), *_contention(study, backend), *_profiles(study, backend)]
+    )
     return tuple(found | dict.fromkeys(_measurements(study, backend)))
+
+
+def profile_parts(job: Job, study: Study, backend: Backend) -> tuple[Part, ...]:
+    """Return the runs that a job is fitted to: its profile, and links of the speeds it concerns."""
+    profiled = job.profiled(backend)
+    return tuple(
+        part
+        for part in parts(study, backend)
+        if (part.probe == "tf_trace" and part.scenario == profiled)
+        or (part.probe == "links" and part.link_mbps in job.link_speeds(backend))
+        or (
+            part.probe == "contention"
+            and part.link_mbps in job.link_speeds(backend)
+            and part.job.worker == job.worker
+        )
+    )
+
+
+def profiled_jobs(round_: Round) -> Round | None:
+    """Return a round with only the jobs whose profiles have landed, None if none has."""
+    study, backend = round_.study, round_.backend
+    jobs = [
+        job for job in study.jobs if all(map(round_.run_of, profile_parts(job, study, backend)))
+    ]
+    return replace(round_, study=study.model_copy(update={"jobs": tuple(jobs)})) if jobs else None
 
 
 def open_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round:
@@ -99,7 +131,7 @@ def open_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]
 def refreshed(round_: Round, runs: Iterable[Run]) -> Round:
     """Return the same round with what has landed meanwhile."""
     ours = _runs_of(round_.study, round_.backend, round_.host_id, runs)
-    return _round(round_.study, round_.backend, round_.host_id, round_.repeat, ours)
+    return replace(round_, runs=tuple(run for run in ours if run.repeat == round_.repeat))
 
 
 def latest_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round | None:
@@ -123,7 +155,7 @@ def rounds_of(study: Study, runs: Iterable[Run]) -> list[Round]:
 
 def _round(study: Study, backend: Backend, host_id: str, repeat: int, runs: Sequence[Run]) -> Round:
     ours = tuple(run for run in runs if run.repeat == repeat)
-    return Round(study, backend, host_id, repeat, ours)
+    return Round(study.in_round(repeat), backend, host_id, repeat, ours)
 
 
 def _runs_of(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> list[Run]:
@@ -134,6 +166,11 @@ def _runs_of(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) 
 def _links(study: Study, backend: Backend) -> Iterator[Part]:
     for link_mbps, job in links_measured(study, backend):
         yield Part("links", job, link_mbps, None)
+
+
+def _contention(study: Study, backend: Backend) -> Iterator[Part]:
+    for link_mbps, job in contention_measured(study, backend):
+        yield Part("contention", job, link_mbps, None)
 
 
 def _profiles(study: Study, backend: Backend) -> Iterator[Part]:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from profilers.quiet import MOST_STOLEN
+
 LEAST_GOODPUT, MOST_GOODPUT = 0.5, 1.05
 """Shares of the shaped speed; above 1 only by the bucket that a trial starts with."""
 LEAST_IDLE = 0.20
-MOST_STOLEN = 0.02
 LEAST_CAPTURED = 0.95
 LEAST_KEPT = 0.75
 """Half-way between chance and an order that is kept."""

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,6 +41,14 @@ class Staging:
     landing: Path
 
 
+@dataclass(frozen=True)
+class Part:
+    """Rows of a file's `external` that make a run of their own, in a study of their own."""
+
+    study: str
+    rows: pl.Expr
+
+
 @contextmanager
 def staged(landing: Path) -> Iterator[Staging]:
     """Land what is staged inside if all goes well, and nothing if not."""
@@ -65,10 +73,12 @@ def import_file(
     given: Provenance,
     purpose: Purpose,
     staging: Staging,
+    part: Part | None = None,
 ) -> str:
     """Stage the runs of one file, unless they have landed before; return a line about it.
 
-    A run's id is the format and the hash of the file's content.
+    A run's id is the format and the hash of the file's content, and the purpose of a `part`: fits
+    may see some rows of a file, others judge them.
 
     Raises:
         BadInput: the file cannot be read, has no source, or landed with other options.
@@ -79,7 +89,7 @@ def import_file(
     provenance = _completed(path, format_name, options, given)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    stem = f"imported-{format_name}-{sha256[:16]}"
+    stem = f"imported-{format_name}-{sha256[:16]}" + (f"-{purpose}" if part else "")
     asked = _asked(path, format_name, options, purpose)
     for folder in (staging.landing, staging.folder):
         if (folder / f"{stem}-1").exists():
@@ -87,16 +97,34 @@ def import_file(
             return f"{path.name}: imported before as {stem}; nothing changed"
     rows: Counter[str] = Counter()
     runs = 0
-    for runs, one in enumerate(named(format_name, options).read(path, options), start=1):
-        run = _run(f"{stem}-{runs}", format_name, purpose, one, asked)
+    notes: list[str] = []
+    read = named(format_name, options).read(path, options)
+    for runs, one in enumerate(_parts(read, part), start=1):
+        run = _run(f"{stem}-{runs}", format_name, purpose, one, asked, part)
         origin = _origin(format_name, path, sha256, provenance)
         land(staging.folder, run, None, {**one.tables, "source": origin})
+        notes += one.notes
         rows.update({name: frame.height for name, frame in one.tables.items()})
+    if not runs:
+        return f"{path.name}: none of its rows are for a {purpose}; imported nothing"
     counted = ", ".join(f"{count:,} rows of {name}" for name, count in rows.items())
     return (
         f"{path.name}: imported {counted} in {runs} run{'s' if runs > 1 else ''} "
-        f"({stem}), source {provenance.source}"
+        f"({stem}), source {provenance.source}{''.join(f'; {note}' for note in notes)}"
     )
+
+
+def host_id(one: Imported) -> str:
+    """Return the hash of what a file says of its machine."""
+    return content_hash(json.dumps(dict(one.host), sort_keys=True)) if one.host else _UNKNOWN_HOST
+
+
+def _parts(read: Iterator[Imported], part: Part | None) -> Iterator[Imported]:
+    for one in read:
+        if part is None:
+            yield one
+        elif not (rows := one.tables["external"].filter(part.rows)).is_empty():
+            yield replace(one, tables={**one.tables, "external": rows})
 
 
 def _number(run: Path) -> int:
@@ -137,23 +165,26 @@ def _check_same(path: Path, folder: Path, asked: dict[str, Setting]) -> None:
 
 
 def _run(
-    run_id: str, format_name: str, purpose: Purpose, one: Imported, asked: dict[str, Setting]
+    run_id: str,
+    format_name: str,
+    purpose: Purpose,
+    one: Imported,
+    asked: dict[str, Setting],
+    part: Part | None,
 ) -> Run:
     now = datetime.now(UTC)
     return Run(
         run_id=run_id,
         probe=format_name,
         purpose=purpose,
-        study=STUDY,
+        study=part.study if part else STUDY,
         repeat=1,
         scenario_id=None,
         backend="imported",
         status="ok",
         started_at=one.started_at or now,
         ended_at=one.started_at or now,
-        host_id=content_hash(json.dumps(dict(one.host), sort_keys=True))
-        if one.host
-        else _UNKNOWN_HOST,
+        host_id=host_id(one),
         host=dict(one.host),
         software=dict(one.software),
         config={**one.config, "asked": json.dumps(asked, sort_keys=True)},

@@ -11,8 +11,9 @@ from pathlib import Path
 from assets.fitting import fit_jobs, predict_missing
 from assets.home import CHECKOUT
 from assets.progress import Progress
-from assets.rounds import Round, rounds_of
-from assets.study import Study, read_study
+from assets.rounds import Round, profiled_jobs, rounds_of
+from assets.study import Study
+from assets.study_file import read_study
 from assets.systems import SYSTEMS
 from warehouse.copying import copy_runs
 from warehouse.landing import landed_runs, run_folders
@@ -39,8 +40,8 @@ def reproduce(reference: Path, home: Path, progress: Progress) -> list[Round]:
         progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
         _load(reference, round_.runs, "profile", warehouse)
         for system in SYSTEMS:
-            for fit in fit_jobs(system, round_, warehouse):
-                warehouse.record_fit(fit.record)
+            fits = fit_jobs(system, round_, warehouse)
+            warehouse.record_fit(*(fit.record for fit in fits))
             predict_missing(system, round_, warehouse, progress)
         _load(reference, round_.runs, "measurement", warehouse)
     _load(reference, runs, "profile", warehouse)
@@ -58,8 +59,8 @@ def _rounds(runs: list[Run]) -> Iterator[Round]:
     named = {study.name: study for study in _studies()}
     for name in sorted({run.study for run in runs} & named.keys()):
         for round_ in rounds_of(named[name], runs):
-            if not any(part.purpose == "profile" for part in round_.missing):
-                yield round_
+            if profiled := profiled_jobs(round_):
+                yield profiled
 
 
 def _studies() -> Iterator[Study]:

@@ -15,7 +15,7 @@ from typing import Self, cast
 
 from profilers.clusters import Cluster, Node
 from profilers.tf_node import NodeConfig
-from warehouse.records import BadInput, ProbeFailed, Scenario
+from warehouse.records import BadInput, ProbeFailed, Role, Scenario
 
 UNCONFINED_STEPS = 3
 """First steps, in which TensorFlow optimises the graph; run before the CPU share applies."""
@@ -83,6 +83,14 @@ class AsyncJob:
             worker, "traced", STEP_TIMEOUT_S * steps, do="trace", steps=steps, folder=str(folder)
         )
         return _step_times(reply), sorted(folder.iterdir())
+
+    def cpu_s(self, role: Role) -> float:
+        """Return the seconds of processor time that the programs of a role have had so far."""
+        names = {node.name for node in self.cluster.of_role(role)}
+        for name in names:
+            self._tell(name, do="tell_cpu")
+        answers = self._expect(names, "cpu", STEP_TIMEOUT_S)
+        return sum(cast(float, answer["seconds"]) for answer in answers.values())
 
     def train(self, workers: Sequence[Node], until: Callable[[int, StepTime], bool]) -> None:
         """Let workers step together, from one start, until `until(worker index, step)` is true."""

@@ -3,7 +3,7 @@
 Started as `python -m profilers.tf_node CONFIG_JSON`. A worker obeys JSON lines on stdin and
 answers with JSON lines on stdout; end of input (its controller died) ends it. Commands:
 `initialize` (create the variables), `run` N steps, `trace` N steps into a folder, `train` until
-`halt`. Times are microseconds of UTC.
+`halt`, `tell_cpu` (a server obeys this one too). Times are microseconds of UTC.
 """
 
 import json
@@ -98,6 +98,10 @@ class Worker:
             path.write_bytes(metadata.SerializeToString())
         self._say(event="traced", times=times)
 
+    def tell_cpu(self) -> None:
+        """Report the processor time this program has had."""
+        self._say(event="cpu", seconds=time.process_time())
+
     def train(self) -> None:
         """Step until `halt`, reporting each step as it ends."""
         self._halted.clear()
@@ -128,7 +132,9 @@ def main() -> None:
     if config.role == "ps":
         server = _start_server(config, _session_config(config))
         _say_to(answers, event="ready")
-        sys.stdin.read()
+        for line in sys.stdin:
+            assert json.loads(line)["do"] == "tell_cpu"
+            _say_to(answers, event="cpu", seconds=time.process_time())
         del server
     else:
         worker = Worker(config, lambda **message: _say_to(answers, **message))

@@ -6,7 +6,8 @@ the same job takes. Packets captured meanwhile tell when each tensor was on the 
 
 import statistics
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,11 +22,13 @@ from profilers.quiet import Measured, Patience
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.tf_job import AsyncJob, StepTime
-from warehouse.records import BadInput, ProbeFailed, Scenario
+from warehouse.records import BadInput, ProbeFailed, Role, Scenario
 
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10
 """Steps that are measured again together if something disturbs them."""
+
+ROLES: tuple[Role, ...] = ("worker", "server")
 
 T = TypeVar("T")
 
@@ -52,11 +55,11 @@ def profile(
         progress: told what runs now.
 
     Returns:
-        A run with tables `operation`, `edge`, `timing`, `step` and `sample` (`step_time_s` of the
-        untraced steps, `client_gap_s`: see `_client_gap_s`, `stolen_cpu_fraction` of the host's
-        processor time). With a capture also `stream` and `http2_frame`, and the sample
-        `captured_fraction`: the share of timed transfers whose packets were found. A failed run
-        if the job failed.
+        A run with tables `operation`, `edge`, `timing`, `step` and `sample`: `step_time_s` of the
+        untraced steps, `worker_cpu_s_per_step` and `server_cpu_s_per_step` of their programs,
+        `client_gap_s` (see `_client_gap_s`), `stolen_cpu_fraction` of the host's processor time.
+        With a capture also `stream` and `http2_frame`, and the sample `captured_fraction`: the
+        share of timed transfers whose packets were found. A failed run if the job failed.
 
     Raises:
         BadInput: W is not 1.
@@ -77,11 +80,11 @@ def profile(
             worker = job.workers[0]
             progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
             job.run(worker, WARM_UP_STEPS)
-            before = _quietly(partial(job.run, worker), untraced_steps // 2, patience)
+            before = _quietly(partial(_untraced, job), untraced_steps // 2, patience)
             with packets.steps():
                 traces = _quietly(partial(job.trace, worker), traced_steps, patience)
             rest = untraced_steps - untraced_steps // 2
-            after = _quietly(partial(job.run, worker), rest, patience)
+            after = _quietly(partial(_untraced, job), rest, patience)
             traced = [time for piece in traces for time in piece.value[0]]
             files = [file for piece in traces for file in piece.value[1]]
             progress(f"profile {dnn}: read traces")
@@ -90,7 +93,8 @@ def profile(
         captured = packets.read(trace, [(time.start_us, time.end_us) for time in traced])
     except ProbeFailed as error:
         return failed("tf_trace", cluster, scenario, context, started_at, error)
-    untraced = [time for piece in before + after for time in piece.value]
+    untraced = [time for piece in before + after for time in piece.value.times]
+    cpu_s = [piece.value.cpu_s for piece in before + after]
     disturbances = [piece.stolen for piece in before + after] + [piece.stolen for piece in traces]
     settings: dict[str, Setting] = {
         "traced_steps": traced_steps,
@@ -104,6 +108,10 @@ def profile(
         ("traced_step_time_s", "s", _mean_s(traced)),
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
         ("stolen_cpu_fraction", "1", statistics.fmean(disturbances)),
+        *(
+            (f"{role}_cpu_s_per_step", "s", sum(one[role] for one in cpu_s) / len(untraced))
+            for role in ROLES
+        ),
         *captured.samples,
     ]
     tables = {
@@ -118,6 +126,20 @@ def profile(
     }
     artefacts = {artefact.name: artefact, **captured.artefacts}
     return ProbeResult(run, scenario, tables, artefacts)
+
+
+@dataclass(frozen=True)
+class _Untraced:
+    """Steps without the tracer, and the processor time they took by role."""
+
+    times: list[StepTime]
+    cpu_s: Mapping[Role, float]
+
+
+def _untraced(job: AsyncJob, steps: int) -> _Untraced:
+    had_s = {role: job.cpu_s(role) for role in ROLES}
+    times = job.run(job.workers[0], steps)
+    return _Untraced(times, {role: job.cpu_s(role) - had_s[role] for role in ROLES})
 
 
 def _quietly(measure: Callable[[int], T], steps: int, patience: Patience) -> list[Measured[T]]:

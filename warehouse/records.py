@@ -28,7 +28,7 @@ Role = Literal["worker", "server"]
 Order = Literal["framework", "tic", "reverse", "random"]
 Placement = Literal["round_robin", "greedy"]
 Market = Literal["on_demand", "spot"]
-SubjectKind = Literal["scenario", "operation", "allreduce", "job"]
+SubjectKind = Literal["scenario", "operation", "allreduce", "job", "external"]
 
 
 class StepcastError(Exception):

@@ -51,10 +51,11 @@ class Warehouse:
                 {"all": run_ids is None, "run_ids": list(run_ids or [])},
             ).pl()
 
-    def record_fit(self, fit: FitRecord) -> None:
-        """Write a fit, unless it is there already."""
+    def record_fit(self, *fits: FitRecord) -> None:
+        """Write fits, unless they are there already."""
         with self._changing() as connection:
-            ledger.record_fit(connection, fit)
+            for fit in fits:
+                ledger.record_fit(connection, fit)
 
     def record_predictions(self, predictions: Sequence[Prediction]) -> int:
         """Append predictions to the ledger and return how many were new."""

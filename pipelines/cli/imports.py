@@ -15,7 +15,8 @@ def import_(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="nccl-tests, iperf3, kineto, execution-trace, runmetadata, chrome-timeline, csv.",
+            help="nccl-tests, iperf3, pcap, kineto, execution-trace, runmetadata, chrome-timeline, "
+            "csv.",
         ),
     ],
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, gzipped or not.")],

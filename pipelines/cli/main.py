@@ -29,6 +29,7 @@ for command in (
     load.load,
     reference.export,
     reference.reproduce,
+    reference.reproduce_external,
     run.report,
     host.doctor,
     host.reap,

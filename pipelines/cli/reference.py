@@ -1,4 +1,7 @@
-"""`stepcast export` and `reproduce`: measurements kept apart, and everything anew from them."""
+"""`stepcast export` and `reproduce`: measurements kept apart, and everything anew from them.
+
+`reproduce-external` does so from measurements of others.
+"""
 
 import json
 from pathlib import Path
@@ -47,16 +50,44 @@ def reproduce(
     Example: stepcast reproduce data/reference
     """
     from pipelines import reproduction
-    from pipelines.cli.ask import LEADERBOARD
     from pipelines.cli.progress import shown
-    from pipelines.cli.tables import print_table
-    from warehouse.warehouse import Warehouse
 
     place = home()
     with shown([]) as progress:
         rounds = reproduction.reproduce(folder, place, progress)
-    board = Warehouse(place).leaderboard().select(LEADERBOARD)
-    (place / "leaderboard.json").write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
     typer.echo(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
+    _print_leaderboard(place, "leaderboard.json")
+
+
+def reproduce_external(
+    data: Annotated[Path, typer.Argument(help="A folder of public measurements.")],
+) -> None:
+    """Forecast and judge what others measured, in a fresh home, apart from our own measurements.
+
+    Of each file with a mapping (docs/import.md), systems are fitted to the rows they may see and
+    forecast the others, which are loaded only then. Prints the leaderboard and writes it to
+    external.json in the home. Files that are not there are left out.
+
+    The home must be a new one, such as STEPCAST_HOME=.stepcast/accuracy-external.
+
+    Example: stepcast reproduce-external ~/public-measurements
+    """
+    from pipelines import external
+    from warehouse.warehouse import Warehouse
+
+    place = home()
+    for line in external.judge(data, Warehouse(place)):
+        typer.echo(line)
+    _print_leaderboard(place, "external.json")
+
+
+def _print_leaderboard(place: Path, name: str) -> None:
+    """Print the leaderboard of a home and write it there."""
+    from pipelines.cli.ask import LEADERBOARD
+    from pipelines.cli.tables import print_table
+    from warehouse.warehouse import Warehouse
+
+    board = Warehouse(place).leaderboard().select(LEADERBOARD)
+    (place / name).write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
     print_table(board)
-    typer.echo(f"leaderboard  {place / 'leaderboard.json'}")
+    typer.echo(f"leaderboard  {place / name}")

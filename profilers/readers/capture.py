@@ -25,7 +25,7 @@ FRAMING_BYTES = 4096
 _TASK = rb"/job:(\w+)/replica:\d+/task:(\d+)/[^;]*"
 _KEY = re.compile(_TASK + rb";[0-9a-f]+;" + _TASK + rb";(edge_[^;]+);")
 _DIRECTIONS = {(b"ps", b"worker"): "downlink", (b"worker", b"ps"): "uplink"}
-_STREAM = {
+STREAMS = {
     "step": pl.Int32,
     "direction": pl.String,
     "worker": pl.Int16,
@@ -37,7 +37,7 @@ _STREAM = {
     "last_us": pl.Int64,
     "segments": pl.Int32,
 }
-_FRAME = {
+FRAMES = {
     "worker": pl.Int16,
     "server": pl.Int16,
     "direction": pl.String,
@@ -165,7 +165,7 @@ def read(
             step = _step_at(one.asked_us, step_times_us)
             carried = operation, one.size_bytes, one.first_us, one.last_us, one.segments
             rows.append((step, *connection.between, number, *carried))
-    stream = pl.DataFrame(rows, schema=_STREAM, orient="row").sort("first_us", "direction")
+    stream = pl.DataFrame(rows, schema=STREAMS, orient="row").sort("first_us", "direction")
     return Capture(stream, _frame_table(connections))
 
 
@@ -200,7 +200,7 @@ class _Assembly:
     def add(self, captured: Iterable[Packet], types: Sequence[str], copy: IO[bytes]) -> None:
         """Take in packets that follow each other; keep frames of these types."""
         writer = dpkt.pcap.Writer(copy, snaplen=2**18)
-        for packet in captured:
+        for packet in filter(lambda packet: packet.length, captured):
             reassembly, framing = self._flows[packet.flow]
             kept, data = bytearray(packet.raw), packet.data
             for run in reassembly.add(packet.time_us, packet.sequence, data, packet.length):
@@ -247,4 +247,4 @@ def _frame_table(connections: Sequence[_Connection]) -> pl.DataFrame:
             sender = tensor_sender if endpoint == connection.sends_tensors else receiver
             what = frame.type, frame.stream, frame.first_us, frame.length_bytes, frame.value
             rows.append((worker, server, direction, sender, *what))
-    return pl.DataFrame(rows, schema=_FRAME, orient="row").sort("time_us", maintain_order=True)
+    return pl.DataFrame(rows, schema=FRAMES, orient="row").sort("time_us", maintain_order=True)

@@ -12,6 +12,7 @@ from profilers.readers import (
     iperf3,
     kineto,
     nccl_tests,
+    pcap,
     run_metadata_file,
 )
 from profilers.readers.imported import Imported, Options
@@ -33,6 +34,7 @@ FORMATS: Mapping[str, Format] = {
     "iperf3": Format(iperf3.read),
     "kineto": Format(kineto.read),
     "nccl-tests": Format(nccl_tests.read, ("world_size",)),
+    "pcap": Format(pcap.read),
     "runmetadata": Format(run_metadata_file.read),
 }
 

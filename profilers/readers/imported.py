@@ -29,6 +29,7 @@ class Imported:
 
     `tables` are frames named as raw tables, without run_id. `config` is what the file says of the
     run, `host` of the machine (empty: nothing), `software` of versions, `started_at` of the time.
+    `notes` are for the user who imports it.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -36,6 +37,7 @@ class Imported:
     host: Mapping[str, str] = field(default_factory=dict)
     software: Mapping[str, str] = field(default_factory=dict)
     started_at: datetime | None = None
+    notes: tuple[str, ...] = ()
 
 
 @contextmanager

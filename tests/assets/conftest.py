@@ -11,7 +11,7 @@ from assets.captured import CapturedProfile, captured_profiles
 from assets.measuring import measure_links, measure_throughput, trace_profiles
 from assets.progress import Progress
 from assets.rounds import Round, open_round
-from assets.study import read_study
+from assets.study_file import read_study
 from profilers.host import host_id
 from tests.synthetic import CAPTURING, STUDY, PaperProbes, write_study
 from warehouse.landing import landed_runs

@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
-from assets.rounds import latest_round, open_round, parts, refreshed
-from assets.study import Study, read_study
+from assets.rounds import (
+    latest_round,
+    open_round,
+    parts,
+    profile_parts,
+    profiled_jobs,
+    refreshed,
+)
+from assets.study import Study
+from assets.study_file import read_study
 from tests.synthetic import HOST, STUDY, landed, write_study
 from warehouse.records import Run
 
@@ -127,3 +135,59 @@ def test_the_newest_of_several_runs_of_a_part_counts(study: Study) -> None:
     newer = landed(part, run_id="newer", started_at=late, ended_at=late)
     found = open_round(study, "emulated", HOST, [newer, landed(part)])
     assert found.runs_of("links") == {part: newer}
+
+
+def test_jobs_on_other_links_share_a_profile(tmp_path: Path) -> None:
+    other = (
+        "  - {dnn: small_cnn, image_size: 16, batch_size: 4, worker: emu.native.c25, "
+        "server: emu.server, link_mbps: 100, profiled_link_mbps: 200, workers: [2]}\n"
+    )
+    study = read_study(write_study(tmp_path, STUDY + other))
+    found = parts(study, "emulated")
+    assert [part.name for part in found if part.probe == "tf_trace"] == [
+        "profile small_cnn 16px b4, 200 Mb/s, W=1",
+        "profile alexnet 64px b4, 200 Mb/s, W=1",
+    ]
+    assert {part.link_mbps for part in found if part.probe == "links"} == {100, 200}
+    assert [part.name for part in profile_parts(study.jobs[2], study, "emulated")] == [
+        "probe links, 200 Mb/s",
+        "probe links, 100 Mb/s",
+        "profile small_cnn 16px b4, 200 Mb/s, W=1",
+    ]
+
+
+def test_contention_is_probed_for_each_link_and_worker(tmp_path: Path) -> None:
+    text = STUDY.replace("trials: 2}", "trials: 2, contention_s: 3}")
+    text = text.replace(
+        "batch_size: 4, worker: emu.native.c25", "batch_size: 4, worker: emu.native.c15", 1
+    )
+    study = read_study(write_study(tmp_path, text))
+    assert [part.name for part in parts(study, "emulated") if part.probe == "contention"] == [
+        "probe contention, 200 Mb/s, emu.native.c15",
+        "probe contention, 200 Mb/s, emu.native.c25",
+    ]
+    mine = profile_parts(study.jobs[1], study, "emulated")
+    assert [part.name for part in mine if part.probe == "contention"] == [
+        "probe contention, 200 Mb/s, emu.native.c25"
+    ]
+
+
+def test_later_rounds_repeat_a_part(tmp_path: Path) -> None:
+    text = STUDY.replace("jobs:", "again: {fraction: 0.5, seed: 3}\njobs:")
+    study = read_study(write_study(tmp_path, text))
+    first = [landed(part) for part in parts(study, "emulated")]
+    repeat, names = missing(study, first)
+    assert repeat == 2
+    assert len([name for name in names if name.startswith("measure")]) == 1
+    assert len([name for name in names if name.startswith("profile")]) == 1
+    second = [landed(part, 2) for part in parts(study.in_round(2), "emulated")]
+    assert missing(study, first + second)[0] == 3
+
+
+def test_jobs_without_their_profile_are_left_out(study: Study) -> None:
+    links, small, *_ = parts(study, "emulated")
+    opened = open_round(study, "emulated", HOST, [landed(links), landed(small)])
+    profiled = profiled_jobs(opened)
+    assert profiled is not None
+    assert [job.dnn for job in profiled.study.jobs] == ["small_cnn"]
+    assert profiled_jobs(open_round(study, "emulated", HOST, [landed(small)])) is None

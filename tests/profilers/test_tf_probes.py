@@ -67,6 +67,9 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
     lengths = steps.filter("traced").select("step", length=pl.col("end_us") - pl.col("start_us"))
     inside = ends.join(lengths.cast({"step": pl.Int64}), on="step")
     assert inside.filter(pl.col("end") > pl.col("length")).is_empty()
+    samples = dict(result.tables["sample"].select("metric", "value").iter_rows())
+    assert 0 < samples["server_cpu_s_per_step"]
+    assert 0 < samples["worker_cpu_s_per_step"] < samples["step_time_s"]
     assert (tmp_path / "run_metadata.tar.gz").exists()
 
 

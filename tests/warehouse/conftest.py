@@ -98,6 +98,7 @@ class Maker:
         repeat: int = 1,
         study: str = "demo",
         idle: float = 0.5,
+        stolen: float = 0.0,
         host_id: str = "host-1",
     ) -> Path:
         """Land a measurement run with one throughput sample per window."""
@@ -113,10 +114,12 @@ class Maker:
         windows = list(range(1, len(values) + 1))
         count = len(windows)
         sample = {
-            "metric": [METRIC] * count + ["idle_cpu_fraction"] * count,
-            "unit": ["1/s"] * count + ["1"] * count,
-            "window": windows * 2,
-            "value": [*values, *[idle] * count],
+            "metric": [METRIC] * count
+            + ["idle_cpu_fraction"] * count
+            + ["stolen_cpu_fraction"] * count,
+            "unit": ["1/s"] * count + ["1"] * 2 * count,
+            "window": windows * 3,
+            "value": [*values, *[idle] * count, *[stolen] * count],
         }
         return self.land(run, scenario, {"sample": pl.DataFrame(sample)})
 

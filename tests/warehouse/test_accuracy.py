@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from assets.sanity import LEAST_IDLE
+from profilers.quiet import MOST_STOLEN
 from warehouse.records import Scenario
 
 if TYPE_CHECKING:
@@ -117,12 +119,20 @@ def test_other_hosts_do_not_judge(profiled: "Maker") -> None:
     assert judged(profiled) == []
 
 
-@pytest.mark.parametrize(("idle", "busy"), [(0.19, True), (0.21, False)])
-def test_a_busy_host_is_marked(profiled: "Maker", idle: float, busy: bool) -> None:
+@pytest.mark.parametrize(
+    ("idle", "stolen", "busy"),
+    [
+        (LEAST_IDLE - 0.01, 0.0, True),
+        (LEAST_IDLE, MOST_STOLEN, False),
+        (0.9, MOST_STOLEN + 0.001, True),
+    ],
+)
+def test_a_busy_host_is_marked(profiled: "Maker", idle: float, stolen: float, busy: bool) -> None:
+    """The limits are those of the probes, which measure again, and of the check that warns."""
     scenario = profiled.scenario(2)
     profiled.warehouse.record_predictions([profiled.prediction(profiled.fit("p1"), scenario, 2.0)])
     profiled.measure("m1", scenario, [2.5], minute=5, idle=0.9)
-    profiled.measure("m2", scenario, [2.5], minute=6, idle=idle, repeat=2)
+    profiled.measure("m2", scenario, [2.5], minute=6, idle=idle, stolen=stolen, repeat=2)
     assert [row["host_busy"] for row in judged(profiled)] == [busy]
 
 
@@ -263,7 +273,7 @@ def test_judged_measurements_do_not_reach_predictors(profiled: "Maker") -> None:
     before = {name: profiled.warehouse.visible(name) for name in ("run", "scenario", "sample")}
     profiled.measure("m1", profiled.scenario(2), [2.5], minute=5)
     profiled.warehouse.load()
-    assert profiled.rows("FROM raw.sample").height == 2
+    assert profiled.rows("FROM raw.sample").height == 3
     for name, frame in before.items():
         assert profiled.warehouse.visible(name).equals(frame)
     assert isinstance(before["run"], pl.DataFrame)

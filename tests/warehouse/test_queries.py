@@ -165,6 +165,13 @@ def test_link_sharing_says_what_the_largest_flow_got(told: "Maker") -> None:
     assert told.warehouse.query("link_sharing", backend="ec2").is_empty()
 
 
+def test_contention_says_what_each_transfer_got(told: "Maker") -> None:
+    columns = ["direction", "flows", "place", "mbps", "share_percent", "seconds"]
+    rows = told.warehouse.query("contention").select(columns).rows()
+    assert rows == [("downlink", 2, 0, 24.0, 75.0, 2.0), ("downlink", 2, 1, 8.0, 25.0, 2.0)]
+    assert told.warehouse.query("contention", backend="ec2").is_empty()
+
+
 def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
     rows = told.warehouse.query("price_history", node_type="emu.server")
     declared = rows.filter(backend="declared")

@@ -13,7 +13,7 @@ predicted AS (
         subject_id AS scenario_id, backend, host_id, metric, unit, system,
         value AS predicted, low AS predicted_low, high AS predicted_high
     FROM pred.ledger
-    WHERE $study::VARCHAR IS NULL OR study = $study
+    WHERE subject_kind = 'scenario' AND ($study::VARCHAR IS NULL OR study = $study)
     QUALIFY row_number() OVER (
         PARTITION BY subject_id, backend, host_id, metric, system ORDER BY made_at DESC, prediction_id
     ) = 1

@@ -21,6 +21,22 @@ COMMENT ON COLUMN raw.link.bytes IS 'Bytes it carried';
 COMMENT ON COLUMN raw.link."bandwidth_Bps" IS 'What it carried, bytes per second';
 COMMENT ON COLUMN raw.link.retransmits IS 'TCP segments sent again; NULL: not reported';
 
+CREATE TABLE raw.contention (
+    run_id VARCHAR NOT NULL,
+    direction VARCHAR NOT NULL CHECK (direction IN ('downlink', 'uplink')),
+    flows SMALLINT NOT NULL,
+    place SMALLINT NOT NULL,
+    seconds DOUBLE NOT NULL CHECK (isfinite(seconds)),
+    bytes BIGINT NOT NULL
+);
+COMMENT ON TABLE raw.contention IS 'What transfers that start and stop get of a server''s link while several use it';
+COMMENT ON COLUMN raw.contention.run_id IS 'The run';
+COMMENT ON COLUMN raw.contention.direction IS 'downlink: server to worker; uplink: worker to server';
+COMMENT ON COLUMN raw.contention.flows IS 'Number of workers that were sending or receiving at the same time';
+COMMENT ON COLUMN raw.contention.place IS 'Place among them by how long they had been at it; 0: longest';
+COMMENT ON COLUMN raw.contention.seconds IS 'How long so many were, seconds';
+COMMENT ON COLUMN raw.contention.bytes IS 'Bytes that the transfer in this place carried then';
+
 CREATE TABLE raw.allreduce (
     run_id VARCHAR NOT NULL,
     library VARCHAR NOT NULL,
@@ -62,12 +78,12 @@ CREATE TABLE raw.stream (
     last_us BIGINT NOT NULL,
     segments INTEGER NOT NULL
 );
-COMMENT ON TABLE raw.stream IS 'HTTP/2 streams found in packet captures, one row per stream';
+COMMENT ON TABLE raw.stream IS 'HTTP/2 streams found in packet captures, one row per stream and direction of its data';
 COMMENT ON COLUMN raw.stream.run_id IS 'The run';
 COMMENT ON COLUMN raw.stream.step IS 'Index of the training step; NULL: not known';
 COMMENT ON COLUMN raw.stream.direction IS 'downlink: server to worker; uplink: worker to server';
-COMMENT ON COLUMN raw.stream.worker IS 'Index of the worker, from 0';
-COMMENT ON COLUMN raw.stream.server IS 'Index of the parameter server, from 0';
+COMMENT ON COLUMN raw.stream.worker IS 'Index of the worker, from 0; in captures of others of the client''s address';
+COMMENT ON COLUMN raw.stream.server IS 'Index of the parameter server, from 0; in captures of others of the server''s address and port';
 COMMENT ON COLUMN raw.stream.stream IS 'HTTP/2 identifier of the stream within its connection';
 COMMENT ON COLUMN raw.stream.operation IS 'Index of the operation it transfers for; NULL: not known';
 COMMENT ON COLUMN raw.stream.size_bytes IS 'Payload it carried, bytes';
@@ -91,7 +107,7 @@ COMMENT ON TABLE raw.http2_frame IS 'HTTP/2 frames found in packet captures, one
 COMMENT ON COLUMN raw.http2_frame.run_id IS 'The run';
 COMMENT ON COLUMN raw.http2_frame.worker IS 'Index of the worker, from 0';
 COMMENT ON COLUMN raw.http2_frame.server IS 'Index of the parameter server, from 0';
-COMMENT ON COLUMN raw.http2_frame.direction IS 'Where the tensors of its connection go: downlink: server to worker; uplink: worker to server';
+COMMENT ON COLUMN raw.http2_frame.direction IS 'Where the tensors of its connection go (in captures of others: most of its data): downlink: server to worker; uplink: worker to server';
 COMMENT ON COLUMN raw.http2_frame.sender IS 'Who sent the frame: worker or server';
 COMMENT ON COLUMN raw.http2_frame.type IS 'Kind of frame, for example SETTINGS, WINDOW_UPDATE or DATA';
 COMMENT ON COLUMN raw.http2_frame.stream IS 'HTTP/2 identifier of the stream; 0: the connection';

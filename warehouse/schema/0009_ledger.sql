@@ -76,7 +76,7 @@ CREATE TABLE pred.ledger (
     model_version VARCHAR NOT NULL,
     fit_id VARCHAR NOT NULL,
     subject_kind VARCHAR NOT NULL
-        CHECK (subject_kind IN ('scenario', 'operation', 'allreduce', 'job')),
+        CHECK (subject_kind IN ('scenario', 'operation', 'allreduce', 'job', 'external')),
     subject_id VARCHAR NOT NULL,
     backend VARCHAR NOT NULL,
     host_id VARCHAR NOT NULL,
@@ -99,7 +99,7 @@ COMMENT ON COLUMN pred.ledger.prediction_id IS 'Hash of everything but code_vers
 COMMENT ON COLUMN pred.ledger.system IS 'Performance model that predicts, in pred.system';
 COMMENT ON COLUMN pred.ledger.model_version IS 'Version of the model code';
 COMMENT ON COLUMN pred.ledger.fit_id IS 'The fit it rests on, in fit.fit';
-COMMENT ON COLUMN pred.ledger.subject_kind IS 'What is predicted: scenario, operation, allreduce or job';
+COMMENT ON COLUMN pred.ledger.subject_kind IS 'What is predicted: scenario, operation, allreduce, job, or external: a subject of an imported file';
 COMMENT ON COLUMN pred.ledger.subject_id IS 'Identity of what is predicted: a scenario_id, or the hash of what describes another kind';
 COMMENT ON COLUMN pred.ledger.backend IS 'Backend it is a prediction for';
 COMMENT ON COLUMN pred.ledger.host_id IS 'Host it is a prediction for';

@@ -54,16 +54,20 @@ WITH figure AS (
         count(value) FILTER ("window" IS NOT NULL) AS n_windows
     FROM raw.sample GROUP BY run_id, metric
 ),
-idle AS (
-    SELECT run_id, value AS idle_cpu_fraction FROM figure WHERE metric = 'idle_cpu_fraction'
+host AS (
+    SELECT
+        run_id,
+        any_value(value) FILTER (metric = 'idle_cpu_fraction') AS idle_cpu_fraction,
+        any_value(value) FILTER (metric = 'stolen_cpu_fraction') AS stolen_cpu_fraction
+    FROM figure GROUP BY run_id
 )
 SELECT
     run_id, run.scenario_id, run.backend, run.host_id, figure.metric, figure.unit, figure.value,
     CASE WHEN n_windows > 1 THEN 100 * (largest - smallest) / nullif(value, 0) END AS spread_percent,
-    n_windows, idle_cpu_fraction, run.started_at, run.study, run.repeat
+    n_windows, idle_cpu_fraction, stolen_cpu_fraction, run.started_at, run.study, run.repeat
 FROM raw.run AS run
 JOIN figure USING (run_id)
-LEFT JOIN idle USING (run_id)
+LEFT JOIN host USING (run_id)
 WHERE run.purpose = 'measurement' AND run.status = 'ok' AND figure.value IS NOT NULL;
 COMMENT ON VIEW report.measured IS 'What measurement runs found, one row per ok run and metric';
 COMMENT ON COLUMN report.measured.run_id IS 'The run';
@@ -75,7 +79,8 @@ COMMENT ON COLUMN report.measured.unit IS 'Unit of the value';
 COMMENT ON COLUMN report.measured.value IS 'Mean over the windows of the run, or the whole-run figure where there are none';
 COMMENT ON COLUMN report.measured.spread_percent IS 'Within-run spread, percent: (largest - smallest window) / mean; NULL below two windows';
 COMMENT ON COLUMN report.measured.n_windows IS 'Number of windows the value is the mean of; 0: a whole-run figure';
-COMMENT ON COLUMN report.measured.idle_cpu_fraction IS 'Part of the host''s processor time that was idle, 0 to 1';
+COMMENT ON COLUMN report.measured.idle_cpu_fraction IS 'Part of the host''s processor time that was idle, 0 to 1; NULL: not measured';
+COMMENT ON COLUMN report.measured.stolen_cpu_fraction IS 'Part of it that the host''s hypervisor took, 0 to 1; NULL: not measured';
 COMMENT ON COLUMN report.measured.started_at IS 'When the run started, UTC';
 COMMENT ON COLUMN report.measured.study IS 'Study that asked for the run';
 COMMENT ON COLUMN report.measured.repeat IS 'Round of the study';
@@ -111,26 +116,90 @@ COMMENT ON VIEW report.dnn_family IS 'Networks whose family is known, one row pe
 COMMENT ON COLUMN report.dnn_family.dnn IS 'Name of the network';
 COMMENT ON COLUMN report.dnn_family.family IS 'Networks of one design, for example resnet';
 
-CREATE VIEW report.fitted AS
+-- Repeats are forecast by the mean of the others here too; of an imported file nothing else is known.
+CREATE VIEW report.external AS
+WITH figure AS (
+    SELECT
+        run_id, sha256(subject::VARCHAR)[:16] AS subject_id, metric, unit, value,
+        sum(value) OVER same - value AS total, count(*) OVER same - 1 AS others
+    FROM raw.external WHERE value IS NOT NULL
+    WINDOW same AS (PARTITION BY run_id, subject, metric)
+)
 SELECT
-    fit_id, any_value(saw.backend) AS backend,
-    coalesce(list(DISTINCT scenario_id), []) AS scenario_ids,
+    run_id, subject_id, run.backend, run.host_id, metric, any_value(unit) AS unit,
+    avg(value) AS value, count(*) AS repeats,
+    100 * avg(abs(total / others - value) / nullif(value, 0)) FILTER (others > 0)
+        AS noise_floor_percent,
+    count(*) FILTER (others > 0) AS noise_runs, run.study
+FROM figure JOIN raw.run AS run USING (run_id)
+WHERE run.purpose = 'measurement' AND run.status = 'ok'
+GROUP BY run_id, subject_id, run.backend, run.host_id, metric, run.study;
+COMMENT ON VIEW report.external IS 'What others measured and predictions are judged by, one row per run, subject and metric';
+COMMENT ON COLUMN report.external.run_id IS 'The run that stands for the imported file';
+COMMENT ON COLUMN report.external.subject_id IS 'Hash of the subject''s JSON: equal words, equal ids';
+COMMENT ON COLUMN report.external.backend IS 'imported';
+COMMENT ON COLUMN report.external.host_id IS 'What the file says of the machine, hashed; imported: nothing';
+COMMENT ON COLUMN report.external.metric IS 'What was measured';
+COMMENT ON COLUMN report.external.unit IS 'Unit of the value';
+COMMENT ON COLUMN report.external.value IS 'Mean of its repeats, in the unit of this row';
+COMMENT ON COLUMN report.external.repeats IS 'Number of repeats in the file';
+COMMENT ON COLUMN report.external.noise_floor_percent IS 'Mean absolute error, percent, of forecasting each repeat by the mean of the others; NULL: no second repeat';
+COMMENT ON COLUMN report.external.noise_runs IS 'Number of repeats forecast so; 0: no second repeat';
+COMMENT ON COLUMN report.external.study IS 'Study the file was imported for; only its predictions are judged';
+
+CREATE VIEW report.subject AS
+WITH known AS (
+    SELECT
+        'scenario' AS subject_kind, scenario_id AS subject_id, label, dnn, NULL AS family,
+        worker_node_type AS node_type, workers AS world_size
+    FROM report.scenario
+    UNION ALL
+    SELECT
+        'external', sha256(subject)[:16], subject, subject ->> '$.dnn', subject ->> '$.family',
+        subject ->> '$.node_type', try_cast(subject ->> '$.world_size' AS INTEGER)
+    FROM (SELECT DISTINCT subject::VARCHAR AS subject FROM raw.external)
+)
+SELECT
+    subject_kind, subject_id, label, dnn, coalesce(known.family, named.family) AS family, node_type,
+    world_size
+FROM known LEFT JOIN report.dnn_family AS named USING (dnn);
+COMMENT ON VIEW report.subject IS 'What predictions are of and fits see: scenarios, and subjects of imported files';
+COMMENT ON COLUMN report.subject.subject_kind IS 'scenario or external';
+COMMENT ON COLUMN report.subject.subject_id IS 'A scenario_id, or the hash of an imported subject''s JSON';
+COMMENT ON COLUMN report.subject.label IS 'Short name of a scenario; the JSON of an imported subject';
+COMMENT ON COLUMN report.subject.dnn IS 'Network; NULL: the subject names none';
+COMMENT ON COLUMN report.subject.family IS 'Networks of one design; NULL: not known';
+COMMENT ON COLUMN report.subject.node_type IS 'Node type of the workers, several joined by +; NULL: the subject names none';
+COMMENT ON COLUMN report.subject.world_size IS 'Number of workers; NULL: the subject names none';
+
+CREATE VIEW report.fitted AS
+WITH saw AS (
+    SELECT fit_id, backend, unnest(run_ids) AS run_id FROM fit.fit
+),
+seen AS (
+    SELECT fit_id, saw.backend, 'scenario' AS subject_kind, scenario_id AS subject_id
+    FROM saw JOIN raw.run USING (run_id)
+    UNION ALL
+    SELECT DISTINCT fit_id, backend, 'external', sha256(subject::VARCHAR)[:16]
+    FROM saw JOIN raw.external USING (run_id)
+)
+SELECT
+    fit_id, any_value(backend) AS backend,
+    coalesce(list(DISTINCT subject_id), []) AS subject_ids,
     coalesce(list(DISTINCT dnn), []) AS dnns,
     CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
-    coalesce(list(DISTINCT worker_node_type), []) AS worker_node_types,
-    coalesce(list(DISTINCT workers), []) AS world_sizes
-FROM (SELECT fit_id, backend, unnest(run_ids) AS run_id FROM fit.fit) AS saw
-JOIN raw.run USING (run_id)
-JOIN report.scenario USING (scenario_id)
-LEFT JOIN report.dnn_family USING (dnn)
+    coalesce(list(DISTINCT node_type), []) AS node_types,
+    coalesce(list(DISTINCT world_size), []) AS world_sizes
+FROM seen
+JOIN report.subject USING (subject_kind, subject_id)
 GROUP BY fit_id;
-COMMENT ON VIEW report.fitted IS 'What each fit saw, one row per fit that saw a scenario';
+COMMENT ON VIEW report.fitted IS 'What each fit saw, one row per fit that saw a scenario or a subject of an imported file';
 COMMENT ON COLUMN report.fitted.fit_id IS 'The fit';
 COMMENT ON COLUMN report.fitted.backend IS 'Backend the rows it saw came from';
-COMMENT ON COLUMN report.fitted.scenario_ids IS 'Scenarios of the runs it saw';
+COMMENT ON COLUMN report.fitted.subject_ids IS 'Scenarios and imported subjects of the runs it saw';
 COMMENT ON COLUMN report.fitted.dnns IS 'Their networks';
 COMMENT ON COLUMN report.fitted.families IS 'Families of those networks; NULL: the family of one is not known';
-COMMENT ON COLUMN report.fitted.worker_node_types IS 'Their worker node types';
+COMMENT ON COLUMN report.fitted.node_types IS 'Their worker node types';
 COMMENT ON COLUMN report.fitted.world_sizes IS 'Their numbers of workers';
 
 -- Every node of a scenario is paid for. The newest observed price counts, else what the catalogue has.

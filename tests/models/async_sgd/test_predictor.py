@@ -34,6 +34,7 @@ def fitted(
     client_gap_s: float = 0.08,
     shared_Bps: tuple[float, ...] = (1.0, 1.0),
     other_link: pl.DataFrame | None = None,
+    contention: pl.DataFrame | None = None,
     profiled: Scenario | None = None,
 ) -> AsyncSGD:
     made = made or chain()
@@ -48,6 +49,7 @@ def fitted(
         steps=made.steps,
         samples=samples({"client_gap_s": [client_gap_s]}),
         links=probed if other_link is None else pl.concat([probed, other_link]),
+        contention=contention,
         settings=settings,
     )
 
@@ -216,6 +218,26 @@ def test_an_order_changes_what_is_received_first() -> None:
     )
     assert value(fitted(made), scenario(order="tic")) == pytest.approx(1 / 0.78, rel=1e-3)
     assert value(fitted(made), scenario(order="reverse")) == pytest.approx(1 / 1.08, rel=1e-3)
+
+
+def test_probed_contention_says_what_transfers_get() -> None:
+    """Alone, a transfer gets 50 kB/s: 0.4 and 0.2 s, recorded as 0.25 and 0.13. 1 s a step."""
+    probed = pl.DataFrame(
+        [
+            ("links-1", direction, flows, place, 1.0, 50_000)
+            for direction in ("downlink", "uplink")
+            for flows in (1, 2)
+            for place in range(flows)
+        ],
+        schema=["run_id", "direction", "flows", "place", "seconds", "bytes"],
+        orient="row",
+    )
+    model = fitted(contention=probed)
+    (link,) = model.parameters.links
+    assert link.sent_Bps == (50_000, 50_000)
+    assert link.downlink_measured is not None
+    assert link.downlink_measured.efficiency == (0.5, 1.0)
+    assert value(model, scenario()) == pytest.approx(1 / 1.0, rel=1e-3)
 
 
 def two_servers(first_us: int = 400_000) -> Tables:

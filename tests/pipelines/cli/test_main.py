@@ -31,6 +31,7 @@ def test_there_is_a_command_for_everything() -> None:
         "reap",
         "report",
         "reproduce",
+        "reproduce-external",
         "run",
         "sql",
         "ui",

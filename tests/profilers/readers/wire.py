@@ -31,9 +31,12 @@ def window_update(stream: int, increment: int) -> bytes:
     return frame(8, stream, increment.to_bytes(4))
 
 
-def packet(source: Endpoint, target: Endpoint, sequence: int, payload: bytes) -> bytes:
+def packet(
+    source: Endpoint, target: Endpoint, sequence: int, payload: bytes, flags: int = dpkt.tcp.TH_ACK
+) -> bytes:
     """Return an Ethernet packet with one TCP segment."""
-    tcp = dpkt.tcp.TCP(sport=source[1], dport=target[1], seq=sequence, data=payload)
+    ends = {"sport": source[1], "dport": target[1]}
+    tcp = dpkt.tcp.TCP(**ends, seq=sequence, flags=flags, data=payload)
     ip = dpkt.ip.IP(src=_address(source), dst=_address(target), p=6, len=40 + len(payload))
     ip.data = tcp
     return bytes(dpkt.ethernet.Ethernet(type=0x0800, data=ip))

@@ -1,0 +1,134 @@
+"""Packets of a capture → TCP connections: what each end sent, and its HTTP/2 frames.
+
+Payload is let go as it passes. A connection is HTTP/2 if its preface was captured, or HEADERS of
+both ends on one stream.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from profilers.readers.http2 import TYPES, Frame, Framing
+from profilers.readers.tcp import Flow, Reassembly, Run, Seen, packets
+
+
+@dataclass
+class Stream:
+    """What one end sent on one HTTP/2 stream."""
+
+    first_us: int
+    size_bytes: int = 0
+    last_us: int = 0
+    segments: int = 0
+
+    @property
+    def figures(self) -> tuple[int, int, int, int]:
+        """Bytes, first and last packet in us, and segments."""
+        return self.size_bytes, self.first_us, self.last_us, self.segments
+
+
+@dataclass
+class Sender:
+    """One direction of a connection: what was sent, and its HTTP/2 frames as columns."""
+
+    flow: Flow
+    reassembly: Reassembly = field(default_factory=Reassembly)
+    framing: Framing = field(default_factory=Framing)
+    size_bytes: int = 0
+    first_us: int = 0
+    last_us: int = 0
+    served: int = 0
+    asked_us: dict[int, int] = field(default_factory=dict)
+    """When the first HEADERS of each stream began."""
+    streams: dict[int, Stream] = field(default_factory=dict)
+    kinds: "array[int]" = field(default_factory=lambda: array("b"))
+    numbers: "array[int]" = field(default_factory=lambda: array("q"))
+    """Stream, time in us, length in bytes and value (-1: none) of each frame."""
+
+    def take(self, runs: Iterable[Run]) -> None:
+        """Take in bytes that follow on those before."""
+        for run in runs:
+            self.first_us = min(self.first_us, run.time_us) if self.size_bytes else run.time_us
+            self.last_us = max(self.last_us, run.time_us)
+            self.size_bytes += run.length
+            for frame in self.framing.feed(run):
+                self._keep(frame)
+
+    def _keep(self, frame: Frame) -> None:
+        value = -1 if frame.value is None else frame.value
+        self.kinds.append(TYPES.index(frame.type))
+        self.numbers.extend((frame.stream, frame.first_us, frame.length_bytes, value))
+        if frame.type == "HEADERS":
+            self.asked_us.setdefault(frame.stream, frame.first_us)
+        elif frame.type == "DATA":
+            stream = self.streams.setdefault(frame.stream, Stream(frame.first_us))
+            stream.size_bytes += frame.length_bytes
+            stream.last_us = max(stream.last_us, frame.last_us)
+            stream.segments += frame.stream != self.served
+            self.served = frame.stream
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Both directions of a connection, the client's first where that is known."""
+
+    ends: tuple[Sender, Sender]
+    is_http2: bool
+
+
+def read_connections(path: Path, seen: Seen) -> tuple[list[Connection], int]:
+    """Return the connections that carried data, and the time of the first packet in us.
+
+    Raises:
+        BadInput: as `tcp.packets`.
+    """
+    found: list[Sender] = []
+    current: dict[Flow, Sender] = {}
+    first_us: int | None = None
+    for packet in packets(path, seen):
+        first_us = packet.time_us if first_us is None else first_us
+        if packet.opens:
+            # The ports may be those of a connection before; what came of it comes no more.
+            if (old := current.pop(packet.flow, None)) is not None:
+                old.take(old.reassembly.rest())
+        elif not packet.length and packet.flow in current:
+            current[packet.flow].reassembly.ends(packet.sequence)
+        if not packet.length:
+            continue
+        sender = current.get(packet.flow)
+        if sender is None:
+            sender = current[packet.flow] = Sender(packet.flow)
+            found.append(sender)
+        sender.take(
+            sender.reassembly.add(packet.time_us, packet.sequence, packet.data, packet.length)
+        )
+    for sender in current.values():
+        sender.take(sender.reassembly.rest())
+    return list(_connections(found)), first_us or 0
+
+
+def _connections(senders: Sequence[Sender]) -> Iterator[Connection]:
+    """Pair the k-th of a direction with the k-th of its opposite."""
+    waiting: dict[Flow, list[Sender]] = {}
+    for sender in senders:
+        opposite = waiting.get(sender.flow[::-1], [])
+        if opposite:
+            yield _connection(opposite.pop(0), sender)
+        else:
+            waiting.setdefault(sender.flow, []).append(sender)
+    for left in waiting.values():
+        for sender in left:
+            yield _connection(sender, Sender(sender.flow[::-1]))
+
+
+def _connection(one: Sender, other: Sender) -> Connection:
+    for client, server in ((one, other), (other, one)):
+        if client.framing.preface:
+            return Connection((client, server), is_http2=True)
+    both = one.asked_us.keys() & other.asked_us.keys()
+    if not both:
+        return Connection((one, other), is_http2=False)
+    asked = min(both, key=lambda stream: min(one.asked_us[stream], other.asked_us[stream]))
+    first = one.asked_us[asked] <= other.asked_us[asked]
+    return Connection((one, other) if first else (other, one), is_http2=True)

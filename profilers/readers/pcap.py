@@ -1,0 +1,151 @@
+"""Packet captures of others → tables `stream` and `http2_frame`, and `external` for other TCP.
+
+Nothing but the packets is known of the job: who asked is the worker, who answered the server, and
+streams name no operation. Packets are read one by one; in memory are a row of numbers per HTTP/2
+frame, stream and connection, and at most `tcp.PENDING_BYTES` per direction of a connection while
+bytes before them are missing. The size of the capture does not count.
+"""
+
+import ipaddress
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from profilers.readers.capture import FRAMES, STREAMS
+from profilers.readers.connections import Connection, read_connections
+from profilers.readers.http2 import TYPES
+from profilers.readers.imported import Imported, Options
+from profilers.readers.tcp import Endpoint, Flow, Seen
+from warehouse.records import BadInput
+
+_UPLINK, _DOWNLINK = "uplink", "downlink"
+_NUMBERS = ("stream", "time_us", "length_bytes", "value")
+_EXTERNAL = {
+    "row_number": pl.Int64,
+    "subject": pl.String,
+    "metric": pl.String,
+    "unit": pl.String,
+    "value": pl.Float64,
+    "repeat": pl.Int32,
+}
+
+
+def read(path: Path, options: Options) -> Iterator[Imported]:
+    """Yield one run with what the capture holds, as far as it goes.
+
+    A connection is HTTP/2 if its preface was captured, or HEADERS of both ends on one stream.
+
+    Raises:
+        BadInput: no pcap file, links whose packets are not known, or no TCP with data in it.
+    """
+    seen = Seen()
+    connections, first_us = read_connections(path, seen)
+    if not connections:
+        raise BadInput(
+            f"{path}: no data over TCP in {seen.packets:,} packets"
+            f"{' of a file that is cut off' if seen.cut_off else ''}; capture again with filter tcp"
+        )
+    http2 = [one for one in connections if one.is_http2]
+    others = [one for one in connections if not one.is_http2]
+    missing = sum(end.reassembly.missing_bytes for one in connections for end in one.ends)
+    tables: dict[str, pl.DataFrame] = {}
+    if http2:
+        tables |= {"stream": _stream_table(http2), "http2_frame": _frame_table(http2)}
+    if others:
+        tables["external"] = _external_table(others)
+    yield Imported(
+        tables,
+        {
+            "packets": seen.packets,
+            "cut_off": seen.cut_off,
+            "connections": len(connections),
+            "http2_connections": len(http2),
+            "missing_bytes": missing,
+        },
+        started_at=datetime.fromtimestamp(first_us / 1e6, UTC),
+        notes=_notes(seen, missing),
+    )
+
+
+def _notes(seen: Seen, missing: int) -> tuple[str, ...]:
+    cut_off = "the file is cut off: read as far as it goes"
+    lost = f"the capture missed {missing:,} bytes, so that figures are too small"
+    return tuple(note for note, holds in ((cut_off, seen.cut_off), (lost, missing)) if holds)
+
+
+def _stream_table(connections: Sequence[Connection]) -> pl.DataFrame:
+    rows = [
+        (None, direction, *ends, number, None, *one.figures)
+        for connection, ends in _numbered(connections)
+        for sender, direction in zip(connection.ends, (_UPLINK, _DOWNLINK), strict=True)
+        for number, one in sender.streams.items()
+    ]
+    return pl.DataFrame(rows, schema=STREAMS, orient="row").sort("first_us", "direction")
+
+
+def _frame_table(connections: Sequence[Connection]) -> pl.DataFrame:
+    """Return frames by time; a connection's direction is that in which most of its data went."""
+    frames = []
+    for connection, (worker, server) in _numbered(connections):
+        up, down = (
+            sum(one.size_bytes for one in sender.streams.values()) for sender in connection.ends
+        )
+        for sender, name in zip(connection.ends, ("worker", "server"), strict=True):
+            numbers = np.array(sender.numbers, dtype=np.int64).reshape(-1, len(_NUMBERS))
+            columns = pl.from_numpy(numbers, list(_NUMBERS))
+            kinds = pl.Series(list(TYPES)).gather(pl.Series(sender.kinds, dtype=pl.UInt32))
+            frames.append(
+                columns.with_columns(
+                    worker=worker,
+                    server=server,
+                    direction=pl.lit(_UPLINK if up > down else _DOWNLINK),
+                    sender=pl.lit(name),
+                    type=kinds,
+                    value=pl.col("value").replace(-1, None),
+                ).select(pl.col(column).cast(kind) for column, kind in FRAMES.items())
+            )
+    return pl.concat(frames).sort("time_us", maintain_order=True)
+
+
+def _numbered(
+    connections: Sequence[Connection],
+) -> Iterator[tuple[Connection, tuple[int, int]]]:
+    """Yield each connection with the index of its client's address and of its server's end."""
+    workers: dict[bytes, int] = {}
+    servers: dict[Endpoint, int] = {}
+    for connection in connections:
+        (address, _), server = connection.ends[0].flow
+        indices = (
+            workers.setdefault(address, len(workers)),
+            servers.setdefault(server, len(servers)),
+        )
+        yield connection, indices
+
+
+def _external_table(connections: Sequence[Connection]) -> pl.DataFrame:
+    """Return bytes, seconds and bytes per second of each direction that carried any."""
+    rows = []
+    repeats: dict[Flow, int] = {}
+    directions = [one for connection in connections for one in connection.ends if one.size_bytes]
+    for row_number, one in enumerate(directions, start=1):
+        repeats[one.flow] = repeat = repeats.get(one.flow, 0) + 1
+        source, target = (_text(end) for end in one.flow)
+        subject = json.dumps({"from": source, "to": target}, sort_keys=True, separators=(",", ":"))
+        seconds = (one.last_us - one.first_us) / 1e6
+        for metric, unit, value in (
+            ("payload_bytes", "B", one.size_bytes),
+            ("missing_bytes", "B", one.reassembly.missing_bytes),
+            ("transfer_s", "s", seconds),
+            ("goodput_Bps", "B/s", one.size_bytes / seconds if seconds else None),
+        ):
+            rows.append((row_number, subject, metric, unit, value, repeat))
+    return pl.DataFrame(rows, schema=_EXTERNAL, orient="row")
+
+
+def _text(end: Endpoint) -> str:
+    address = ipaddress.ip_address(end[0])
+    return f"[{address}]:{end[1]}" if address.version == 6 else f"{address}:{end[1]}"

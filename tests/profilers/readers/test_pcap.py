@@ -1,0 +1,219 @@
+"""Captures of others: HTTP/2 streams without a job, other TCP as bytes and seconds."""
+
+import gzip
+import json
+from pathlib import Path
+
+import dpkt
+import polars as pl
+import pytest
+
+from profilers.readers.imported import Imported, Options
+from profilers.readers.pcap import read
+from tests.profilers.readers.imports import only
+from tests.profilers.readers.wire import (
+    Sender,
+    data,
+    frame,
+    headers,
+    packet,
+    settings,
+    window_update,
+    write,
+)
+from warehouse.records import BadInput
+
+CLIENT, SERVER = ("10.0.0.1", 40_000), ("10.0.0.2", 443)
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def conversation(*, preface: bool = True) -> list[tuple[int, bytes]]:
+    """Return two requests of 10 and 5 bytes, and their answers, of which one is interrupted."""
+    client, server = Sender(CLIENT, SERVER), Sender(SERVER, CLIENT)
+    start = [client.send(0, PREFACE, settings(65_535))] if preface else []
+    return [
+        *start,
+        client.send(10, headers(1), data(1, bytes(10))),
+        client.send(20, headers(3), data(3, bytes(5))),
+        server.send(30, headers(1), data(1, bytes(100))),
+        server.send(40, headers(3), data(3, bytes(200))),
+        server.send(50, data(1, bytes(300))),
+        client.send(60, window_update(0, 600)),
+    ]
+
+
+def refused(file: Path) -> str:
+    with pytest.raises(BadInput) as error:
+        list(read(file, Options()))
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def streams(run: Imported) -> list[tuple[object, ...]]:
+    return run.tables["stream"].drop("step", "operation").rows()
+
+
+@pytest.mark.parametrize("preface", [True, False])
+def test_streams_without_a_job(tmp_path: Path, preface: bool) -> None:
+    run = only("pcap", write(tmp_path / "a.pcap", conversation(preface=preface)))
+    # direction, worker, server, stream, bytes, first, last, segments
+    assert streams(run) == [
+        ("uplink", 0, 0, 1, 10, 10, 10, 1),
+        ("uplink", 0, 0, 3, 5, 20, 20, 1),
+        ("downlink", 0, 0, 1, 400, 30, 50, 2),
+        ("downlink", 0, 0, 3, 200, 40, 40, 1),
+    ]
+    assert run.tables["stream"]["operation"].to_list() == [None] * 4
+    assert set(run.tables) == {"stream", "http2_frame"}
+    assert run.config["http2_connections"] == run.config["connections"] == 1
+    frames = run.tables["http2_frame"]
+    assert set(frames["direction"]) == {"downlink"}
+    kinds = ["HEADERS", "DATA"] * 4
+    expected = [*(["SETTINGS"] if preface else []), *kinds, "DATA", "WINDOW_UPDATE"]
+    assert frames["type"].to_list() == expected
+    assert frames.filter(type="WINDOW_UPDATE").select("sender", "value").rows() == [("worker", 600)]
+    assert frames.filter(type="DATA")["value"].to_list() == [None] * 5
+
+
+def test_clients_and_servers_are_numbered(tmp_path: Path) -> None:
+    sent = conversation()
+    for number, source in ((2, ("10.0.0.3", 40_000)), (3, CLIENT)):
+        target = SERVER if number == 2 else ("10.0.0.2", 444)
+        client, server = Sender(source, target), Sender(target, source)
+        sent += [
+            client.send(100 * number, PREFACE, headers(1), data(1, b"ask")),
+            server.send(100 * number + 1, headers(1), data(1, b"answer")),
+        ]
+    run = only("pcap", write(tmp_path / "a.pcap", sent))
+    late = run.tables["stream"].filter(pl.col("first_us") >= 200)
+    rows = late.select("direction", "worker", "server", "stream", "size_bytes").rows()
+    assert rows == [
+        ("uplink", 1, 0, 1, 3),
+        ("downlink", 1, 0, 1, 6),
+        ("uplink", 0, 1, 1, 3),
+        ("downlink", 0, 1, 1, 6),
+    ]
+
+
+def figures(run: Imported) -> dict[tuple[str, str, int], float | None]:
+    rows = run.tables["external"].to_dicts()
+    return {
+        (json.loads(row["subject"])["from"], row["metric"], row["repeat"]): row["value"]
+        for row in rows
+    }
+
+
+def test_other_tcp_is_bytes_and_seconds(tmp_path: Path) -> None:
+    """What was sent twice counts once; ports that are used again begin another connection."""
+    ask, answer = "10.0.0.1:40000", "10.0.0.2:443"
+    syn = dpkt.tcp.TH_SYN
+    sent = [
+        (0, packet(CLIENT, SERVER, 999, b"", syn)),
+        (1_000, packet(CLIENT, SERVER, 1000, b"GET / HTTP/1.1")),
+        (2_000, packet(SERVER, CLIENT, 1, bytes(1000))),
+        (3_000, packet(SERVER, CLIENT, 1, bytes(1000))),
+        (502_000, packet(SERVER, CLIENT, 1001, bytes(1000))),
+        (600_000, packet(CLIENT, SERVER, 7, b"", syn)),
+        (700_000, packet(CLIENT, SERVER, 8, b"again")),
+    ]
+    run = only("pcap", write(tmp_path / "a.pcap", sent))
+    assert set(run.tables) == {"external"}
+    found = figures(run)
+    assert found[answer, "payload_bytes", 1] == 2000
+    assert found[answer, "transfer_s", 1] == 0.5
+    assert found[answer, "goodput_Bps", 1] == 4000
+    assert (found[ask, "payload_bytes", 1], found[ask, "payload_bytes", 2]) == (14, 5)
+    assert found[ask, "goodput_Bps", 1] is None
+    assert run.config["connections"] == 2
+
+
+def test_bytes_that_the_capture_missed_are_told(tmp_path: Path) -> None:
+    """200 are missing between packets, and 50 before the end."""
+    sent = [
+        (0, packet(SERVER, CLIENT, 1, bytes(100))),
+        (1_000_000, packet(SERVER, CLIENT, 301, bytes(100))),
+        (1_000_001, packet(SERVER, CLIENT, 451, b"", dpkt.tcp.TH_FIN)),
+    ]
+    run = only("pcap", write(tmp_path / "a.pcap", sent))
+    found = figures(run)
+    assert found["10.0.0.2:443", "payload_bytes", 1] == 200
+    assert found["10.0.0.2:443", "missing_bytes", 1] == run.config["missing_bytes"] == 250
+    assert run.notes == ("the capture missed 250 bytes, so that figures are too small",)
+
+
+def test_bytes_that_only_look_like_frames_are_no_http2(tmp_path: Path) -> None:
+    sender = Sender(CLIENT, SERVER)
+    sent = [sender.send(0, data(1, b"x")), sender.send(1, bytes(range(256)))]
+    assert set(only("pcap", write(tmp_path / "a.pcap", sent)).tables) == {"external"}
+
+
+def test_a_file_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.pcap", conversation())
+    assert only("pcap", file).notes == ()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])
+    run = only("pcap", file)
+    assert run.config["cut_off"] is True
+    assert run.notes == ("the file is cut off: read as far as it goes",)
+    assert len(streams(run)) == 4
+    packed = tmp_path / "b.pcap.gz"
+    packed.write_bytes(gzip.compress(whole)[:-12])
+    assert only("pcap", packed).config["cut_off"] is True
+
+
+@pytest.mark.parametrize(("snap", "kept"), [(2**18, 4), (54 + 20, 4)])
+def test_a_short_snap_length_loses_no_length(tmp_path: Path, snap: int, kept: int) -> None:
+    run = only("pcap", write(tmp_path / "a.pcap", conversation(), snap=snap))
+    assert len(streams(run)) == kept
+
+
+def test_what_is_no_capture_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.pcap"
+    file.write_text("no capture, but text that is long enough for a header")
+    assert "not a packet capture" in refused(file)
+    file.write_bytes(b"\x0a\x0d\x0d\x0a" + bytes(60))
+    assert "is pcapng; expected pcap: tcpdump -r a.pcap -w" in refused(file)
+    write(file, [(0, packet(CLIENT, SERVER, 1, b""))])
+    assert "no data over TCP in 1 packets; capture again" in refused(file)
+    whole = write(file, [(0, packet(CLIENT, SERVER, 1, b"x"))]).read_bytes()
+    file.write_bytes(whole[:32] + b"\xff\xff\xff\x7f" + whole[36:])
+    assert "packet 1 claims" in refused(file) and "the file is damaged" in refused(file)
+    assert "is not there" in refused(tmp_path / "none.pcap")
+
+
+LINKS = {
+    1: b"\x02" * 12 + b"\x81\x00\x00\x05\x08\x00",  # Ethernet with a VLAN tag
+    101: b"",
+    113: bytes(14) + b"\x08\x00",
+    276: b"\x08\x00" + bytes(18),
+    0: b"\x02\x00\x00\x00",
+}
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_captures_of_other_links(tmp_path: Path, link: int) -> None:
+    file = tmp_path / "a.pcap"
+    with file.open("wb") as stream:
+        writer = dpkt.pcap.Writer(stream, linktype=link)
+        writer.writepkt_time(LINKS[link] + packet(CLIENT, SERVER, 1, b"hello")[14:], 1.0)
+    assert figures(only("pcap", file))["10.0.0.1:40000", "payload_bytes", 1] == 5
+    with file.open("wb") as stream:
+        dpkt.pcap.Writer(stream, linktype=127)
+    assert "link type 127; expected Ethernet (1), raw IP (101)" in refused(file)
+
+
+def test_ipv6(tmp_path: Path) -> None:
+    tcp = dpkt.tcp.TCP(sport=1, dport=2, seq=1, flags=dpkt.tcp.TH_ACK, data=b"hello")
+    ends = {"src": bytes(15) + b"\x01", "dst": bytes(15) + b"\x02"}
+    ip = dpkt.ip6.IP6(**ends, nxt=6, plen=25, data=tcp)
+    raw = bytes(dpkt.ethernet.Ethernet(type=0x86DD, data=ip))
+    found = figures(only("pcap", write(tmp_path / "a.pcap", [(0, raw)])))
+    assert found["[::1]:1", "payload_bytes", 1] == 5
+
+
+def test_frames_on_stream_0_and_pings_are_kept(tmp_path: Path) -> None:
+    client = Sender(CLIENT, SERVER)
+    sent = [client.send(5, PREFACE, frame(6, 0, bytes(8)))]
+    run = only("pcap", write(tmp_path / "a.pcap", sent))
+    assert run.tables["http2_frame"]["type"].to_list() == ["PING"]
+    assert run.tables["stream"].is_empty()
