@@ -22,6 +22,7 @@ from assets.sections import (
     order,
     overhead,
     servers,
+    steps,
     windows,
 )
 from assets.simulations import fitted_models
@@ -172,6 +173,7 @@ def _sections(round_: Round, rows: pl.DataFrame, landing: Path) -> str:
         [
             comparisons.section(round_.study, rows),
             errors.section(round_.study, rows),
+            steps.section(round_, landing),
             convergence.section(round_, landing, models),
             servers.section(round_, landing, models),
             overhead.section(captured),

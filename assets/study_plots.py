@@ -74,6 +74,27 @@ def active_links(rows: pl.DataFrame, title: str = "") -> Figure:
 
 
 @styled
+def busy(rows: pl.DataFrame, title: str = "") -> Figure:
+    """Plot when each resource was at work in some steps, laid end to end.
+
+    `rows` has step, resource, start_us and end_us.
+    """
+    figure, axes = blank(title)
+    for place, (resource, color) in enumerate(RESOURCES.items()):
+        bars = rows.filter(resource=resource)
+        spans = bars.select(
+            pl.col("start_us") / 1e3, (pl.col("end_us") - pl.col("start_us")) / 1e3
+        ).rows()
+        axes.broken_barh(spans, (place - 0.35, 0.7), color=color)
+    for start_us in rows.group_by("step").agg(pl.col("start_us").min())["start_us"].sort()[1:]:
+        axes.axvline(start_us / 1e3, color=LINEAR, ls=":", lw=1)
+    axes.set_yticks(range(len(RESOURCES)), labels=list(RESOURCES))
+    axes.invert_yaxis()
+    axes.set(xlabel="milliseconds since the first step's start")
+    return figure
+
+
+@styled
 def balance(held: Mapping[str, Sequence[int]], title: str = "") -> Figure:
     """Plot the bytes of variables on each server, one bar per label, stacked by server."""
     figure, axes = blank(title)

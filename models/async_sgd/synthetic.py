@@ -6,6 +6,7 @@ import polars as pl
 
 from models.async_sgd.compiled import simulate
 from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.stretches import stretches
 from models.async_sgd.synthetic_trace import Trace
 from models.profiled_run import refuse_unlike
 from warehouse.records import Scenario
@@ -36,7 +37,7 @@ def active_links(trace: Trace) -> pl.DataFrame:
     """Return when each connection of a recorded trace had data under way (Figs. 9 and 24).
 
     Returns:
-        resource (downlink or uplink), worker, server, start_s and end_s; stretches that touch or
+        resource (downlink or uplink), server, worker, start_s and end_s; stretches that touch or
         overlap are one.
     """
     chunks = pl.DataFrame(
@@ -47,13 +48,5 @@ def active_links(trace: Trace) -> pl.DataFrame:
         ],
         schema=ACTIVE,
         orient="row",
-    ).sort("resource", "server", "worker", "start_s")
-    connection = ["resource", "worker", "server"]
-    so_far_s = pl.col("end_s").cum_max().shift(1).over(connection)
-    begins = (pl.col("start_s") > so_far_s).fill_null(True)
-    return (
-        chunks.with_columns(stretch=begins.cum_sum().over(connection))
-        .group_by(*connection, "stretch", maintain_order=True)
-        .agg(pl.col("start_s").min(), pl.col("end_s").max())
-        .drop("stretch")
     )
+    return stretches(chunks, ["resource", "server", "worker"], "start_s", "end_s")

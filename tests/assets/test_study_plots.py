@@ -53,3 +53,13 @@ def test_balance_stacks_servers() -> None:
     first, second = axes.containers
     assert first[0].get_width() == pytest.approx(3)
     assert second[0].get_x() == pytest.approx(3)
+
+
+def test_steps_are_parted_by_lines() -> None:
+    rows = pl.DataFrame(
+        [(0, "worker", 0, 5_000), (1, "worker", 5_000, 9_000), (1, "uplink", 6_000, 9_000)],
+        schema=["step", "resource", "start_us", "end_us"],
+        orient="row",
+    )
+    (axes,) = study_plots.busy(rows).axes
+    assert [line.get_xdata() for line in axes.lines] == [[5.0, 5.0]]
