@@ -29,7 +29,7 @@ from assets.resources import StudyResource, WarehouseResource
 )
 def overheads(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResult:
     """Overhead of received tensors against their size, by receiving role and node type."""
-    round_, house = study.open_round(), warehouse.open()
+    round_, house = study.latest_round(), warehouse.open()
     profiles = captured_profiles(round_, warehouse.landing)
     house.register(overhead_fits.SYSTEM)
     for record in overhead_fits.records(round_, profiles):
@@ -53,7 +53,7 @@ def overheads(study: StudyResource, warehouse: WarehouseResource) -> Materialize
 )
 def http2(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResult:
     """Flow-control windows, suspended streams and the order of service, run by run."""
-    round_ = study.open_round()
+    round_ = study.latest_round()
     profiles = captured_profiles(round_, warehouse.landing)
     windows = {one.title: rows for one in profiles if (rows := announced(one, "downlink")).height}
     figures = [capture_plots.windows(windows, "downlink")] if windows else []
@@ -70,7 +70,7 @@ def http2(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResu
 )
 def end_times(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResult:
     """Table 1: how well the model of a link tells when each downlink stream ends."""
-    round_ = study.open_round()
+    round_ = study.latest_round()
     frame = end_time_errors(captured_profiles(round_, warehouse.landing))
     medians = {
         f"median error of {row['dnn']}": MetadataValue.float(row["median"])
@@ -89,7 +89,7 @@ def end_times(study: StudyResource, warehouse: WarehouseResource) -> Materialize
 )
 def transfer_order(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResult:
     """Share of the pairs of transfers that came in the order that was enforced; 0.5 is chance."""
-    round_ = study.open_round()
+    round_ = study.latest_round()
     frame = kept_orders(captured_profiles(round_, warehouse.landing))
     shares = {
         f"kept, {row['title']}": MetadataValue.float(row["kept"])
