@@ -175,8 +175,10 @@ def _contention(study: Study, backend: Backend) -> Iterator[Part]:
 
 def _profiles(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield one profile for all jobs that share it: they differ in the speed of their links."""
-    jobs = {job.profiled(backend): job for job in reversed(study.jobs)}
-    for scenario, job in reversed(jobs.items()):
+    jobs: dict[Scenario, Job] = {}
+    for job in study.jobs:
+        jobs.setdefault(job.profiled(backend), job)
+    for scenario, job in jobs.items():
         yield Part("tf_trace", job, scenario.link_mbps, scenario)
 
 

@@ -12,6 +12,7 @@ from warehouse.records import (
     Backend,
     NodeGroup,
     Order,
+    Placement,
     Record,
     Scenario,
     Strategy,
@@ -75,6 +76,7 @@ class Job(Record):
     worker: str
     server: str
     servers: int = Field(default=1, ge=1)
+    placement: Placement = "round_robin"
     order: Order = "framework"
     link_mbps: float = Field(gt=0)
     profiled_link_mbps: float | None = Field(default=None, gt=0)
@@ -98,7 +100,12 @@ class Job(Record):
         """Return the scenario with a number of workers; only emulated links are shaped."""
         return Scenario(
             workload=Workload(dnn=self.dnn, image_size=self.image_size, batch_size=self.batch_size),
-            strategy=Strategy(workers=workers, servers=self.servers, order=self.order),
+            strategy=Strategy(
+                workers=workers,
+                servers=self.servers,
+                placement=self.placement,
+                order=self.order,
+            ),
             nodes=self.nodes(workers),
             link_mbps=self.link_mbps if backend == "emulated" else None,
         )

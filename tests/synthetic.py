@@ -126,12 +126,12 @@ class PaperProbes:
             return failed("contention", cluster, None, context, started_at, error)
         progress("contention")
         rows = [
-            (direction, count, place, seconds * trials, int(LINK_BPS / count * seconds * trials))
+            (direction, count, place, seconds, int(LINK_BPS / count * seconds), 0.0)
             for direction in ("downlink", "uplink")
             for count in flows
             for place in range(count)
         ]
-        columns = ["direction", "flows", "place", "seconds", "bytes"]
+        columns = ["direction", "flows", "place", "seconds", "bytes", "log_share_sd"]
         worker = cluster.of_role("worker")[0].group.node_type
         run = finished_run("contention", cluster, None, context, started_at, {"worker": worker})
         return ProbeResult(run, None, {"contention": pl.DataFrame(rows, columns, orient="row")})

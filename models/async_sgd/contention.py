@@ -1,5 +1,6 @@
 """From the contention probe's rows to how simulated transfers share a link."""
 
+from math import sqrt
 from typing import Literal
 
 import polars as pl
@@ -20,6 +21,9 @@ def measured_sharing(
         direction: downlink or uplink.
         link_Bps: the goodput that efficiencies are relative to.
 
+    A transfer that is alone gets all of the link: what keeps it from that, such as its worker's
+    share of a processor, is in the profile already.
+
     Whether the longest or the shortest at it gets most is what the transfers of two say; shares of
     more are sorted accordingly, since places of like transfers differ by chance.
     """
@@ -31,10 +35,11 @@ def measured_sharing(
         .sort("flows", "place")
     )
     by_flows = {n: part for (n,), part in rows.group_by("flows", maintain_order=True)}
-    complete = {n: part for n, part in by_flows.items() if part.height == n}
+    complete = {n: part for n, part in by_flows.items() if part.height == n > 1}
     if not complete:
         return None
-    speeds_Bps = {n: part["bytes"] / part["seconds"] for n, part in complete.items()}
+    speeds_Bps = {1: pl.Series([link_Bps])}
+    speeds_Bps |= {n: part["bytes"] / part["seconds"] for n, part in complete.items()}
     two = speeds_Bps.get(2)
     largest_to: Literal["oldest", "newest"] = (
         "newest" if two is not None and two[0] < two[1] else "oldest"
@@ -47,3 +52,20 @@ def measured_sharing(
         ),
         largest_to=largest_to,
     )
+
+
+def measured_spread(contention: pl.DataFrame, direction: str) -> float | None:
+    """Return by how far weights differ from one transfer to the next, None if that was not probed.
+
+    It is the standard deviation of the logarithm of weights under which the logarithms of n shares
+    vary as they were seen to: by the factor 1 - 1/n less than the weights.
+    """
+    rows = contention.filter(
+        pl.col("direction") == direction, pl.col("flows") > 1, pl.col("log_share_sd").is_not_null()
+    )
+    if rows.is_empty():
+        return None
+    n = pl.col("flows").cast(pl.Float64)
+    variance = pl.col("log_share_sd") ** 2 * n / (n - 1)
+    (mean,) = rows.select((variance * pl.col("seconds")).sum() / pl.col("seconds").sum()).row(0)
+    return sqrt(mean)

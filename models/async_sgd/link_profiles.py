@@ -1,12 +1,13 @@
 """From the rows of link probes to what a simulation needs to know of links."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean
 
 import polars as pl
 
-from models.async_sgd.contention import measured_sharing
+from models.async_sgd.contention import measured_sharing, measured_spread
 from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.parameters import LinkProfile
 from models.profiled_run import single_flow_Bps
@@ -28,23 +29,36 @@ def link_profiles(
     shared = {} if contention is None else _by_speed(runs, contention)
     for link_mbps, rows in _by_speed(runs, links).items():
         probed = shared.get(link_mbps)
-        downlink_Bps, uplink_Bps = (single_flow_Bps(rows, one) for one in ("downlink", "uplink"))
+        down, up = (_Direction.of(rows, probed, one) for one in ("downlink", "uplink"))
         yield LinkProfile(
             link_mbps=link_mbps,
-            downlink_Bps=downlink_Bps,
-            uplink_Bps=uplink_Bps,
-            downlink_spread=_spread(rows, "downlink"),
-            uplink_spread=_spread(rows, "uplink"),
-            downlink_measured=_measured(probed, "downlink", downlink_Bps),
-            uplink_measured=_measured(probed, "uplink", uplink_Bps),
+            downlink_Bps=down.speed_Bps,
+            uplink_Bps=up.speed_Bps,
+            downlink_spread=down.spread,
+            uplink_spread=up.spread,
+            downlink_measured=down.measured,
+            uplink_measured=up.measured,
             run_ids=tuple(sorted({*rows["run_id"], *([] if probed is None else probed["run_id"])})),
         )
 
 
-def _measured(
-    probed: pl.DataFrame | None, direction: str, link_Bps: float
-) -> MeasuredSharing | None:
-    return None if probed is None else measured_sharing(probed, direction, link_Bps)
+@dataclass(frozen=True)
+class _Direction:
+    speed_Bps: float
+    spread: float
+    measured: MeasuredSharing | None
+
+    @classmethod
+    def of(cls, links: pl.DataFrame, probed: pl.DataFrame | None, direction: str) -> "_Direction":
+        speed_Bps = single_flow_Bps(links, direction)
+        if probed is None:
+            return cls(speed_Bps, _spread(links, direction), None)
+        spread = measured_spread(probed, direction)
+        return cls(
+            speed_Bps,
+            _spread(links, direction) if spread is None else spread,
+            measured_sharing(probed, direction, speed_Bps),
+        )
 
 
 def _by_speed(runs: pl.DataFrame, rows: pl.DataFrame) -> dict[float | None, pl.DataFrame]:

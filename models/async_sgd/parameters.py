@@ -32,8 +32,7 @@ class LinkProfile(Record):
     """What links shaped to `link_mbps` do in each direction, and who measured it.
 
     `_Bps` is the goodput of one flow, `_spread` the standard deviation of the logarithm of the
-    shares that simultaneous flows get, `_measured` what transfers of training get, if that was
-    probed.
+    weights of simultaneous flows, `_measured` what transfers of training get, if that was probed.
     """
 
     link_mbps: float | None
@@ -44,15 +43,6 @@ class LinkProfile(Record):
     downlink_measured: MeasuredSharing | None = None
     uplink_measured: MeasuredSharing | None = None
     run_ids: tuple[str, ...]
-
-    @property
-    def sent_Bps(self) -> tuple[float, float]:
-        """What a transfer that is alone gets, downlink and uplink."""
-        down, up = (
-            1.0 if one is None else one.of(1)[0]
-            for one in (self.downlink_measured, self.uplink_measured)
-        )
-        return self.downlink_Bps * down, self.uplink_Bps * up
 
 
 class Parameters(Record):

@@ -206,15 +206,15 @@ def _read(
 ) -> Profile:
     operations, edges, timings, steps = tables
     scenario = parameters.scenario
-    downlink_Bps, uplink_Bps = _link_of(parameters, scenario).sent_Bps
+    link = _link_of(parameters, scenario)
     profile = read_profile(
         operations,
         edges,
         timings,
         steps,
         None if streams is None else of_run(streams, parameters.run_id),
-        downlink_Bps=downlink_Bps,
-        uplink_Bps=uplink_Bps,
+        downlink_Bps=link.downlink_Bps,
+        uplink_Bps=link.uplink_Bps,
         inter_op_threads=worker_group(scenario).inter_op_threads,
         cores=worker_cores(scenario),
     )

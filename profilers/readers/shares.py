@@ -1,9 +1,11 @@
 """Packets captured at a server → what each of its simultaneous transfers got of its link."""
 
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,6 +17,8 @@ SLICE_US = 5_000
 """Time is cut into slices of this length."""
 MIN_BYTES = 2_000
 """A worker that carries less in a slice sends requests, not tensors."""
+MIN_SLICES = 4
+"""Stretches of fewer slices say nothing of how far shares differ from one to the next."""
 DIRECTIONS = ("downlink", "uplink")
 _SCHEMA = {
     "direction": pl.String,
@@ -22,14 +26,15 @@ _SCHEMA = {
     "place": pl.Int16,
     "seconds": pl.Float64,
     "bytes": pl.Int64,
+    "log_share_sd": pl.Float64,
 }
 
 
 def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.DataFrame:
     """Return who got how much, by direction, number of simultaneous transfers and seniority.
 
-    A slice of time counts if every worker that carries data in it also does so in the slices
-    before and after it, so that no transfer starts or ends in it.
+    While the same workers carry data they share the link for one stretch of time. Its first and
+    last slice do not count: a transfer starts or ends in them.
 
     Args:
         files: pcap files taken at the server.
@@ -37,27 +42,41 @@ def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.Dat
         workers: those of the workers.
 
     Returns:
-        direction, flows, place (0: at it for the longest time without a pause), seconds and bytes;
-        one row per place.
+        direction, flows, place (0: at it for the longest time without a pause), seconds, bytes and
+        log_share_sd: the standard deviation, over stretches weighted by their length, of the
+        logarithm of the share of that place, NULL below two stretches; one row per place.
 
     Raises:
         BadInput: a file is no packet capture.
     """
-    totals: dict[tuple[str, int, int], _Total] = {}
+    found: defaultdict[tuple[str, int, int], list[_Part]] = defaultdict(list)
     for file in files:
         for direction, carried in zip(DIRECTIONS, _carried(file, server, workers), strict=True):
-            _add(totals, direction, carried)
-    rows = [
-        (*key, total.slices * SLICE_US / 1e6, total.carried)
-        for key, total in sorted(totals.items())
-    ]
+            for stretch in _stretches(carried):
+                for place, part in enumerate(stretch):
+                    found[direction, len(stretch), place].append(part)
+    rows = [(*key, *_totals(parts)) for key, parts in sorted(found.items())]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-@dataclass
-class _Total:
-    slices: int = 0
-    carried: int = 0
+class _Part(NamedTuple):
+    """What one place got of one stretch."""
+
+    slices: int
+    carried: int
+    share: float
+
+
+def _totals(parts: Sequence[_Part]) -> tuple[float, int, float | None]:
+    seconds = sum(part.slices for part in parts) * SLICE_US / 1e6
+    carried = sum(part.carried for part in parts)
+    long = [part for part in parts if part.slices >= MIN_SLICES]
+    if len(long) < 2:
+        return seconds, carried, None
+    logs = np.log([part.share for part in long])
+    weights = [part.slices for part in long]
+    variance = np.average((logs - np.average(logs, weights=weights)) ** 2, weights=weights)
+    return seconds, carried, float(np.sqrt(variance))
 
 
 def _carried(file: Path, server: str, workers: Sequence[str]) -> list[NDArray[np.int64]]:
@@ -80,27 +99,22 @@ def _carried(file: Path, server: str, workers: Sequence[str]) -> list[NDArray[np
     return list(carried)
 
 
-def _add(
-    totals: dict[tuple[str, int, int], _Total], direction: str, carried: NDArray[np.int64]
-) -> None:
-    active = carried >= MIN_BYTES
-    since = _active_since(active)
-    for t in range(1, active.shape[1] - 1):
-        (now,) = np.nonzero(active[:, t])
-        steady = active[now, t - 1].all() and active[now, t + 1].all()
-        if not len(now) or not steady or active[:, t - 1 : t + 2].any(axis=1).sum() > len(now):
+def _stretches(carried: NDArray[np.int64]) -> Iterator[list[_Part]]:
+    """Yield what each place got, stretch by stretch."""
+    since = _active_since(carried >= MIN_BYTES)
+    changes = np.flatnonzero(np.any(since[:, 1:] != since[:, :-1], axis=0)) + 1
+    for start, end in pairwise([0, *changes, since.shape[1]]):
+        if end - start <= 2:
             continue
-        for place, worker in enumerate(sorted(now, key=lambda one: (since[one, t], one))):
-            total = totals.setdefault((direction, len(now), place), _Total())
-            total.slices += 1
-            total.carried += int(carried[worker, t])
+        (workers,) = np.nonzero(since[:, start] >= 0)
+        if len(workers):
+            ordered = sorted(workers, key=lambda worker: (since[worker, start], worker))
+            got = carried[ordered, start + 1 : end - 1].sum(axis=1)
+            yield [_Part(end - start - 2, int(one), one / got.sum()) for one in got]
 
 
 def _active_since(active: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return, for each worker and slice, the first slice of the activity that holds it."""
-    since = np.zeros(active.shape, np.int64)
-    for t in range(active.shape[1]):
-        previous = since[:, t - 1] if t else np.zeros(len(active), np.int64)
-        goes_on = active[:, t - 1] if t else np.zeros(len(active), bool)
-        since[:, t] = np.where(goes_on, previous, t)
-    return since
+    """Return, for each worker and slice, the first slice of the activity that holds it, or −1."""
+    starts = np.where(active & ~np.roll(active, 1, axis=1), np.arange(active.shape[1]), 0)
+    starts[:, :1] = 0
+    return np.where(active, np.maximum.accumulate(starts, axis=1), -1)

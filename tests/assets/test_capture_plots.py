@@ -1,5 +1,6 @@
 """Figures of captures show what their tables hold."""
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -38,8 +39,9 @@ def test_windows_last_until_all_have_ended() -> None:
     short = pl.DataFrame({"seconds": [0.0], "window_bytes": [2**22]})
     long = pl.DataFrame({"seconds": [0.0, 5.0], "window_bytes": [2**22, 2**24]})
     (axes,) = capture_plots.windows({"a": short, "b": long}).axes
-    assert [list(line.get_xdata()) for line in axes.lines] == [[0.0, 5.0], [0.0, 5.0, 5.0]]
-    assert [list(line.get_ydata())[-1] for line in axes.lines] == [4, 16]
+    short_line, long_line = (np.asarray(line.get_data()).tolist() for line in axes.lines)
+    assert short_line == [[0, 5], [4, 4]]
+    assert long_line == [[0, 5, 5], [4, 16, 16]]
 
 
 def test_suspended_streams_stand_out() -> None:

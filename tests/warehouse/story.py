@@ -144,6 +144,7 @@ def _contention() -> pl.DataFrame:
             "place": [0, 1],
             "seconds": [2.0] * 2,
             "bytes": [6_000_000, 2_000_000],
+            "log_share_sd": [0.1, 0.3],
         }
     )
 

@@ -220,24 +220,32 @@ def test_an_order_changes_what_is_received_first() -> None:
     assert value(fitted(made), scenario(order="reverse")) == pytest.approx(1 / 1.08, rel=1e-3)
 
 
+def probed(newest: int, *, spread: float = 0.0) -> pl.DataFrame:
+    """Return table contention: of two transfers, what the newer one gets and what is left."""
+    rows = [
+        ("links-1", direction, 2, place, 1.0, carried, spread)
+        for direction in ("downlink", "uplink")
+        for place, carried in enumerate((int(SPEED_BPS) - newest, newest))
+    ]
+    columns = ["run_id", "direction", "flows", "place", "seconds", "bytes", "log_share_sd"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
 def test_probed_contention_says_what_transfers_get() -> None:
-    """Alone, a transfer gets 50 kB/s: 0.4 and 0.2 s, recorded as 0.25 and 0.13. 1 s a step."""
-    probed = pl.DataFrame(
-        [
-            ("links-1", direction, flows, place, 1.0, 50_000)
-            for direction in ("downlink", "uplink")
-            for flows in (1, 2)
-            for place in range(flows)
-        ],
-        schema=["run_id", "direction", "flows", "place", "seconds", "bytes"],
-        orient="row",
-    )
-    model = fitted(contention=probed)
+    model = fitted(contention=probed(20_000, spread=0.2))
     (link,) = model.parameters.links
-    assert link.sent_Bps == (50_000, 50_000)
     assert link.downlink_measured is not None
-    assert link.downlink_measured.efficiency == (0.5, 1.0)
-    assert value(model, scenario()) == pytest.approx(1 / 1.0, rel=1e-3)
+    assert link.downlink_measured.shares[1] == pytest.approx((0.8, 0.2))
+    assert link.uplink_spread == pytest.approx(0.2 * math.sqrt(2))
+    assert value(model, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
+
+
+def test_an_advantage_lets_two_workers_out_of_step() -> None:
+    """In step they wait for each other; out of it neither does, since links are used for 0.3 s."""
+    together = value(fitted(contention=probed(50_000)), scenario(2))
+    apart = value(fitted(contention=probed(20_000)), scenario(2))
+    assert together == pytest.approx(2 / (0.78 + 0.3), rel=1e-2)
+    assert apart == pytest.approx(2 / 0.78, rel=1e-2)
 
 
 def two_servers(first_us: int = 400_000) -> Tables:

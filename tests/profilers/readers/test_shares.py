@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import chain
+from math import log
 from pathlib import Path
 
 import polars as pl
@@ -40,6 +41,7 @@ def test_the_one_that_was_there_first_has_place_0(tmp_path: Path) -> None:
     both = found.filter(pl.col("flows") == 2).sort("place")
     assert both["bytes"].to_list() == [4 * 5 * FULL, 4 * 5 * HALF]
     assert both["seconds"].to_list() == pytest.approx([0.02, 0.02])
+    assert both["log_share_sd"].to_list() == [None, None]
     assert both["direction"].unique().to_list() == ["downlink"]
     alone = found.filter(pl.col("flows") == 1)
     assert alone["bytes"].to_list() == [2 * 5 * FULL]  # slices 1 and 2: 3 lies before the second
@@ -49,8 +51,21 @@ def test_a_pause_makes_a_worker_the_newest(tmp_path: Path) -> None:
     first = [*range(20), *range(40, 80)]
     found = table(tmp_path, received(FIRST, first, FULL), received(SECOND, range(10, 80), HALF))
     both = found.filter(pl.col("flows") == 2, pl.col("direction") == "uplink").sort("place")
-    # Slice 2 with the first ahead (3 is its last), slices 9 to 14 with the second ahead.
+    # They share slices 2 and 3, too short a stretch, and 8 to 15 with the second ahead.
     assert both["bytes"].to_list() == [6 * 5 * HALF, 6 * 5 * FULL]
+
+
+def test_shares_that_differ_from_stretch_to_stretch(tmp_path: Path) -> None:
+    """The second gets half of what the first gets, and then the same."""
+    found = table(
+        tmp_path,
+        sent(FIRST, [*range(40), *range(60, 100)], FULL),
+        sent(SECOND, range(5, 40), HALF),
+        sent(SECOND, range(65, 100), FULL),
+    )
+    both = found.filter(pl.col("flows") == 2).sort("place")
+    expected = [abs(log(2 / 3) - log(1 / 2)) / 2, abs(log(1 / 3) - log(1 / 2)) / 2]
+    assert both["log_share_sd"].to_list() == pytest.approx(expected)
 
 
 def test_requests_are_no_transfers(tmp_path: Path) -> None:
