@@ -7,12 +7,13 @@ import polars as pl
 
 from assets.study import Job, Study
 
-Varied = Literal["batch_size", "link_mbps", "order", "servers"]
+Varied = Literal["batch_size", "link_mbps", "order", "servers", "placement"]
 _NAMES: Mapping[Varied, str] = {
     "batch_size": "batch of {}",
     "link_mbps": "{:g} Mb/s",
     "order": "order {}",
     "servers": "{} server(s)",
+    "placement": "placed {}",
 }
 _NOT_COMPARED = ("workers", "profiled_link_mbps")
 
@@ -54,6 +55,7 @@ def shared_title(job: Job, varied: Varied) -> str:
         "link_mbps": f"{job.link_mbps:g} Mb/s",
         "order": job.order if job.order != "framework" else "",
         "servers": f"M={job.servers}" if job.servers > 1 else "",
+        "placement": job.placement if job.placement != "round_robin" else "",
     }
     named = [text for name, text in parts.items() if text and name != varied]
     return ", ".join([f"{job.dnn} {job.image_size}px", *named])

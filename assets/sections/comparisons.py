@@ -14,6 +14,7 @@ _TITLES: Mapping[Varied, str] = {
     "link_mbps": "Link speeds, one profile",
     "order": "Orders of transfers",
     "servers": "Numbers of servers",
+    "placement": "Placements of variables",
 }
 
 

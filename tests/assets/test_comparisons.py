@@ -18,22 +18,31 @@ JOBS = f"""
      workers: [2]}}
   - {{dnn: alexnet, image_size: 64, batch_size: 4, {JOB}, link_mbps: 200, order: tic, workers: [2]}}
   - {{dnn: alexnet, image_size: 64, batch_size: 4, {JOB}, link_mbps: 200, servers: 2, workers: [2]}}
+  - {{dnn: alexnet, image_size: 64, batch_size: 4, {JOB}, link_mbps: 200, servers: 2,
+     placement: greedy, workers: [2]}}
   - {{dnn: small_cnn, image_size: 16, batch_size: 4, {JOB}, link_mbps: 200, workers: [2]}}
 """
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    """Return a study of six jobs, of which four differ from the first in one thing each."""
+    """Return a study of seven jobs, of which four differ from the first in one thing each."""
     head = STUDY.partition("jobs:")[0]
     return read_study(write_study(tmp_path, f"{head}jobs:{JOBS}"))
 
 
 @pytest.mark.parametrize(
-    ("varied", "place"), [("batch_size", 1), ("link_mbps", 2), ("order", 3), ("servers", 4)]
+    ("varied", "group"),
+    [
+        ("batch_size", [0, 1]),
+        ("link_mbps", [0, 2]),
+        ("order", [0, 3]),
+        ("servers", [0, 4]),
+        ("placement", [4, 5]),
+    ],
 )
-def test_groups_differ_in_one_thing(study: Study, varied: Varied, place: int) -> None:
-    assert alike(study, varied) == [[0, place]]
+def test_groups_differ_in_one_thing(study: Study, varied: Varied, group: list[int]) -> None:
+    assert alike(study, varied) == [group]
 
 
 def test_curves_are_examples_per_second(study: Study) -> None:
