@@ -7,6 +7,10 @@ from matplotlib.figure import Figure
 
 from assets.plots import LINEAR, MEASURED, PREDICTED, RESOURCES, SERIES, blank, styled
 from models.async_sgd.overhead import Overhead
+from models.async_sgd.pieces import rate
+
+BIN_US = 10_000
+"""What the use of a link is averaged over."""
 
 
 @styled
@@ -48,8 +52,9 @@ def windows(announced: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
         color = SERIES[place % len(SERIES)]
         axes.step(seconds, mib, where="post", color=color, label=label)
     axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set(xlabel="seconds since the first SETTINGS", ylabel="WIN, MiB")
-    axes.legend(loc="best")
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
@@ -82,12 +87,11 @@ def multiplexing(pieces: pl.DataFrame, title: str = "") -> Figure:
 def link_use(pieces: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
     """Plot what a link carried during one step; `pieces` by direction."""
     figure, axes = blank(title)
-    for direction, rows in pieces.items():
-        lasting = rows.filter(pl.col("end_us") > pl.col("start_us"))
-        width_us = lasting["end_us"] - lasting["start_us"]
+    for direction, sent in pieces.items():
+        rows = rate(sent, BIN_US)
         axes.bar(
-            lasting["start_us"] / 1e3, 8 * lasting["bytes"] / width_us, width=width_us / 1e3,
-            align="edge", color=RESOURCES[direction], alpha=0.6, label=direction,
+            rows["start_us"] / 1e3, rows["Bps"] * 8e-6, width=BIN_US / 1e3, align="edge",
+            color=RESOURCES[direction], alpha=0.6, label=direction,
         )  # fmt: skip
     axes.set(xlabel="milliseconds since the step's start", ylabel="Mb/s")
     axes.legend(loc="best")

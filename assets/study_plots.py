@@ -47,6 +47,7 @@ def convergence(measured: pl.DataFrame, simulated: pl.DataFrame, title: str = ""
     kinds = ((simulated, PREDICTED, "-", "simulated"), (measured, MEASURED, "-s", "measured"))
     for rows, color, style, label in kinds:
         axes.plot(rows["step"], rows["steps_per_s"], style, ms=5, color=color, label=label)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel="steps of each worker since the start", ylabel="steps/s of all workers")
     axes.set_ylim(bottom=0)
     axes.legend(loc="lower right")
@@ -106,7 +107,7 @@ def balance(held: Mapping[str, Sequence[int]], title: str = "") -> Figure:
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     axes.invert_yaxis()
     axes.set(xlabel="variables, MB")
-    axes.legend(loc="best")
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 

@@ -106,7 +106,7 @@ def _steps(profiles: Sequence[CapturedProfile]) -> list[tuple[str, str]]:
             captioned(
                 capture_plots.link_use(parts),
                 f"Megabits per second on the worker's link during traced step {step}",
-                f"Traced step {step}, from captured packets.",
+                f"Traced step {step}, over 10 ms at a time.",
             ),
         ),
     ]
