@@ -39,7 +39,7 @@ def _row(line: Overhead) -> list[Cell]:
         Cell(f"{1e9 * line.alpha_low:.2f} to {1e9 * line.alpha_high:.2f}"),
         Cell(f"{1e3 * line.beta_s:.2f}"),
         Cell(f"{1e3 * line.beta_low:.2f} to {1e3 * line.beta_high:.2f}"),
-        Cell(f"{line.r_squared:.2f}"),
+        Cell(f"{line.r_squared:.3f}"),
         Cell(f"{line.n:,}"),
     ]
 

@@ -13,6 +13,6 @@ def test_overhead_has_a_line_and_a_figure_for_each_role(captured: list[CapturedP
     html = overhead.section(captured)
     _, server, worker = cells(html)
     assert worker[:3] == ["worker", "emu.native.c25", "2.50"]
-    assert (worker[-2:], server[:2]) == (["1.00", "8"], ["server", "emu.server"])
+    assert (worker[-2:], server[:2]) == (["1.000", "8"], ["server", "emu.server"])
     assert html.count('<svg role="img"') == 2
     assert Balanced(html).open == []
