@@ -31,8 +31,8 @@ def test_overhead_is_summed_up_by_size() -> None:
     rows = pl.DataFrame({"size_bytes": [10**6, 10**6, 3 * 10**6], "overhead_s": [2e-3, 4e-3, 5e-3]})
     (axes,) = capture_plots.overhead(rows, LINE, "title").axes
     points, line = axes.lines
-    assert points.get_xydata().tolist() == [[1.0, 3.0], [3.0, 5.0]]  # type: ignore[union-attr]
-    assert line.get_xydata().tolist() == [[0.0, 2.0], [3.0, 5.0]]  # type: ignore[union-attr]
+    assert np.asarray(points.get_xydata()) == pytest.approx(np.array([[1, 3], [3, 5]]))
+    assert np.asarray(line.get_xydata()) == pytest.approx(np.array([[0, 2], [3, 5]]))
 
 
 def test_windows_last_until_all_have_ended() -> None:

@@ -59,7 +59,8 @@ def test_curves_are_examples_per_second(study: Study) -> None:
 
 
 def test_labels_say_what_varies_and_titles_what_does_not(study: Study) -> None:
-    rows = pl.DataFrame(schema=["job", "workers", "predicted", "measured"])
+    figures = {"predicted": pl.Float64, "measured": pl.Float64}
+    rows = pl.DataFrame(schema={"job": pl.Int32, "workers": pl.Int32, **figures})
     labels = list(curves(study, rows, [0, 2], "link_mbps"))
     assert labels == ["100 Mb/s, profiled at 200", "200 Mb/s"]
     assert shared_title(study.jobs[4], "servers") == "alexnet 64px, b4, 200 Mb/s"

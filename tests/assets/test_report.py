@@ -115,7 +115,7 @@ def test_the_report_shows_every_scenario(round_: Round, landing: Path) -> None:
 
 def test_plots_can_be_read_without_seeing_them(round_: Round, landing: Path) -> None:
     text = report.render(round_, results(round_), systems(), landing)
-    assert text.count('<svg role="img"') == 2
+    assert text.count('<svg role="img"') == text.count("<title>") - 1 > 2
     titles = re.findall(r"<title>(Steps per second[^<]*)</title>", text)
     assert titles[0] == (
         "Steps per second by number of workers, small_cnn 16px b4, unshaped. 1 worker: 9.50 "
