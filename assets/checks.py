@@ -6,6 +6,8 @@ from dagster import AssetCheckResult, AssetCheckSeverity, asset_check
 
 from assets import landed, sanity
 from assets.accuracy import table
+from assets.captured import captured_profiles, kept_orders
+from assets.captures import transfer_order
 from assets.cluster import links
 from assets.measured import throughput
 from assets.predictions import async_sgd_predictions, linear_predictions
@@ -45,6 +47,20 @@ def traces_are_whole(study: StudyResource, warehouse: WarehouseResource) -> Asse
         timings = landed.table(warehouse.landing, run, "timing")
         found += [f"{part.name}: {odd}" for odd in sanity.odd_traces(operations, timings)]
     return _verdict(found, ERROR)
+
+
+@asset_check(asset=tf_trace)
+def transfers_were_captured(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+    """Where packets were captured, nearly every transfer was found in them."""
+    samples = landed.rows(study.latest_round(), warehouse.landing, "tf_trace", "sample")
+    return _verdict(sanity.uncaptured(samples), WARN)
+
+
+@asset_check(asset=transfer_order, pool="warehouse")
+def orders_are_kept(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+    """Enforced orders of transfers are kept far better than chance would."""
+    kept = kept_orders(captured_profiles(study.latest_round(), warehouse.landing))
+    return _verdict(sanity.lost_orders(kept), WARN)
 
 
 @asset_check(asset=async_sgd_predictions, blocking=True, pool="warehouse")

@@ -40,6 +40,6 @@ def contention(
     """What transfers of training get of a link that n workers use; empty unless a study asks."""
     round_ = measure_contention(study.open_round(), warehouse.landing, progress)
     rows = landed.rows(round_, warehouse.landing, "contention", "contention")
-    parts = [] if rows.is_empty() else rows.group_by("name")
-    figures = [plots.contention(part, name) for (name,), part in parts]
+    parts = {} if rows.is_empty() else rows.partition_by("name", as_dict=True)
+    figures = [plots.contention(part, str(name)) for (name,), part in parts.items()]
     return MaterializeResult(metadata=of_frame(rows, round_, figures))

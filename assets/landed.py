@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from assets.rounds import Probe, Round
-from warehouse.landing import read_tables
+from warehouse.landing import SCHEMAS, read_tables
 from warehouse.records import Run
 
 
@@ -46,6 +46,21 @@ def of_jobs(round_: Round, landing: Path, name: str) -> pl.DataFrame:
 
 def table(landing: Path, run: Run, name: str) -> pl.DataFrame:
     """Return one raw table of a landed run."""
-    frame = pl.from_arrow(read_tables(landing / run.run_id)[name])
+    return tables(landing, run)[name]
+
+
+def tables(landing: Path, run: Run) -> dict[str, pl.DataFrame]:
+    """Return all raw tables of a landed run, by name; one without a file is left out."""
+    found = {}
+    for name, rows in read_tables(landing / run.run_id).items():
+        frame = pl.from_arrow(rows)
+        assert isinstance(frame, pl.DataFrame)
+        found[name] = frame
+    return found
+
+
+def no_rows(name: str) -> pl.DataFrame:
+    """Return a raw table without rows."""
+    frame = pl.from_arrow(SCHEMAS[name].empty_table())
     assert isinstance(frame, pl.DataFrame)
     return frame

@@ -11,6 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 PREDICTED, MEASURED, LINEAR = "#3b7dd8", "#e0662b", "#8a8f98"
+SERIES = ("#3b7dd8", "#e0662b", "#2f9e6e", "#9b6bd3", "#c2a01f", "#d1478f", "#4aa8b8")
+"""Colours of what has no colour of its own."""
 RESOURCES = {"downlink": "#3b7dd8", "worker": "#e0662b", "uplink": "#2f9e6e", "ps": "#9b6bd3"}
 _INK = "#123456"
 """A colour no figure uses: in SVG it becomes the text colour of the page around it."""
@@ -31,10 +33,10 @@ _STYLE: dict[Any, Any] = {
     "ytick.color": _INK,
     "legend.frameon": False,
 }
-_styled = mpl.rc_context(_STYLE)
+styled = mpl.rc_context(_STYLE)
 
 
-@_styled
+@styled
 def to_svg(figure: Figure) -> str:
     """Return a figure as an SVG element whose texts and axes take the page's colour."""
     buffer = io.StringIO()
@@ -44,7 +46,7 @@ def to_svg(figure: Figure) -> str:
     return svg.replace(_INK, "currentColor")
 
 
-@_styled
+@styled
 def to_png(figure: Figure) -> bytes:
     """Return a figure as a small PNG on white."""
     buffer = io.BytesIO()
@@ -52,13 +54,13 @@ def to_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-@_styled
+@styled
 def scaling(rows: pl.DataFrame, title: str = "") -> Figure:
     """Plot one job's throughput by number of workers: predicted, linear, and measured if known.
 
     `rows` has workers, predicted, low, high, linear, measured and spread_percent.
     """
-    figure, axes = _figure(title)
+    figure, axes = blank(title)
     workers = rows["workers"].to_list()
     axes.fill_between(workers, rows["low"], rows["high"], color=PREDICTED, alpha=0.2, lw=0)
     axes.plot(workers, rows["predicted"], "-o", ms=4, color=PREDICTED, label="predicted")
@@ -82,14 +84,14 @@ def scaling(rows: pl.DataFrame, title: str = "") -> Figure:
     return figure
 
 
-@_styled
+@styled
 def goodput(links: pl.DataFrame, title: str = "") -> Figure:
     """Plot the goodput of links by direction and number of simultaneous flows.
 
     `links` has direction, flows, flow, trial and bandwidth_Bps; points are trials, all flows
     together.
     """
-    figure, axes = _figure(title)
+    figure, axes = blank(title)
     totals = links.group_by("direction", "flows", "trial").agg(
         mbps=pl.col("bandwidth_Bps").sum() * 8e-6
     )
@@ -109,13 +111,13 @@ def goodput(links: pl.DataFrame, title: str = "") -> Figure:
     return figure
 
 
-@_styled
+@styled
 def contention(rows: pl.DataFrame, title: str = "") -> Figure:
     """Plot what each of n simultaneous transfers got of a link, by how long it had been at it.
 
     `rows` has direction, flows, place, seconds and bytes.
     """
-    figure, axes = _figure(title)
+    figure, axes = blank(title)
     got = rows.with_columns(mbps=pl.col("bytes") / pl.col("seconds") * 8e-6)
     for offset, direction in ((-0.08, "downlink"), (0.08, "uplink")):
         part = got.filter(pl.col("direction") == direction)
@@ -138,13 +140,13 @@ def contention(rows: pl.DataFrame, title: str = "") -> Figure:
     return figure
 
 
-@_styled
+@styled
 def step_timeline(operations: pl.DataFrame, timings: pl.DataFrame, title: str = "") -> Figure:
     """Plot when each resource was at work in the first traced step.
 
     `operations` has operation and resource, `timings` step, operation, start_us and duration_us.
     """
-    figure, axes = _figure(title)
+    figure, axes = blank(title)
     step = timings.filter(pl.col("step") == pl.col("step").min())
     spans = step.join(operations, on="operation").select(
         "resource", pl.col("start_us") / 1e3, pl.col("duration_us") / 1e3
@@ -158,13 +160,13 @@ def step_timeline(operations: pl.DataFrame, timings: pl.DataFrame, title: str = 
     return figure
 
 
-@_styled
+@styled
 def throughput_windows(samples: pl.DataFrame, names: Sequence[str], title: str = "") -> Figure:
     """Plot the throughput of each window of each run.
 
     `samples` has name and value; `names` orders them.
     """
-    figure, axes = _figure(title)
+    figure, axes = blank(title)
     points = samples.filter(pl.col("name").is_in(names))
     order = {name: row for row, name in enumerate(names)}
     axes.plot(points["value"], [order[name] for name in points["name"]], "o", color=MEASURED)
@@ -175,7 +177,8 @@ def throughput_windows(samples: pl.DataFrame, names: Sequence[str], title: str =
     return figure
 
 
-def _figure(title: str) -> tuple[Figure, Axes]:
+def blank(title: str) -> tuple[Figure, Axes]:
+    """Return an empty figure, as all of them begin; to be called by what is `styled`."""
     figure = Figure(figsize=(6.0, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.set_title(title, fontsize=11)

@@ -8,9 +8,24 @@ from string import Template
 import polars as pl
 
 from assets import landed, plots, provenance
+from assets.captured import captured_profiles
+from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
 from assets.results import Summary, summary
 from assets.rounds import Round
+from assets.sections import (
+    comparisons,
+    convergence,
+    end_times,
+    errors,
+    http2,
+    order,
+    overhead,
+    servers,
+    steps,
+    windows,
+)
+from assets.simulations import fitted_models
 from assets.wording import DASH, count, floor, interval, link_speed, number, percent
 from warehouse.durable import remove, temporary
 
@@ -57,7 +72,8 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
         figures=_figures(summary(rows)),
         scenarios=_scenarios(rows),
         systems=_systems(systems),
-        jobs="\n".join(_job(job) for job in jobs),
+        jobs=grid([_job(job) for job in jobs]),
+        sections=_sections(round_, rows, landing),
         links=_links(landed.rows(round_, landing, "links", "link")),
         judged=_judged(summary(rows)),
         provenance=provenance.section(round_),
@@ -136,7 +152,7 @@ def _systems(systems: pl.DataFrame) -> str:
     return table(["system", *dnns, "all", "scenarios", "one worker"], body)
 
 
-def _job(rows: pl.DataFrame) -> str:
+def _job(rows: pl.DataFrame) -> tuple[str, str]:
     title = rows["label"][0].rpartition(", W=")[0]
     known = rows.filter(pl.col("measured").is_not_null()).to_dicts()
     said = "; ".join(
@@ -144,15 +160,28 @@ def _job(rows: pl.DataFrame) -> str:
         f"{number(row['measured'])} measured"
         for row in known
     )
-    svg = plots.to_svg(plots.scaling(rows)).replace("<svg ", '<svg role="img" ', 1)
-    described = (
-        f"<title>{escape(f'Steps per second by number of workers, {title}. {said}')}</title>"
-    )
-    end = svg.index(">") + 1
-    return (
-        f"<section><h3>{escape(title)}</h3><figure>{svg[:end]}{described}{svg[end:]}<figcaption>"
-        "Band: prediction interval. Bars: spread between the windows of the run.</figcaption>"
-        "</figure></section>"
+    described = f"Steps per second by number of workers, {title}. {said}"
+    caption = "Band: prediction interval. Bars: spread between the windows of the run."
+    return title, captioned(plots.scaling(rows), described, caption)
+
+
+def _sections(round_: Round, rows: pl.DataFrame, landing: Path) -> str:
+    """Return what only some rounds can show; each section is empty where it has nothing to show."""
+    captured, models = captured_profiles(round_, landing), fitted_models(round_, landing)
+    by_run = {run.run_id: models[part] for part, run in round_.runs_of("tf_trace").items()}
+    return "\n".join(
+        [
+            comparisons.section(round_.study, rows),
+            errors.section(round_.study, rows),
+            steps.section(round_, landing),
+            convergence.section(round_, landing, models),
+            servers.section(round_, landing, models),
+            overhead.section(captured),
+            http2.section(captured),
+            end_times.section(captured),
+            order.section(captured),
+            windows.section(captured, by_run),
+        ]
     )
 
 

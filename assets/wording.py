@@ -22,6 +22,11 @@ def percent(value: float | None, *, signed: bool = False) -> str:
     return f"{value:{'+' if signed else ''}.1f} %".replace("-", "−")
 
 
+def share(part: float | None) -> str:
+    """Return a part of 1 as a percentage."""
+    return percent(None if part is None else 100 * part)
+
+
 def link_speed(mbps: float | None) -> str:
     """Return the speed that links are shaped to."""
     return "not shaped" if mbps is None else f"{mbps:g} Mb/s"

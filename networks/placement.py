@@ -39,3 +39,11 @@ class Greedy:
         server = self._held_bytes.index(min(self._held_bytes))
         self._held_bytes[server] += size_bytes
         return server
+
+
+def held_bytes(sizes_bytes: Sequence[int], servers: int, placement: Placement) -> tuple[int, ...]:
+    """Return how many bytes of variables each server holds; arguments as in `place`."""
+    held = [0] * servers
+    for size_bytes, server in zip(sizes_bytes, place(sizes_bytes, servers, placement), strict=True):
+        held[server] += size_bytes
+    return tuple(held)

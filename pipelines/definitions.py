@@ -9,7 +9,7 @@ from dagster import (
     load_assets_from_modules,
 )
 
-from assets import accuracy, checks, cluster, fits, measured, predictions, profiles
+from assets import accuracy, captures, checks, cluster, fits, measured, predictions, profiles
 from pipelines.jobs import demo
 from pipelines.resources import resources
 from pipelines.schedules import weekly_reprofiling
@@ -20,7 +20,7 @@ def definitions(with_resources: Mapping[str, object]) -> Definitions:
 
     Steps run one after another in one process: nothing may run beside what measures.
     """
-    modules = [accuracy, cluster, fits, measured, predictions, profiles]
+    modules = [accuracy, captures, cluster, fits, measured, predictions, profiles]
     return Definitions(
         assets=load_assets_from_modules(modules),
         asset_checks=load_asset_checks_from_modules([checks]),

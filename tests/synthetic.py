@@ -29,10 +29,13 @@ jobs:
   - {dnn: alexnet, image_size: 64, batch_size: 4, worker: emu.native.c25, server: emu.server,
      link_mbps: 200, workers: [1, 3]}
 """
+CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
 HOST = "host-1"
 SHORT = predictor.Settings(simulated_operations=5_000, warm_up_steps=5)
 LINK_BPS = 25e6
 STEP_US = 100_000
+WINDOW_BYTES = 300_000
+"""The flow-control window of captured runs: shorter than the tensors."""
 OPERATIONS = [
     ("weights", "VariableV2", "ps", 0, None),
     ("weights/read", "Recv", "downlink", 0, 400_000),
@@ -152,7 +155,9 @@ class PaperProbes:
             return failed("tf_trace", cluster, scenario, context, started_at, error)
         progress(f"profile {scenario.workload.dnn}")
         run = finished_run("tf_trace", cluster, scenario, context, started_at, {})
-        return ProbeResult(run, scenario, self._trace(traced_steps, untraced_steps))
+        tables = self._trace(traced_steps, untraced_steps)
+        captured = captured_tables(traced_steps) if capture else {}
+        return ProbeResult(run, scenario, tables | captured)
 
     def _trace(self, traced_steps: int, untraced_steps: int) -> dict[str, pl.DataFrame]:
         names = ["name", "type", "resource", "server", "size_bytes"]
@@ -219,7 +224,49 @@ class PaperProbes:
             ]
             sample = pl.DataFrame(rows, schema=["metric", "unit", "window", "value"], orient="row")
             run = finished_run("tf_throughput", cluster, scenario, context, started_at, {})
-            yield ProbeResult(run, scenario, {"sample": sample})
+            yield ProbeResult(run, scenario, {"sample": sample, "step": self._steps(scenario)})
+
+    def _steps(self, scenario: Scenario) -> pl.DataFrame:
+        """Return 12 steps of each worker, from a common start."""
+        workers = scenario.strategy.workers
+        step_us = round(1e6 * workers / self.throughput(scenario))
+        rows = [
+            (worker, step, step * step_us, (step + 1) * step_us)
+            for worker in range(workers)
+            for step in range(12)
+        ]
+        columns = ["worker", "step", "start_us", "end_us"]
+        return pl.DataFrame(rows, schema=columns, orient="row").with_columns(
+            window=pl.lit(None, pl.Int16), traced=pl.lit(value=False)
+        )
+
+
+def captured_tables(traced_steps: int) -> dict[str, pl.DataFrame]:
+    """Return tables stream and http2_frame of traced steps whose transfers went out whole.
+
+    The weights' last packet comes 1 ms before their record's end, the gradient's 2 ms.
+    """
+    streams, frames = [], []
+    for direction, operation, sender, receiver, parsing_us in (
+        ("downlink", 1, "server", "worker", 1_000),
+        ("uplink", 4, "worker", "server", 2_000),
+    ):
+        frames.append((direction, receiver, "SETTINGS", 0, 0, 6, WINDOW_BYTES))
+        for step in range(traced_steps):
+            first_us = step * STEP_US + STARTS_US[operation]
+            last_us = first_us + DURATIONS_US[operation] - parsing_us
+            stream, size_bytes = 2 * step + 1, 400_030
+            streams.append((step, direction, stream, operation, size_bytes, first_us, last_us))
+            frames.append((direction, sender, "DATA", stream, first_us, size_bytes, None))
+    between = {"worker": pl.lit(0, pl.Int16), "server": pl.lit(0, pl.Int16)}
+    columns = ["step", "direction", "stream", "operation", "size_bytes", "first_us", "last_us"]
+    names = ["direction", "sender", "type", "stream", "time_us", "length_bytes", "value"]
+    return {
+        "stream": pl.DataFrame(streams, schema=columns, orient="row").with_columns(
+            segments=1, **between
+        ),
+        "http2_frame": pl.DataFrame(frames, schema=names, orient="row").with_columns(**between),
+    }
 
 
 def landed(part: Part, repeat: int = 1, **changes: object) -> Run:

@@ -37,6 +37,36 @@ def replaced(
         raise BadInput(
             f"re-placing variables: expected a profile of 1 server, found {max(graph.servers) + 1}"
         )
+    variable_of, sizes_bytes = _variables(graph, operations)
+    placed = place(list(sizes_bytes.values()), servers, placement)
+    server_of = dict(zip(sizes_bytes, placed, strict=True))
+    on = tuple(
+        server_of[variable_of[i]] if i in variable_of else 0 for i in range(len(graph.names))
+    )
+    return replace(profile, graph=replace(graph, servers=on))
+
+
+def variable_bytes(profile: Profile, operations: pl.DataFrame) -> tuple[int, ...]:
+    """Return the bytes of each variable of a profiled job, in the order in which they are created.
+
+    Raises:
+        BadInput: no variables.
+    """
+    return tuple(_variables(profile.graph, operations)[1].values())
+
+
+def on_servers(scenario: Scenario, servers: int, placement: Placement) -> Scenario:
+    """Return a scenario as it is with this many servers."""
+    strategy = scenario.strategy.model_copy(update={"servers": servers, "placement": placement})
+    nodes = tuple(
+        group if group.role == "worker" else group.model_copy(update={"count": servers})
+        for group in scenario.nodes
+    )
+    return scenario.model_copy(update={"strategy": strategy, "nodes": nodes})
+
+
+def _variables(graph: Graph, operations: pl.DataFrame) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the variable of each operation that belongs to one, and the bytes of each variable."""
     rows = operations.sort("operation").filter(
         pl.col("type").is_in(_VARIABLES), pl.col("resource") == "ps"
     )
@@ -50,22 +80,7 @@ def replaced(
     sizes_bytes = dict.fromkeys(variables, 0)
     for operation, variable in variable_of.items():
         sizes_bytes[variable] = max(sizes_bytes[variable], graph.sizes_bytes[operation])
-    placed = place(list(sizes_bytes.values()), servers, placement)
-    server_of = dict(zip(variables, placed, strict=True))
-    on = tuple(
-        server_of[variable_of[i]] if i in variable_of else 0 for i in range(len(graph.names))
-    )
-    return replace(profile, graph=replace(graph, servers=on))
-
-
-def on_servers(scenario: Scenario, servers: int, placement: Placement) -> Scenario:
-    """Return a scenario as it is with this many servers."""
-    strategy = scenario.strategy.model_copy(update={"servers": servers, "placement": placement})
-    nodes = tuple(
-        group if group.role == "worker" else group.model_copy(update={"count": servers})
-        for group in scenario.nodes
-    )
-    return scenario.model_copy(update={"strategy": strategy, "nodes": nodes})
+    return variable_of, sizes_bytes
 
 
 def _variable_of(graph: Graph, variables: Sequence[int]) -> dict[int, int]:

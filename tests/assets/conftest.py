@@ -1,10 +1,20 @@
 """What tests of assets share: a study on paper, and probes that run nothing."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from tests.synthetic import PaperProbes, write_study
+from assets.captured import CapturedProfile, captured_profiles
+from assets.measuring import measure_links, measure_throughput, trace_profiles
+from assets.progress import Progress
+from assets.rounds import Round, open_round
+from assets.study_file import read_study
+from profilers.host import host_id
+from tests.synthetic import CAPTURING, STUDY, PaperProbes, write_study
+from warehouse.landing import landed_runs
 
 
 @pytest.fixture
@@ -19,3 +29,44 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> PaperProbes:
     installed = PaperProbes()
     installed.install(monkeypatch)
     return installed
+
+
+@pytest.fixture
+def landing(home: Path) -> Path:
+    """Return the landing folder of a fresh home."""
+    return home / "landing"
+
+
+@pytest.fixture
+def landed_round(tmp_path: Path, landing: Path, probes: PaperProbes) -> Callable[[str], Round]:
+    """Return what runs a whole round of the study with this text."""
+    del probes
+
+    def run(text: str) -> Round:
+        study = read_study(write_study(tmp_path, text))
+        found = open_round(study, "loopback", host_id(), landed_runs(landing))
+        for measure in (measure_links, trace_profiles, measure_throughput):
+            found = measure(found, landing, Progress())
+        return found
+
+    return run
+
+
+@pytest.fixture
+def round_(landed_round: Callable[[str], Round]) -> Round:
+    """Return a round of which everything has landed, without captured packets."""
+    return landed_round(STUDY)
+
+
+@pytest.fixture
+def captured_round(landed_round: Callable[[str], Round]) -> Round:
+    """Return a round of which everything has landed, with captured packets."""
+    return landed_round(CAPTURING)
+
+
+@pytest.fixture
+def captured(captured_round: Round, landing: Path) -> list[CapturedProfile]:
+    """Return its profiles; the second has overheads as of tensors twice as large."""
+    first, second = captured_profiles(captured_round, landing)
+    doubled = second.overheads.with_columns(pl.col("size_bytes", "overhead_s") * 2)
+    return [first, replace(second, overheads=doubled)]

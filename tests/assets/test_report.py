@@ -6,17 +6,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from assets import report
-from assets.measuring import measure_links, measure_throughput, trace_profiles
-from assets.progress import Progress
 from assets.results import JUDGED
-from assets.rounds import Round, open_round
-from assets.study_file import read_study
-from profilers.host import host_id
-from tests.synthetic import PaperProbes
-from warehouse.landing import landed_runs
+from assets.rounds import Round
 
 NO_CLOSING = {"meta", "br", "img", "link"}
 
@@ -42,21 +35,6 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
-
-
-@pytest.fixture
-def landing(home: Path) -> Path:
-    """Return the landing folder of a fresh home."""
-    return home / "landing"
-
-
-@pytest.fixture
-def round_(study_file: Path, landing: Path, probes: PaperProbes) -> Round:
-    """Return a round of which everything has landed."""
-    found = open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
-    for measure in (measure_links, trace_profiles, measure_throughput):
-        found = measure(found, landing, Progress())
-    return found
 
 
 def results(round_: Round, **changes: object) -> pl.DataFrame:

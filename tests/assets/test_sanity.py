@@ -7,9 +7,11 @@ from assets.sanity import (
     disturbed_windows,
     impossible,
     link_bounds,
+    lost_orders,
     odd_links,
     odd_traces,
     superlinear,
+    uncaptured,
 )
 
 
@@ -126,3 +128,24 @@ def test_predictions_above_their_bounds_are_told() -> None:
     assert superlinear(forecast) == [
         "b: 10.60 steps/s predicted, linear scaling gives at most 10.50"
     ]
+
+
+def test_captures_hold_nearly_every_transfer() -> None:
+    samples = pl.DataFrame(
+        [("a", "captured_fraction", 0.94), ("b", "captured_fraction", 0.96), ("c", "other", 0.1)],
+        schema=["name", "metric", "value"],
+        orient="row",
+    )
+    assert uncaptured(samples) == ["a: packets of 94 % of the transfers"]
+
+
+def test_enforced_orders_are_kept() -> None:
+    kept = pl.DataFrame(
+        {
+            "title": ["a", "b", "c"],
+            "order": ["tic", "reverse", "framework"],
+            "kept": [0.9, 0.5, None],
+        }
+    )
+    assert lost_orders(kept) == ["b: 50 % of the pairs came in order reverse"]
+    assert lost_orders(pl.DataFrame()) == []

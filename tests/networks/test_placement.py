@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from networks.placement import Placement, place
+from networks.placement import Placement, held_bytes, place
 
 VGG_11 = {
     "conv0": (3, 64),
@@ -31,10 +31,7 @@ def test_the_papers_partition_of_vgg_11() -> None:
         names += [f"{layer}/weights", f"{layer}/biases"]
         sizes_bytes += [4 * taps * inputs * outputs, 4 * outputs]
     placed = place(sizes_bytes, 2, "greedy")
-    held = [
-        sum(size for size, server in zip(sizes_bytes, placed, strict=True) if server == one)
-        for one in (0, 1)
-    ]
+    held = held_bytes(sizes_bytes, 2, "greedy")
     assert [round(one / 2**20) for one in held] == [407, 100]
     first = [name for name, server in zip(names, placed, strict=True) if server == 0]
     assert first == [

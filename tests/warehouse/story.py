@@ -50,11 +50,72 @@ def _profiles(make: "Maker") -> None:
     vgg = make.scenario(1, dnn="vgg11")
     make.land(make.run("p2", vgg, "profile"), vgg, times)
     make.land(make.run("links", None, "profile"), None, {"link": _links()})
+    capture(make)
     make.land(make.run("contention", None, "profile"), None, {"contention": _contention()})
     make.land(make.run("rings", None, "profile"), None, {"allreduce": _allreduces()})
     make.land(make.run("prices", None, "profile"), None, {"price": _prices()})
     imported = make.run("theirs", None, "measurement").model_copy(update={"backend": "imported"})
     make.land(imported, None, _imported())
+
+
+def capture(make: "Maker") -> None:
+    """Land a captured step on loopback, and the link it was on: 1 MB/s, a byte each microsecond.
+
+    Streams of 400 and 300 bytes are asked for after 0 and 100 us, and one of 200 after 1000 us.
+    They would end after 400, 700 and 1200 us; their last packets come after 500, 700 and 1000 us,
+    their records end 40, 30 and 20 us later.
+    """
+    here = {"backend": "loopback"}
+    config = {"config": {"link_mbps": 150.0}}
+    link = pl.DataFrame(
+        [("downlink", 1, 0, 0, 1.0, 10**6, 1e6)],
+        schema=["direction", "flows", "flow", "trial", "seconds", "bytes", "bandwidth_Bps"],
+        orient="row",
+    )
+    probed = make.run("seen_link", None, "profile").model_copy(update={**here, **config})
+    make.land(probed, None, {"link": link})
+    scenario = make.scenario(1, dnn="alexnet")
+    run = make.run("seen", scenario, "profile").model_copy(update=here)
+    make.land(run, scenario, _captured())
+
+
+def _captured() -> dict[str, pl.DataFrame]:
+    rows = [(0, 1, 400, 0, 10, 500), (1, 3, 300, 100, 500, 700), (2, 5, 200, 1000, 1000, 1000)]
+    began_us = 10**15
+    timing, streams = [], []
+    for operation, stream, size_bytes, start_us, first_us, last_us in rows:
+        timing.append((0, operation, start_us, last_us + size_bytes // 10 - start_us))
+        times = began_us + first_us, began_us + last_us
+        streams.append((0, "downlink", 0, 0, stream, operation, size_bytes, *times, 1))
+    frames = [
+        (0, 0, "downlink", "worker", "SETTINGS", 0, began_us - 9, 6, 2**22),
+        (0, 0, "downlink", "worker", "SETTINGS", 0, began_us, 6, 2**23),
+        (0, 0, "downlink", "server", "SETTINGS", 0, began_us, 6, 2**24),
+    ]
+    names = {
+        "operation": ["operation", "name", "type", "resource", "server", "size_bytes"],
+        "timing": ["step", "operation", "start_us", "duration_us"],
+        "step": ["worker", "step", "traced", "start_us", "end_us"],
+        "stream": [
+            *["step", "direction", "worker", "server", "stream", "operation"],
+            *["size_bytes", "first_us", "last_us", "segments"],
+        ],
+        "http2_frame": [
+            *["worker", "server", "direction", "sender", "type", "stream"],
+            *["time_us", "length_bytes", "value"],
+        ],
+    }
+    tables = {
+        "operation": [(i, f"read{i}", "Recv", "downlink", 0, size) for i, _, size, *_ in rows],
+        "timing": timing,
+        "step": [(0, 0, True, began_us, began_us + 2000), (0, 0, False, 0, 9)],
+        "stream": streams,
+        "http2_frame": frames,
+    }
+    return {
+        name: pl.DataFrame(table, schema=names[name], orient="row")
+        for name, table in tables.items()
+    }
 
 
 def _links() -> pl.DataFrame:

@@ -41,7 +41,7 @@ def test_accuracy_is_the_table_of_the_command_line(told: "Maker") -> None:
 def test_runs_lists_all_runs_of_a_study(told: "Maker") -> None:
     runs = told.warehouse.query("runs", study="demo")
     assert runs["run_id"].to_list()[-3:] == ["m1", "m2", "m3"]
-    assert runs["seconds"].to_list() == [30.0] * 10
+    assert runs["seconds"].to_list() == [30.0] * 12
     assert told.warehouse.query("runs", study="other").is_empty()
 
 
@@ -214,6 +214,40 @@ def test_what_was_too_hopeful_comes_worst_first(told: "Maker") -> None:
 def test_systems_count_what_they_did(told: "Maker") -> None:
     rows = told.warehouse.query("systems").filter(backend="emulated")
     assert rows.select("system", "fits", "predictions").rows() == [("async_sgd", 1, 1)]
+
+
+def test_ends_of_streams_are_predicted_one_after_the_other(told: "Maker") -> None:
+    (row,) = told.warehouse.query("end_times", backend="loopback").to_dicts()
+    each = [100 / 500, 0.0, 200 / 1000]
+    assert (row["dnn"], row["n"], row["runs"]) == ("alexnet", 3, 1)
+    assert row["mean"] == pytest.approx(sum(each) / 3)
+    assert (row["median"], row["maximum"]) == pytest.approx((0.2, 0.2))
+    assert told.warehouse.query("end_times", study="other").is_empty()
+
+
+def test_overhead_is_a_line_through_sizes(told: "Maker") -> None:
+    """40, 30 and 20 us for 400, 300 and 200 bytes: 100 ns a byte and nothing else."""
+    (row,) = told.warehouse.query("parsing_overhead").to_dicts()
+    assert (row["role"], row["node_type"], row["n"]) == ("worker", "emu.avx2.1c", 3)
+    assert row["alpha_ns_per_byte"] == pytest.approx(100)
+    assert row["beta_ms"] == pytest.approx(0, abs=1e-9)
+    assert (row["r_squared"], row["median_ms"]) == pytest.approx((1, 0.03))
+
+
+def test_windows_are_those_of_the_receiver(told: "Maker") -> None:
+    (row,) = told.warehouse.query("flow_control_windows", dnn="alexnet").to_dicts()
+    assert (row["first_window_bytes"], row["last_window_bytes"]) == (2**22, 2**23)
+    assert (row["announcements"], row["streams"], row["suspended"]) == (2, 3, 0)
+    assert row["largest_stream_bytes"] == 400
+
+
+def test_profiling_and_measuring_are_added_up(curve: "Maker") -> None:
+    """Runs of half a minute; a server costs 0.08 an hour and each worker 0.17."""
+    (row,) = curve.warehouse.query("profile_or_measure", dnn="cnn").to_dicts()
+    assert (row["scenarios"], row["measuring_seconds"], row["profiling_seconds"]) == (4, 120, 30)
+    assert row["measuring_usd"] == pytest.approx((4 * 0.08 + 10 * 0.17) / 120)
+    assert row["profiling_usd"] == pytest.approx((0.08 + 0.17) / 120)
+    assert curve.warehouse.query("profile_or_measure", study="other").is_empty()
 
 
 def test_unknown_queries_and_parameters_are_named(told: "Maker") -> None:

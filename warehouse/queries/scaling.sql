@@ -19,7 +19,7 @@ predicted AS (
     ) = 1
 )
 SELECT
-    dnn, image_size, batch_size, link_mbps, worker_node_type, workers, backend, host_id, metric, unit,
+    dnn, image_size, batch_size, link_mbps, servers, worker_node_type, workers, backend, host_id, metric, unit,
     system, predicted, predicted_low, predicted_high, measured, measured_low, measured_high, runs,
     scenario_id
 FROM measured

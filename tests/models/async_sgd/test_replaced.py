@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from models.async_sgd.replaced import on_servers, replaced
+from models.async_sgd.replaced import on_servers, replaced, variable_bytes
 from models.async_sgd.trace import Profile
 from tests.models.async_sgd.frames import profile, tables
 from tests.models.runs import scenario
@@ -69,6 +69,10 @@ def test_greedy_counts_bytes() -> None:
     assert greedy[:8] == (0, 1, 0, 0) * 2
     in_turn = replaced(profile(made), table, 3, "round_robin").graph.servers
     assert in_turn[:8] == (0, 1, 2, 0) * 2
+
+
+def test_a_variable_counts_its_largest_transfer() -> None:
+    assert variable_bytes(profile(MADE), TABLE) == (30, 100)
 
 
 def test_one_server_changes_nothing() -> None:

@@ -1,0 +1,52 @@
+"""Synthetic traces of a fitted job: what the workers of a configuration would do, step by step."""
+
+from dataclasses import replace
+
+import polars as pl
+
+from models.async_sgd.compiled import simulate
+from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.stretches import stretches
+from models.async_sgd.synthetic_trace import Trace
+from models.profiled_run import refuse_unlike
+from warehouse.records import Scenario
+
+ACTIVE = {
+    "resource": pl.String,
+    "worker": pl.Int32,
+    "server": pl.Int32,
+    "start_s": pl.Float64,
+    "end_s": pl.Float64,
+}
+
+
+def synthesise(
+    model: AsyncSGD, scenario: Scenario, steps: int, *, seed: int = 0, record: bool = False
+) -> Trace:
+    """Return a trace in which each worker of a scenario does some steps; all start at once.
+
+    Raises:
+        BadInput: as `AsyncSGD.predict`.
+    """
+    refuse_unlike(model.parameters.scenario, scenario)
+    graph, profiled, options = model.simulation(scenario, seed)
+    return simulate(graph, profiled, replace(options, steps=steps, record=record))
+
+
+def active_links(trace: Trace) -> pl.DataFrame:
+    """Return when each connection of a recorded trace had data under way (Figs. 9 and 24).
+
+    Returns:
+        resource (downlink or uplink), server, worker, start_s and end_s; stretches that touch or
+        overlap are one.
+    """
+    chunks = pl.DataFrame(
+        [
+            (one.resource.name.lower(), one.worker, one.server, one.start_s, one.end_s)
+            for one in trace.intervals
+            if one.resource.is_link and one.size_bytes > 0
+        ],
+        schema=ACTIVE,
+        orient="row",
+    )
+    return stretches(chunks, ["resource", "server", "worker"], "start_s", "end_s")

@@ -1,0 +1,65 @@
+"""Figures of studies show what their tables hold."""
+
+import polars as pl
+import pytest
+
+from assets import plots, study_plots
+
+CURVE = pl.DataFrame(
+    {
+        "workers": [1, 2],
+        "predicted": [3.0, 5.0],
+        "measured": [3.1, None],
+        "error_percent": [-3.0, None],
+    }
+)
+SERIES = pl.DataFrame({"step": [0, 5], "steps_per_s": [4.0, 5.0]})
+
+
+def test_comparisons_show_what_was_measured() -> None:
+    (axes,) = study_plots.comparison({"a": CURVE, "b": CURVE.head(1)}).axes
+    assert [len(line.get_xdata()) for line in axes.lines] == [2, 1, 1, 1]  # type: ignore[arg-type]
+    assert axes.get_xticks().tolist() == [1, 2]
+    assert axes.lines[0].get_color() == axes.lines[1].get_color() != axes.lines[2].get_color()
+
+
+def test_errors_have_a_line_for_each_job() -> None:
+    (axes,) = study_plots.errors({"a": CURVE, "b": CURVE}).axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]  # type: ignore[union-attr]
+
+
+def test_convergence_has_both_series() -> None:
+    svg = plots.to_svg(study_plots.convergence(SERIES, SERIES))
+    assert "measured" in svg
+    assert "simulated" in svg
+
+
+def test_every_connection_has_a_row() -> None:
+    rows = pl.DataFrame(
+        [("uplink", 0, 0, 0.0, 1.0), ("downlink", 1, 0, 0.5, 1.0), ("downlink", 1, 1, 2.0, 3.0)],
+        schema=["resource", "worker", "server", "start_s", "end_s"],
+        orient="row",
+    )
+    (axes,) = study_plots.active_links(rows).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "downlink, server 1, worker 2",
+        "downlink, server 2, worker 2",
+        "uplink, server 1, worker 1",
+    ]
+
+
+def test_balance_stacks_servers() -> None:
+    (axes,) = study_plots.balance({"in turn": (3_000_000, 1_000_000), "greedy": (2, 2)}).axes
+    first, second = axes.containers
+    assert first[0].get_width() == pytest.approx(3)
+    assert second[0].get_x() == pytest.approx(3)
+
+
+def test_steps_are_parted_by_lines() -> None:
+    rows = pl.DataFrame(
+        [(0, "worker", 0, 5_000), (1, "worker", 5_000, 9_000), (1, "uplink", 6_000, 9_000)],
+        schema=["step", "resource", "start_us", "end_us"],
+        orient="row",
+    )
+    (axes,) = study_plots.busy(rows).axes
+    assert [line.get_xdata() for line in axes.lines] == [[5.0, 5.0]]

@@ -1,0 +1,47 @@
+"""Figure 12's first streams: A (5 bytes) lets B (2 bytes) pass after 3, then goes on."""
+
+import polars as pl
+import pytest
+
+from models.async_sgd.pieces import pieces, rate
+from tests.models.async_sgd.captures import frames, served
+
+EPOCH_US = 1_000_000
+
+
+def sent(stream: int, time_us: int, length: int) -> tuple[str, str, int, int, int, None]:
+    return ("server", "DATA", stream, EPOCH_US + time_us, length, None)
+
+
+ROWS = served((1, 5, 0, 10, 17), (3, 2, 0, 13, 15), segments=[2, 1])
+SEEN = frames(sent(1, 10, 2), sent(1, 12, 1), sent(3, 13, 2), sent(1, 15, 2))
+
+
+def test_a_suspended_stream_has_two_pieces() -> None:
+    found = pieces(ROWS, SEEN, "downlink", 0)
+    assert found.select("stream", "size_bytes", "bytes", "start_us", "end_us").rows() == [
+        (1, 5, 3, 10, 13),
+        (3, 2, 2, 13, 15),
+        (1, 5, 2, 15, 17),
+    ]
+
+
+def test_other_frames_steps_and_directions_are_left_out() -> None:
+    others = frames(
+        ("worker", "DATA", 1, EPOCH_US + 11, 9, None),
+        ("server", "HEADERS", 3, EPOCH_US + 14, 9, None),
+        sent(99, 14, 9),
+    )
+    seen = pieces(ROWS, SEEN.vstack(others), "downlink", 0)
+    assert seen.rows() == pieces(ROWS, SEEN, "downlink", 0).rows()
+    assert pieces(ROWS, SEEN, "downlink", 1).is_empty()
+    assert pieces(ROWS, SEEN, "uplink", 0).is_empty()
+
+
+def test_bytes_are_spread_over_the_time_they_took() -> None:
+    """60 bytes from 5 to 25 us, and 8 at 12 us, which took no time: 15, 38 and 15 in 10 us each."""
+    sent = pl.DataFrame({"start_us": [5, 12], "end_us": [25, 12], "bytes": [60, 8]})
+    found = rate(sent, 10)
+    assert found["start_us"].to_list() == [0, 10, 20]
+    assert found["Bps"].to_list() == pytest.approx([1.5e6, 3.8e6, 1.5e6])
+    assert rate(sent.clear(), 10).is_empty()
