@@ -28,6 +28,14 @@ def rows(round_: Round, landing: Path, probe: Probe, name: str) -> pl.DataFrame:
 
 def table(landing: Path, run: Run, name: str) -> pl.DataFrame:
     """Return one raw table of a landed run."""
-    frame = pl.from_arrow(read_tables(landing / run.run_id)[name])
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    return tables(landing, run)[name]
+
+
+def tables(landing: Path, run: Run) -> dict[str, pl.DataFrame]:
+    """Return all raw tables of a landed run, by name; one without a file is left out."""
+    found = {}
+    for name, rows in read_tables(landing / run.run_id).items():
+        frame = pl.from_arrow(rows)
+        assert isinstance(frame, pl.DataFrame)
+        found[name] = frame
+    return found

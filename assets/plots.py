@@ -31,10 +31,10 @@ _STYLE: dict[Any, Any] = {
     "ytick.color": _INK,
     "legend.frameon": False,
 }
-_styled = mpl.rc_context(_STYLE)
+styled = mpl.rc_context(_STYLE)
 
 
-@_styled
+@styled
 def to_svg(figure: Figure) -> str:
     """Return a figure as an SVG element whose texts and axes take the page's colour."""
     buffer = io.StringIO()
@@ -44,15 +44,15 @@ def to_svg(figure: Figure) -> str:
     return svg.replace(_INK, "currentColor")
 
 
-@_styled
-def to_png(figure: Figure) -> bytes:
-    """Return a figure as a small PNG on white."""
+@styled
+def to_png(figure: Figure, dpi: int = 80) -> bytes:
+    """Return a figure as a PNG on white, a small one unless told otherwise."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=80, facecolor="white")
+    figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
     return buffer.getvalue()
 
 
-@_styled
+@styled
 def scaling(rows: pl.DataFrame, title: str = "") -> Figure:
     """Plot one job's throughput by number of workers: predicted, linear, and measured if known.
 
@@ -82,7 +82,7 @@ def scaling(rows: pl.DataFrame, title: str = "") -> Figure:
     return figure
 
 
-@_styled
+@styled
 def goodput(links: pl.DataFrame, title: str = "") -> Figure:
     """Plot the goodput of links by direction and number of simultaneous flows.
 
@@ -109,7 +109,7 @@ def goodput(links: pl.DataFrame, title: str = "") -> Figure:
     return figure
 
 
-@_styled
+@styled
 def step_timeline(operations: pl.DataFrame, timings: pl.DataFrame, title: str = "") -> Figure:
     """Plot when each resource was at work in the first traced step.
 
@@ -129,7 +129,7 @@ def step_timeline(operations: pl.DataFrame, timings: pl.DataFrame, title: str = 
     return figure
 
 
-@_styled
+@styled
 def throughput_windows(samples: pl.DataFrame, names: Sequence[str], title: str = "") -> Figure:
     """Plot the throughput of each window of each run.
 

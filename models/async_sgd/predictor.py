@@ -87,15 +87,15 @@ class AsyncSGD:
     def _predict(self, scenario: Scenario) -> tuple[float, float, float]:
         refuse_unlike(self.parameters.scenario, scenario)
         settings = self.parameters.settings
-        traces = simulate_all(self.run(scenario, seed) for seed in range(settings.seeds))
+        traces = simulate_all(self.simulation(scenario, seed) for seed in range(settings.seeds))
         values = [steps_per_s(trace, settings.warm_up_steps) for trace in traces]
         mean = fmean(values)
         width = NormalDist().inv_cdf(0.5 + settings.coverage / 2)
         margin = width * stdev(values) * sqrt(1 + 1 / len(values))
         return mean, max(0.0, mean - margin), mean + margin
 
-    def run(self, scenario: Scenario, seed: int) -> Run:
-        """Return what the simulation of one seed is given."""
+    def simulation(self, scenario: Scenario, seed: int) -> Run:
+        """Return what is simulated to predict a scenario, with one of the seeds."""
         settings, strategy = self.parameters.settings, scenario.strategy
         link = _link_of(self.parameters, scenario)
         step_operations = len(self.profile.graph.names) * strategy.workers * settings.seeds

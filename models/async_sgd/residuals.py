@@ -72,7 +72,7 @@ def alone(
         seconds, with the sign that they have in the sum. What the tracer adds to a step is
         taken off the measured computations, as for the model.
     """
-    link = model.run(model.parameters.scenario, 0).options
+    link = model.simulation(model.parameters.scenario, 0).options
     assert isinstance(link.downlink_Bps, float) and isinstance(link.uplink_Bps, float)
     profile = traced(
         *(operations, edges, timings, steps, streams),

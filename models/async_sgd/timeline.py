@@ -11,6 +11,7 @@ from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.trace import cut_steps
 from models.async_sgd.work import ready_us
+from models.profiled_run import refuse_unlike
 from warehouse.records import BadInput, Scenario
 
 STEPS = pl.Schema({"worker": pl.Int16, "step": pl.Int32, "start_us": pl.Int64, "end_us": pl.Int64})
@@ -34,7 +35,7 @@ class Timeline:
     """Steps of every worker one after the other, and what ran in them where that is known.
 
     `steps` has the columns of `STEPS`, `intervals` those of `INTERVALS`: a computation, or a chunk
-    of a transfer on the link (then `size_bytes` counts what it carried); `server` is NULL for
+    of a transfer on the link (`size_bytes`: what it carried, else NULL); `server` is NULL for
     computations of a worker. Times are whole microseconds since the timeline's beginning.
     """
 
@@ -51,9 +52,10 @@ def recorded_trace(model: AsyncSGD, scenario: Scenario, seed: int = 0) -> Trace:
     """Run one of the simulations that a prediction is the mean of again, and keep what ran when.
 
     Raises:
-        BadInput: a scenario that the model does not predict.
+        BadInput: as `AsyncSGD.predict`.
     """
-    run = model.run(scenario, seed)
+    refuse_unlike(model.parameters.scenario, scenario)
+    run = model.simulation(scenario, seed)
     return simulate(run.graph, run.steps, replace(run.options, record=True))
 
 
@@ -107,7 +109,7 @@ def interval_frame(graph: Graph, ran: Sequence[Interval], since_s: float = 0.0) 
             None if one.resource is Resource.WORKER else one.server,
             _us(one.start_s - since_s),
             _us(one.end_s - since_s),
-            one.size_bytes,
+            one.size_bytes if one.resource.is_link else None,
         )
         for one in ran
     ]
@@ -160,7 +162,7 @@ def replayed(model: AsyncSGD) -> Timeline:
 
     Without what the tracer cost, and without chance: no step is drawn.
     """
-    run = model.run(model.parameters.scenario, 0)
+    run = model.simulation(model.parameters.scenario, 0)
     options = replace(run.options, steps=1, record=True)
     ran = [
         one._replace(step=step)
