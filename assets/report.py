@@ -7,7 +7,7 @@ from string import Template
 
 import polars as pl
 
-from assets import landed, plots, provenance
+from assets import landed, plots, provenance, residuals
 from assets.html_table import Cell, table
 from assets.results import Summary, summary
 from assets.rounds import Round
@@ -57,6 +57,7 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
         figures=_figures(summary(rows)),
         scenarios=_scenarios(rows),
         systems=_systems(systems),
+        residuals=residuals.section(round_, rows, landing),
         jobs="\n".join(_job(job) for job in jobs),
         links=_links(landed.rows(round_, landing, "links", "link")),
         judged=_judged(summary(rows)),
