@@ -2,6 +2,7 @@
 #   PYTHON=python3.12            the interpreter .venv is made from (3.11 to 3.13)
 #   PIP_EXTRA_INDEX_URL=…        PyTorch's CPU index, for machines without a GPU (requirements.lock)
 #   STUDY=studies/mine.yaml      what `make demo` runs
+#   ACCURACY="demo"               studies that `make accuracy` rebuilds; all unless given
 #   DATA=folder                  public measurements, for `make accuracy-external`
 #   PYTEST="-k links"            what `make test` passes to pytest
 
@@ -29,7 +30,8 @@ ui: setup ## open Dagster on everything that ran
 
 accuracy: setup ## rebuild every accuracy figure from data/reference alone
 	$(if $(STEPCAST_HOME),,rm -rf .stepcast/accuracy)
-	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy) $(BIN)/stepcast reproduce data/reference
+	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy) $(BIN)/stepcast reproduce data/reference \
+		$(addprefix --study ,$(ACCURACY))
 
 accuracy-external: $(if $(DATA),setup) ## forecast and judge public measurements: DATA=folder
 	$(if $(DATA),,$(error say where the public measurements are: make accuracy-external DATA=folder))

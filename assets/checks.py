@@ -53,7 +53,7 @@ def links_can_carry_it(study: StudyResource, warehouse: WarehouseResource) -> As
     round_ = study.latest_round()
     ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
     bounds = sanity.link_bounds(
-        landed.rows(round_, warehouse.landing, "tf_trace", "operation"),
+        landed.of_jobs(round_, warehouse.landing, "operation"),
         landed.rows(round_, warehouse.landing, "links", "link"),
     )
     return _verdict(sanity.impossible(forecasts(round_, ledger), bounds), ERROR)

@@ -176,9 +176,10 @@ def _seen(system: System, round_: Round, job: Job) -> list[Run]:
     needed = [part for part in wanted if part.probe in system.probes]
     found = [run for part in needed if (run := round_.run_of(part))]
     if len(found) < len(needed):
+        probes = " and ".join(dict.fromkeys(part.probe for part in needed))
         raise BadInput(
             f"{system.name} cannot be fitted to {profiled.label}: round {round_.repeat} of "
-            f"{round_.study.name} has no {' and '.join(system.probes)} run of it; profile it first"
+            f"{round_.study.name} has no {probes} run of it; profile it first"
         )
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from assets.progress import Progress
 from assets.rounds import Part, Round, refreshed
 from assets.study import Job
-from profilers import links, tf_throughput, tf_trace
+from profilers import contention, links, tf_throughput, tf_trace
 from profilers.clusters import Cluster, open_cluster
 from profilers.result import ProbeResult, RunContext, failed
 from warehouse.durable import remove, temporary
@@ -21,7 +21,7 @@ def measure_links(round_: Round, landing: Path, progress: Progress) -> Round:
     """Probe every link speed the round has not probed yet; return the round as it is then.
 
     Raises:
-        ProbeFailed: a probe failed; its failed run has landed. So in the next two functions.
+        ProbeFailed: a probe failed; its failed run has landed. So in the next three functions.
     """
     settings = round_.study.links
     for part in round_.missing_of("links"):
@@ -42,6 +42,30 @@ def measure_links(round_: Round, landing: Path, progress: Progress) -> Round:
                 )
             except ProbeFailed as error:
                 result = failed("links", cluster, None, context, started_at, error)
+            _land(landing, result)
+        progress.finished(part.name)
+        _raise_if_failed(part.name, result)
+    return refreshed(round_, landed_runs(landing))
+
+
+def measure_contention(round_: Round, landing: Path, progress: Progress) -> Round:
+    """Probe what transfers get of links and worker types the round has not probed yet."""
+    settings = round_.study.links
+    for part in round_.missing_of("contention"):
+        assert settings.contention_s is not None
+        nodes = part.job.nodes(max(settings.flows))
+        with (
+            _context(round_, "profile", landing) as context,
+            open_cluster(round_.backend, nodes, part.link_mbps) as cluster,
+        ):
+            result = contention.measure(
+                cluster,
+                context,
+                flows=settings.flows,
+                seconds=settings.contention_s,
+                trials=settings.trials,
+                progress=progress.say,
+            )
             _land(landing, result)
         progress.finished(part.name)
         _raise_if_failed(part.name, result)

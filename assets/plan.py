@@ -56,6 +56,10 @@ def _profiling_s(part: Part, round_: Round) -> float:
     if part.probe == "links":
         trials = 2 * len(study.links.flows) * study.links.trials
         return trials * (study.links.seconds + _LINK_OVERHEAD_S)
+    if part.probe == "contention":
+        trials = len(study.links.flows) * study.links.trials
+        seconds = (study.links.contention_s or 0.0) + _LINK_OVERHEAD_S
+        return _start_s(max(study.links.flows)) + trials * seconds
     steps = study.profile.traced_steps + study.profile.untraced_steps
     return _start_s(1) + steps * _STEP_S
 

@@ -110,6 +110,35 @@ def goodput(links: pl.DataFrame, title: str = "") -> Figure:
 
 
 @styled
+def contention(rows: pl.DataFrame, title: str = "") -> Figure:
+    """Plot what each of n simultaneous transfers got of a link, by how long it had been at it.
+
+    `rows` has direction, flows, place, seconds and bytes.
+    """
+    figure, axes = _figure(title)
+    got = rows.with_columns(mbps=pl.col("bytes") / pl.col("seconds") * 8e-6)
+    for offset, direction in ((-0.08, "downlink"), (0.08, "uplink")):
+        part = got.filter(pl.col("direction") == direction)
+        axes.plot(
+            part["flows"] + offset, part["mbps"], "_", label=direction, color=RESOURCES[direction]
+        )
+        for flows, place, mbps in part.select("flows", "place", "mbps").iter_rows():
+            axes.annotate(
+                str(place + 1),
+                (flows + offset, mbps),
+                fontsize=7,
+                xytext=(5, -2),
+                textcoords="offset points",
+            )
+    ticks = rows["flows"].unique().sort().to_list()
+    label = "Mb/s of each; 1: at it for the longest"
+    axes.set(xlabel="simultaneous transfers", ylabel=label, xticks=ticks)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper right")
+    return figure
+
+
+@styled
 def step_timeline(operations: pl.DataFrame, timings: pl.DataFrame, title: str = "") -> Figure:
     """Plot when each resource was at work in the first traced step.
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from dagster import FreshnessPolicy, MaterializeResult, ResourceParam, asset
 
 from assets import landed, plots
-from assets.cluster import links
+from assets.cluster import contention, links
 from assets.loading import load_landed
 from assets.measuring import trace_profiles
 from assets.metadata import OWNERS, of_frame
@@ -15,7 +15,7 @@ from assets.resources import StudyResource, WarehouseResource
 
 @asset(
     key=["profiles", "tf_trace"],
-    deps=[links],
+    deps=[links, contention],
     group_name="profiles",
     owners=OWNERS,
     kinds={"tensorflow", "parquet"},
@@ -38,7 +38,7 @@ def tf_trace(
 
 @asset(
     key=["profiles", "loaded"],
-    deps=[links, tf_trace],
+    deps=[links, contention, tf_trace],
     group_name="profiles",
     owners=OWNERS,
     kinds={"duckdb"},

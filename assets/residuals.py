@@ -1,6 +1,6 @@
 """Where the largest errors of a round come from, as a table of the report."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +73,12 @@ def _alone(round_: Round, job: Job, landing: Path) -> pl.DataFrame:
         if (run := round_.run_of(part))
     }
     landings = {part: landed.tables(landing, run) for part, run in runs.items()}
-    model = ASYNC_SGD.fit(
-        **{ARGUMENTS[name]: _all(landings.values(), name) for name in ASYNC_SGD.tables}
-    )
+    seen = {
+        ARGUMENTS[name]: pl.concat(rows)
+        for name in ASYNC_SGD.tables
+        if (rows := [tables[name] for tables in landings.values() if name in tables])
+    }
+    model = ASYNC_SGD.fit(**seen)
     assert isinstance(model, AsyncSGD)
     (profile,) = (tables for part, tables in landings.items() if part.probe == "tf_trace")
     return residuals.alone(
@@ -86,10 +89,6 @@ def _alone(round_: Round, job: Job, landing: Path) -> pl.DataFrame:
         steps=profile["step"],
         streams=profile.get("stream"),
     )
-
-
-def _all(landings: Iterable[Mapping[str, pl.DataFrame]], name: str) -> pl.DataFrame:
-    return pl.concat(tables[name] for tables in landings if name in tables)
 
 
 def _cells(row: Mapping[str, Any]) -> list[Cell]:

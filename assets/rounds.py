@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal
 
-from assets.study import Job, Study, links_measured
+from assets.study import Job, Study, contention_measured, links_measured
 from warehouse.records import Backend, Purpose, Run, Scenario
 
-Probe = Literal["links", "tf_trace", "tf_throughput"]
+Probe = Literal["links", "contention", "tf_trace", "tf_throughput"]
 _PURPOSES: dict[Probe, Purpose] = {
     "links": "profile",
+    "contention": "profile",
     "tf_trace": "profile",
     "tf_throughput": "measurement",
 }
-_VERBS: dict[Probe, str] = {"links": "probe", "tf_trace": "profile", "tf_throughput": "measure"}
+_VERBS: dict[Probe, str] = {"tf_trace": "profile", "tf_throughput": "measure"}
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,14 @@ class Part:
         if self.scenario is not None:
             return f"{_VERBS[self.probe]} {self.scenario.label}"
         speed = "unshaped" if self.link_mbps is None else f"{self.link_mbps:g} Mb/s"
-        return f"{_VERBS[self.probe]} links, {speed}"
+        workers = f", {self.job.worker}" if self.probe == "contention" else ""
+        return f"probe {self.probe}, {speed}{workers}"
 
     def is_done_by(self, run: Run) -> bool:
         """Tell whether a run is this part, whatever its round."""
         if (run.status, run.probe, run.purpose) != ("ok", self.probe, self.purpose):
+            return False
+        if self.probe == "contention" and run.config.get("worker") != self.job.worker:
             return False
         if self.scenario is None:
             return run.config.get("link_mbps") == self.link_mbps
@@ -86,19 +90,25 @@ class Round:
 
 def parts(study: Study, backend: Backend) -> tuple[Part, ...]:
     """Return the runs that each round of a study needs, in the order in which they are run."""
-    found = dict.fromkeys([*_links(study, backend), *_profiles(study, backend)])
+    found = dict.fromkeys(
+        [*_links(study, backend), *_contention(study, backend), *_profiles(study, backend)]
+    )
     return tuple(found | dict.fromkeys(_measurements(study, backend)))
 
 
 def profile_parts(job: Job, study: Study, backend: Backend) -> tuple[Part, ...]:
     """Return the runs that a job is fitted to: its profile, and links of the speeds it concerns."""
     profiled = job.profiled(backend)
-    speeds = {profiled.link_mbps, job.scenario(1, backend).link_mbps}
     return tuple(
         part
         for part in parts(study, backend)
-        if part.purpose == "profile"
-        and (part.scenario == profiled or (part.scenario is None and part.link_mbps in speeds))
+        if (part.probe == "tf_trace" and part.scenario == profiled)
+        or (part.probe == "links" and part.link_mbps in job.link_speeds(backend))
+        or (
+            part.probe == "contention"
+            and part.link_mbps in job.link_speeds(backend)
+            and part.job.worker == job.worker
+        )
     )
 
 
@@ -158,10 +168,17 @@ def _links(study: Study, backend: Backend) -> Iterator[Part]:
         yield Part("links", job, link_mbps, None)
 
 
+def _contention(study: Study, backend: Backend) -> Iterator[Part]:
+    for link_mbps, job in contention_measured(study, backend):
+        yield Part("contention", job, link_mbps, None)
+
+
 def _profiles(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield one profile for all jobs that share it: they differ in the speed of their links."""
-    jobs = {job.profiled(backend): job for job in reversed(study.jobs)}
-    for scenario, job in reversed(jobs.items()):
+    jobs: dict[Scenario, Job] = {}
+    for job in study.jobs:
+        jobs.setdefault(job.profiled(backend), job)
+    for scenario, job in jobs.items():
         yield Part("tf_trace", job, scenario.link_mbps, scenario)
 
 

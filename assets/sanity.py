@@ -65,12 +65,12 @@ def disturbed_windows(samples: pl.DataFrame) -> list[str]:
 
 
 def link_bounds(operations: pl.DataFrame, links: pl.DataFrame) -> dict[int, float]:
-    """Return the steps per second at which the server's link is full in a direction, by job.
+    """Return the steps per second at which a server's link is full in a direction, by job.
 
-    `operations` are those of traced jobs with job, link_mbps, resource and size_bytes, `links`
-    the trials on their links with link_mbps, direction, flows and bandwidth_Bps.
+    `operations` are those of traced jobs with job, link_mbps, resource, server and size_bytes,
+    `links` the trials on their links with link_mbps, direction, flows and bandwidth_Bps.
     """
-    sizes = operations.group_by("job", "link_mbps", direction="resource").agg(
+    sizes = operations.group_by("job", "link_mbps", "server", direction="resource").agg(
         size_bytes=pl.col("size_bytes").sum()
     )
     speeds = (

@@ -2,21 +2,17 @@
 
 import random
 from collections.abc import Iterator
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Self
 
-import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import Field, field_validator, model_validator
 
 from profilers.clusters import BackendChoice
 from profilers.clusters.node_types import node_group
 from warehouse.records import (
     Backend,
-    BadInput,
     NodeGroup,
     Order,
+    Placement,
     Record,
     Scenario,
     Strategy,
@@ -25,11 +21,15 @@ from warehouse.records import (
 
 
 class Links(Record):
-    """How the link probe runs: numbers of simultaneous flows, counted seconds, repeats."""
+    """How the link probes run: numbers of simultaneous flows, counted seconds, repeats.
+
+    With `contention_s`, as many workers also train a network of one large tensor, for so long.
+    """
 
     flows: tuple[int, ...] = Field(min_length=1)
     seconds: float = Field(gt=0)
     trials: int = Field(ge=1)
+    contention_s: float | None = Field(default=None, gt=0)
 
     @field_validator("flows")
     @classmethod
@@ -76,6 +76,7 @@ class Job(Record):
     worker: str
     server: str
     servers: int = Field(default=1, ge=1)
+    placement: Placement = "round_robin"
     order: Order = "framework"
     link_mbps: float = Field(gt=0)
     profiled_link_mbps: float | None = Field(default=None, gt=0)
@@ -99,7 +100,12 @@ class Job(Record):
         """Return the scenario with a number of workers; only emulated links are shaped."""
         return Scenario(
             workload=Workload(dnn=self.dnn, image_size=self.image_size, batch_size=self.batch_size),
-            strategy=Strategy(workers=workers, servers=self.servers, order=self.order),
+            strategy=Strategy(
+                workers=workers,
+                servers=self.servers,
+                placement=self.placement,
+                order=self.order,
+            ),
             nodes=self.nodes(workers),
             link_mbps=self.link_mbps if backend == "emulated" else None,
         )
@@ -107,6 +113,11 @@ class Job(Record):
     def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:
         """Return what is predicted and measured, by number of workers."""
         return tuple(self.scenario(workers, backend) for workers in self.workers)
+
+    def link_speeds(self, backend: Backend) -> tuple[float | None, ...]:
+        """Return the speeds of the links it is profiled on and trains on; once if they agree."""
+        speeds = self.profiled(backend).link_mbps, self.scenario(1, backend).link_mbps
+        return tuple(dict.fromkeys(speeds))
 
     def profiled(self, backend: Backend) -> Scenario:
         """Return what is profiled: the job with one worker, on the links it is profiled on."""
@@ -158,80 +169,20 @@ class Study(Record):
         return next(job for job in self.jobs if job.scenario(workers, backend) == scenario)
 
 
-def read_study(path: Path) -> Study:
-    """Read a study file.
-
-    Raises:
-        BadInput: it is missing, no YAML, or has a wrong key or value; the message names the file
-            and the field.
-    """
-    try:
-        content = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        near = sorted(str(file) for file in path.parent.glob("*.yaml"))
-        hint = f"; there are {', '.join(near)}" if near else ""
-        raise BadInput(f"study {path} does not exist{hint}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"study {path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        expected = ", ".join(Study.model_fields)
-        raise BadInput(f"{path}: expected a mapping with {expected}; found {content!r:.60}")
-    try:
-        return Study.model_validate(content)
-    except ValidationError as error:
-        raise BadInput(f"{path}: {_first(error)}") from None
-
-
-def _first(error: ValidationError) -> str:
-    """Say in one line what pydantic found first, and how much else.
-
-    A misspelt key also makes the right one missing: only the cause is told.
-    """
-    details = error.errors(include_url=False)
-    misspelt = {one["loc"][:-1] for one in details if one["type"] == "extra_forbidden"}
-    causes = [one for one in details if one["type"] != "missing" or one["loc"][:-1] not in misspelt]
-    first, more = causes[0], len(causes) - 1
-    return _explained(first) + (f" (and {more} more)" if more else "")
-
-
-def _explained(detail: ErrorDetails) -> str:
-    field = _dotted(detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        *parents, key = detail["loc"]
-        keys = list(_model_at(parents).model_fields)
-        near = get_close_matches(str(key), keys, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(keys)}"
-        return f"{field}: no such key; {hint}"
-    if detail["type"] == "missing":
-        return f"{field}: missing, and it has no default"
-    message = detail["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:] if not message.startswith("W ") else message
-    found = "" if "found" in message else f", found {detail['input']!r:.60}"
-    return f"{field}: {message}{found}" if field else message
-
-
-def _dotted(location: tuple[int | str, ...]) -> str:
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return "".join(parts).removeprefix(".")
-
-
-def _model_at(parents: list[int | str]) -> type[BaseModel]:
-    sections: dict[str, type[BaseModel]] = {
-        "links": Links,
-        "profile": Profile,
-        "measure": Measure,
-        "again": Again,
-        "jobs": Job,
-    }
-    return sections[str(parents[0])] if parents else Study
-
-
 def links_measured(study: Study, backend: Backend) -> Iterator[tuple[float | None, Job]]:
     """Yield each distinct link speed once, with the job of most workers that uses it."""
     by_speed: dict[float | None, Job] = {}
     for job in sorted(study.jobs, key=lambda job: max(job.workers)):
-        by_speed[job.profiled(backend).link_mbps] = job
-        by_speed[job.scenario(1, backend).link_mbps] = job
+        by_speed |= dict.fromkeys(job.link_speeds(backend), job)
     yield from by_speed.items()
+
+
+def contention_measured(study: Study, backend: Backend) -> Iterator[tuple[float | None, Job]]:
+    """Yield each link speed and worker type once, with the job of most workers that has them."""
+    if study.links.contention_s is None:
+        return
+    found: dict[tuple[float | None, str], Job] = {}
+    for job in sorted(study.jobs, key=lambda job: max(job.workers)):
+        found |= {(speed, job.worker): job for speed in job.link_speeds(backend)}
+    for (speed, _), job in found.items():
+        yield speed, job

@@ -51,6 +51,7 @@ ARGUMENTS = {
     "step": "steps",
     "sample": "samples",
     "link": "links",
+    "contention": "contention",
     "stream": "streams",
 }
 """Raw tables by the names that `fit` gives them."""
@@ -60,9 +61,9 @@ _STEPS = ("run", "scenario", "operation", "timing", "step", "sample", "link")
 ASYNC_SGD = System(
     "async_sgd",
     "Throughput by simulation of the traced steps, with an interval (Li et al., ICPE 2020).",
-    "2",
-    _BOTH,
-    (*_STEPS, "edge"),
+    "3",
+    (*_BOTH, "contention"),
+    (*_STEPS, "edge", "contention"),
     async_sgd.fit,
 )
 LINEAR = System(

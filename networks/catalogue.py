@@ -79,6 +79,7 @@ APPLICATIONS: Mapping[str, str] = {
 """Our name of every network of `tf_keras.applications`, and its name there."""
 
 _MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
+    "softmax_regression": 1,
     "small_cnn": 16,
     "cuda_convnet": 16,
     "alexnet": 64,

@@ -24,10 +24,18 @@ def place(sizes_bytes: Sequence[int], servers: int, placement: Placement) -> tup
     """
     if placement == "round_robin":
         return tuple(i % servers for i in range(len(sizes_bytes)))
-    held_bytes = [0] * servers
-    placed = []
-    for size_bytes in sizes_bytes:
-        server = held_bytes.index(min(held_bytes))
-        held_bytes[server] += size_bytes
-        placed.append(server)
-    return tuple(placed)
+    greedy = Greedy(servers)
+    return tuple(greedy.put(size_bytes) for size_bytes in sizes_bytes)
+
+
+class Greedy:
+    """Puts each variable on the server that holds fewest bytes so far, the first of equals."""
+
+    def __init__(self, servers: int) -> None:
+        self._held_bytes = [0] * servers
+
+    def put(self, size_bytes: int) -> int:
+        """Return the server of the next variable."""
+        server = self._held_bytes.index(min(self._held_bytes))
+        self._held_bytes[server] += size_bytes
+        return server

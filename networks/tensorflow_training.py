@@ -38,6 +38,8 @@ def build_tensorflow(name: str, images: "Tensor", num_classes: int = 10) -> "Ten
     # A parameter server outlives a session and knows variables by name alone.
     with tf1.variable_scope(name):
         match name:
+            case "softmax_regression":
+                return tensorflow_classics.softmax_regression(images, num_classes)
             case "small_cnn":
                 return tensorflow_classics.small_cnn(images, num_classes)
             case "cuda_convnet":

@@ -5,14 +5,15 @@ round's measurements brought into the home: what judges a prediction is not even
 made.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from assets.fitting import fit_jobs, predict_missing
 from assets.home import CHECKOUT
 from assets.progress import Progress
 from assets.rounds import Round, profiled_jobs, rounds_of
-from assets.study import Study, read_study
+from assets.study import Study
+from assets.study_file import read_study
 from assets.systems import SYSTEMS
 from warehouse.copying import copy_runs
 from warehouse.landing import landed_runs, run_folders
@@ -22,14 +23,20 @@ from warehouse.warehouse import Warehouse
 STUDIES = CHECKOUT / "studies"
 
 
-def reproduce(reference: Path, home: Path, progress: Progress) -> list[Round]:
+def reproduce(
+    reference: Path, home: Path, progress: Progress, studies: Collection[str] = ()
+) -> list[Round]:
     """Rebuild a warehouse in `home` from the runs landed in `reference`; return its rounds.
+
+    Only `studies` of these names are rebuilt, if any are given.
 
     Raises:
         BadInput: the folder holds no run of a study, or the home already holds runs.
     """
-    runs = landed_runs(reference)
+    runs = [run for run in landed_runs(reference) if not studies or run.study in studies]
     rounds = list(_rounds(runs))
+    if unknown := set(studies) - {one.study.name for one in rounds}:
+        raise BadInput(f"{reference} holds no profile of study {', '.join(sorted(unknown))}")
     if not rounds:
         raise BadInput(f"{reference} holds no complete profile of a study in {STUDIES}")
     warehouse = Warehouse(home)

@@ -24,6 +24,8 @@ hands to a device (up to 64 KiB at once where it leaves segmentation to the devi
 """
 BUFFER_KIB = 65_536
 """Packets that wait for tcpdump; enough for seconds of a gigabit link."""
+HEADER_BYTES = 96
+"""Enough for Ethernet, IP and TCP headers with their options."""
 MAX_BYTES = 4 * 2**30
 """A capture ends when its file is this long; what comes later is not captured."""
 EVERYTHING = "tcp"
@@ -34,13 +36,19 @@ _STOP_TIMEOUT_S = 10.0
 
 
 @contextmanager
-def capture(cluster: Cluster, node: Node, file: Path, packets: str = EVERYTHING) -> Iterator[None]:
+def capture(
+    cluster: Cluster,
+    node: Node,
+    file: Path,
+    packets: str = EVERYTHING,
+    snap_bytes: int = SNAP_BYTES,
+) -> Iterator[None]:
     """Capture packets of a node's link in both directions, as long as the block runs.
 
     A node sees what it sends after its own link's shaping and what it gets after the sender's.
     Time stamps are the node's clock, in whole microseconds of UTC. tcpdump ends whatever happens
     in the block; `file` is there once it has ended, cut off in its last packet if it grew to
-    `MAX_BYTES`. `packets` is a filter as tcpdump reads it.
+    `MAX_BYTES`. `packets` is a filter as tcpdump reads it; of each, `snap_bytes` are kept.
 
     Raises:
         MissingTool: there is no tcpdump.
@@ -49,7 +57,7 @@ def capture(cluster: Cluster, node: Node, file: Path, packets: str = EVERYTHING)
     if missing("tcpdump"):
         raise MissingTool("tcpdump is not installed; `stepcast doctor` says how")
     said = file.with_suffix(".tcpdump.txt")
-    process = cluster.popen(node, _argv(cluster.interface, file, packets), stderr=said)
+    process = cluster.popen(node, _argv(cluster.interface, file, packets, snap_bytes), stderr=said)
     try:
         _wait_until_listening(process, said)
         yield
@@ -109,13 +117,13 @@ class JobCapture:
         return capture(self._cluster, worker, file, packets)
 
 
-def _argv(interface: str, file: Path, packets: str) -> list[str]:
+def _argv(interface: str, file: Path, packets: str, snap_bytes: int) -> list[str]:
     return [
         "prlimit",
         f"--fsize={MAX_BYTES}",
         "tcpdump",
         f"--interface={interface}",
-        f"--snapshot-length={SNAP_BYTES}",
+        f"--snapshot-length={snap_bytes}",
         f"--buffer-size={BUFFER_KIB}",
         "--immediate-mode",
         "--no-promiscuous-mode",

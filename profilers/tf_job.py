@@ -128,6 +128,7 @@ class AsyncJob:
                     threads=node.group.threads,
                     inter_op_threads=node.group.inter_op_threads,
                     order=self.scenario.strategy.order,
+                    placement=self.scenario.strategy.placement,
                 )
                 self._launch(node, config)
         self._expect(set(self._processes), "ready", START_TIMEOUT_S)

@@ -17,9 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from networks.placement import Greedy
 from networks.transfer_order import EnforcedOrder
 from profilers import tf_order
-from warehouse.records import Order
+from warehouse.records import Order, Placement
 
 _LEARNING_RATE = 0.01
 
@@ -37,6 +38,7 @@ class NodeConfig:
     threads: int
     inter_op_threads: int
     order: Order
+    placement: Placement
 
     def to_json(self) -> str:
         """Encode for the command line."""
@@ -58,7 +60,9 @@ class Worker:
         self._halted = threading.Event()
         device = f"/job:worker/task:{config.index}"
         placement = tf.train.replica_device_setter(
-            ps_tasks=len(config.cluster["ps"]), worker_device=device
+            ps_tasks=len(config.cluster["ps"]),
+            worker_device=device,
+            ps_strategy=None if config.placement == "round_robin" else _greedy(config),
         )
         with tf.device(placement):
             loss = networks.training_loss(config.dnn, config.batch_size, config.image_size)
@@ -153,6 +157,18 @@ def _session_config(config: NodeConfig) -> Any:
         intra_op_parallelism_threads=config.threads,
         inter_op_parallelism_threads=config.inter_op_threads,
     )
+
+
+def _greedy(config: NodeConfig) -> Callable[[Any], int]:
+    import tensorflow.compat.v1 as tf
+
+    rule = Greedy(len(config.cluster["ps"]))
+
+    def server_of(variable: Any) -> int:
+        elements = tf.TensorShape(variable.get_attr("shape")).num_elements()
+        return rule.put(elements * variable.get_attr("dtype").size)
+
+    return server_of
 
 
 def _with_order(graph: Any, step: str, worker: str, order: EnforcedOrder) -> Any:

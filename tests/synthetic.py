@@ -11,7 +11,7 @@ import pytest
 
 from assets.rounds import Part
 from models.async_sgd import predictor
-from profilers import links, tf_throughput, tf_trace
+from profilers import contention, links, tf_throughput, tf_trace
 from profilers.clusters import Cluster
 from profilers.result import ProbeResult, RunContext, failed, finished_run
 from warehouse.records import ProbeFailed, Run, Scenario
@@ -65,6 +65,7 @@ class PaperProbes:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Put these in the place of the real probes."""
         monkeypatch.setattr(links, "measure", self.measure_links)
+        monkeypatch.setattr(contention, "measure", self.measure_contention)
         monkeypatch.setattr(tf_trace, "profile", self.profile)
         monkeypatch.setattr(tf_throughput, "measure", self.measure_throughput)
         monkeypatch.setattr(predictor, "Settings", lambda: SHORT)
@@ -103,6 +104,34 @@ class PaperProbes:
         artefact.write_text("[]")
         run = finished_run("links", cluster, None, context, started_at, {"trials": trials})
         return ProbeResult(run, None, {"link": frame}, {artefact.name: artefact})
+
+    def measure_contention(
+        self,
+        cluster: Cluster,
+        context: RunContext,
+        *,
+        flows: Sequence[int],
+        seconds: float,
+        trials: int,
+        progress: Callable[[str], None],
+    ) -> ProbeResult:
+        """Return transfers that share evenly."""
+        started_at = datetime.now(UTC)
+        try:
+            self._ask("contention")
+        except ProbeFailed as error:
+            return failed("contention", cluster, None, context, started_at, error)
+        progress("contention")
+        rows = [
+            (direction, count, place, seconds, int(LINK_BPS / count * seconds), 0.0)
+            for direction in ("downlink", "uplink")
+            for count in flows
+            for place in range(count)
+        ]
+        columns = ["direction", "flows", "place", "seconds", "bytes", "log_share_sd"]
+        worker = cluster.of_role("worker")[0].group.node_type
+        run = finished_run("contention", cluster, None, context, started_at, {"worker": worker})
+        return ProbeResult(run, None, {"contention": pl.DataFrame(rows, columns, orient="row")})
 
     def profile(
         self,

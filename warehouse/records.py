@@ -158,6 +158,7 @@ class Scenario(Record):
         speed = "unshaped" if link is None else f"{link:g} Mb/s"
         strategy = self.strategy
         servers = f", M={strategy.servers}" if strategy.servers > 1 else ""
+        servers += f" {strategy.placement}" if strategy.placement != "round_robin" else ""
         order = f", {strategy.order}" if strategy.order != "framework" else ""
         return (
             f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{order}{servers}, "

@@ -66,6 +66,9 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "direction text, flows small, flow small, trial small, seconds real, bytes big",
         "bandwidth_Bps real, retransmits int?",
     ),
+    "contention": (
+        "direction text, flows small, place small, seconds real, bytes big, log_share_sd real?",
+    ),
     "allreduce": (
         "library text, world_size small, size_bytes big, concurrent small, trial small",
         "rank small?, seconds real, raw_seconds real, bus_bandwidth_Bps real",

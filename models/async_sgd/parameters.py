@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from models.async_sgd.measured_sharing import MeasuredSharing
 from warehouse.records import Record, Scenario
 
 
@@ -12,8 +13,8 @@ class Settings(Record):
 
     `window_bytes` is what a stream may send before it has to let others pass, in scenarios with
     flow control; None if windows are updated before that shows. `newcomer_weight` is the weight of
-    a transfer that finds another one on the link. `several_servers` is how links are shared where
-    there is more than one server. A scenario simulates about
+    a transfer that finds another one on a link where contention was not probed. `several_servers`
+    is how links are shared where there is more than one server. A scenario simulates about
     `simulated_operations`, divided among its seeds and workers, and no fewer than 20 steps per
     worker after `warm_up_steps`. Intervals cover `coverage`.
     """
@@ -31,7 +32,7 @@ class LinkProfile(Record):
     """What links shaped to `link_mbps` do in each direction, and who measured it.
 
     `_Bps` is the goodput of one flow, `_spread` the standard deviation of the logarithm of the
-    shares that simultaneous flows get.
+    weights of simultaneous flows, `_measured` what transfers of training get, if that was probed.
     """
 
     link_mbps: float | None
@@ -39,6 +40,8 @@ class LinkProfile(Record):
     uplink_Bps: float = Field(gt=0)
     downlink_spread: float = Field(ge=0)
     uplink_spread: float = Field(ge=0)
+    downlink_measured: MeasuredSharing | None = None
+    uplink_measured: MeasuredSharing | None = None
     run_ids: tuple[str, ...]
 
 

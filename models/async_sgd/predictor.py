@@ -1,7 +1,7 @@
 """Throughput of asynchronous SGD with W workers, from the profile of one worker."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 from statistics import NormalDist, fmean, stdev
@@ -9,6 +9,7 @@ from statistics import NormalDist, fmean, stdev
 import polars as pl
 
 from models.async_sgd.compiled import Run, simulate_all
+from models.async_sgd.link_profiles import link_profiles
 from models.async_sgd.options import Options, Sharing
 from models.async_sgd.parameters import LinkProfile, Parameters, Settings
 from models.async_sgd.replaced import on_servers, replaced
@@ -23,7 +24,6 @@ from models.profiled_run import (
     only_run_id,
     profiled_scenario,
     refuse_unlike,
-    single_flow_Bps,
 )
 from warehouse.records import BadInput, NodeGroup, Placement, Scenario
 
@@ -100,7 +100,9 @@ class AsyncSGD:
         link = _link_of(self.parameters, scenario)
         step_operations = len(self.profile.graph.names) * strategy.workers * settings.seeds
         affordable = settings.simulated_operations // step_operations
-        sharing: Sharing = "equal" if strategy.servers == 1 else settings.several_servers
+        probed = link.downlink_measured is not None
+        alone = strategy.servers == 1 and not probed
+        sharing: Sharing = "equal" if alone else settings.several_servers
         own = sharing == "max_min"
         options = Options(
             workers=strategy.workers,
@@ -112,7 +114,9 @@ class AsyncSGD:
             sharing=sharing,
             downlink_spread=link.downlink_spread,
             uplink_spread=link.uplink_spread,
-            newcomer_weight=settings.newcomer_weight,
+            newcomer_weight=1.0 if probed else settings.newcomer_weight,
+            downlink_measured=link.downlink_measured if own else None,
+            uplink_measured=link.uplink_measured if own else None,
             window_bytes=settings.window_bytes if strategy.flow_control else None,
             ranks=transfer_ranks(self.profile, strategy.order, seed),
             inter_op_threads=worker_group(self.parameters.scenario).inter_op_threads,
@@ -145,6 +149,7 @@ def fit(
     steps: pl.DataFrame,
     samples: pl.DataFrame,
     links: pl.DataFrame,
+    contention: pl.DataFrame | None = None,
     streams: pl.DataFrame | None = None,
     settings: Settings | None = None,
 ) -> AsyncSGD:
@@ -161,6 +166,7 @@ def fit(
         links: table link of the profiled link, and of those of other speeds that are asked about.
             The mean over trials of the goodput of a single flow is the link's speed in each
             direction.
+        contention: table contention of those links and of the profile's type of worker, if probed.
         streams: table stream, if packets were captured.
         settings: how to simulate.
 
@@ -174,7 +180,7 @@ def fit(
         run_id=run_id,
         scenario=scenario,
         client_gap_s=metric_mean(samples, run_id, "client_gap_s"),
-        links=tuple(_link_profile(*one) for one in _by_speed(runs, links)),
+        links=tuple(link_profiles(runs, links, contention)),
         settings=settings,
     )
     tables = [of_run(one, run_id) for one in (operations, edges, timings, steps)]
@@ -217,36 +223,3 @@ def _read(
         return profile
     strategy = scenario.strategy
     return replaced(profile, operations, strategy.servers, strategy.placement)
-
-
-def _by_speed(
-    runs: pl.DataFrame, links: pl.DataFrame
-) -> Iterator[tuple[float | None, pl.DataFrame]]:
-    """Yield each speed that links were shaped to, None for unshaped ones, with its rows."""
-    speed = pl.col("config").str.json_path_match("$.link_mbps").cast(pl.Float64)
-    probed = links.join(runs.select("run_id", link_mbps=speed), on="run_id", how="left")
-    for (link_mbps,), rows in probed.group_by("link_mbps", maintain_order=True):
-        yield link_mbps, rows
-
-
-def _link_profile(link_mbps: float | None, links: pl.DataFrame) -> LinkProfile:
-    return LinkProfile(
-        link_mbps=link_mbps,
-        downlink_Bps=single_flow_Bps(links, "downlink"),
-        uplink_Bps=single_flow_Bps(links, "uplink"),
-        downlink_spread=_spread(links, "downlink"),
-        uplink_spread=_spread(links, "uplink"),
-        run_ids=tuple(links["run_id"].unique().sort()),
-    )
-
-
-def _spread(links: pl.DataFrame, direction: str) -> float:
-    """Root mean square, over trials of several flows, of the sd of their log bandwidths."""
-    several = links.filter(
-        pl.col("flows") > 1, pl.col("direction") == direction, pl.col("bandwidth_Bps") > 0
-    )
-    trials = several.group_by("run_id", "flows", "trial").agg(
-        pl.col("bandwidth_Bps").log().var().alias("variance")
-    )
-    variances = trials["variance"].drop_nulls()
-    return sqrt(fmean(variances)) if len(variances) else 0.0

@@ -39,6 +39,9 @@ def export(
 
 def reproduce(
     folder: Annotated[Path, typer.Argument(help="A folder of landed runs.")] = REFERENCE,
+    study: Annotated[
+        list[str] | None, typer.Option(help="Only this study; may be given again.")
+    ] = None,
 ) -> None:
     """Rebuild every fit, prediction and accuracy figure from landed runs, in a fresh home.
 
@@ -54,7 +57,7 @@ def reproduce(
 
     place = home()
     with shown([]) as progress:
-        rounds = reproduction.reproduce(folder, place, progress)
+        rounds = reproduction.reproduce(folder, place, progress, study or ())
     typer.echo(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
     _print_leaderboard(place, "leaderboard.json")
 

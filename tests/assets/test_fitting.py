@@ -11,7 +11,7 @@ from assets.measuring import measure_links, trace_profiles
 from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
-from assets.study import read_study
+from assets.study_file import read_study
 from assets.systems import ASYNC_SGD, LINEAR, SYSTEMS
 from profilers.host import host_id
 from tests.synthetic import PaperProbes

@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from assets.measuring import measure_links, measure_throughput, trace_profiles
+from assets.measuring import (
+    measure_contention,
+    measure_links,
+    measure_throughput,
+    trace_profiles,
+)
 from assets.progress import Progress
 from assets.rounds import Round, open_round
-from assets.study import read_study
+from assets.study_file import read_study
 from profilers.host import host_id
 from tests.synthetic import PaperProbes
 from warehouse.landing import landed_runs
@@ -39,13 +44,18 @@ def landing(home: Path) -> Path:
 
 
 def now(study_file: Path, landing: Path) -> Round:
-    return open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
+    """Return the round to be done of the study, with contention probed."""
+    study = read_study(study_file)
+    probed = study.links.model_copy(update={"contention_s": 1.0})
+    study = study.model_copy(update={"links": probed})
+    return open_round(study, "loopback", host_id(), landed_runs(landing))
 
 
 @pytest.mark.parametrize(
     ("measure", "names"),
     [
         (measure_links, ["probe links, unshaped"]),
+        (measure_contention, ["probe contention, unshaped, emu.native.c25"]),
         (
             trace_profiles,
             [
@@ -77,6 +87,7 @@ def test_what_is_missing_is_run_once(
     ("measure", "name", "fail_at"),
     [
         (measure_links, "probe links, unshaped", "links"),
+        (measure_contention, "probe contention, unshaped, emu.native.c25", "contention"),
         (trace_profiles, "profile alexnet 64px b4, unshaped, W=1", "profile alexnet"),
         (measure_throughput, SCENARIOS[1], SCENARIOS[1]),
     ],

@@ -13,7 +13,7 @@ from assets.measuring import measure_links, measure_throughput, trace_profiles
 from assets.progress import Progress
 from assets.results import JUDGED
 from assets.rounds import Round, open_round
-from assets.study import read_study
+from assets.study_file import read_study
 from profilers.host import host_id
 from tests.synthetic import PaperProbes
 from warehouse.landing import landed_runs

@@ -15,7 +15,8 @@ from assets.rounds import (
     profiled_jobs,
     refreshed,
 )
-from assets.study import Study, read_study
+from assets.study import Study
+from assets.study_file import read_study
 from tests.synthetic import HOST, STUDY, landed, write_study
 from warehouse.records import Run
 
@@ -152,6 +153,22 @@ def test_jobs_on_other_links_share_a_profile(tmp_path: Path) -> None:
         "probe links, 200 Mb/s",
         "probe links, 100 Mb/s",
         "profile small_cnn 16px b4, 200 Mb/s, W=1",
+    ]
+
+
+def test_contention_is_probed_for_each_link_and_worker(tmp_path: Path) -> None:
+    text = STUDY.replace("trials: 2}", "trials: 2, contention_s: 3}")
+    text = text.replace(
+        "batch_size: 4, worker: emu.native.c25", "batch_size: 4, worker: emu.native.c15", 1
+    )
+    study = read_study(write_study(tmp_path, text))
+    assert [part.name for part in parts(study, "emulated") if part.probe == "contention"] == [
+        "probe contention, 200 Mb/s, emu.native.c15",
+        "probe contention, 200 Mb/s, emu.native.c25",
+    ]
+    mine = profile_parts(study.jobs[1], study, "emulated")
+    assert [part.name for part in mine if part.probe == "contention"] == [
+        "probe contention, 200 Mb/s, emu.native.c25"
     ]
 
 

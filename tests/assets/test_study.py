@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from assets.home import CHECKOUT
-from assets.study import read_study
+from assets.study_file import read_study
 from tests.synthetic import STUDY, write_study
 from warehouse.records import BadInput
 
@@ -53,7 +53,7 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "dnn: small_cnn, ",
             "dnn: small_cnn, zzz: 1, ",
             "jobs[0].zzz: no such key; the keys are dnn, image_size, batch_size, worker, server, "
-            "servers, order, link_mbps, profiled_link_mbps, workers",
+            "servers, placement, order, link_mbps, profiled_link_mbps, workers",
         ),
         ("name: paper", "", "name: missing, and it has no default"),
         ("workers: [1, 2]", "workers: [0, 2]", "jobs[0].workers: W should be 1 or more, found 0"),

@@ -3,7 +3,8 @@
 import pytest
 
 from assets.rounds import parts
-from assets.study import Study, read_study
+from assets.study import Study
+from assets.study_file import read_study
 from assets.timelines import find
 from tests.synthetic import landed
 from warehouse.records import BadInput, Run

@@ -7,6 +7,7 @@ from assets.systems import SYSTEMS
 from pipelines.definitions import defs
 
 KEYS = {
+    "cluster/contention",
     "cluster/links",
     "profiles/tf_trace",
     "profiles/loaded",
@@ -16,7 +17,7 @@ KEYS = {
     "accuracy/table",
     "accuracy/report",
 }
-MEASURING = {"cluster/links", "profiles/tf_trace", "measured/throughput"}
+MEASURING = {"cluster/contention", "cluster/links", "profiles/tf_trace", "measured/throughput"}
 
 
 def test_definitions_are_loadable() -> None:

@@ -50,6 +50,7 @@ def _profiles(make: "Maker") -> None:
     vgg = make.scenario(1, dnn="vgg11")
     make.land(make.run("p2", vgg, "profile"), vgg, times)
     make.land(make.run("links", None, "profile"), None, {"link": _links()})
+    make.land(make.run("contention", None, "profile"), None, {"contention": _contention()})
     make.land(make.run("rings", None, "profile"), None, {"allreduce": _allreduces()})
     make.land(make.run("prices", None, "profile"), None, {"price": _prices()})
     imported = make.run("theirs", None, "measurement").model_copy(update={"backend": "imported"})
@@ -69,6 +70,20 @@ def _links() -> pl.DataFrame:
             "bytes": [int(speed) for speed in speeds],
             "bandwidth_Bps": speeds,
             "retransmits": [1, 2, 3, 4],
+        }
+    )
+
+
+def _contention() -> pl.DataFrame:
+    """Of two transfers, the older one got 6 MB in 2 s, the newer one 2 MB."""
+    return pl.DataFrame(
+        {
+            "direction": ["downlink"] * 2,
+            "flows": [2] * 2,
+            "place": [0, 1],
+            "seconds": [2.0] * 2,
+            "bytes": [6_000_000, 2_000_000],
+            "log_share_sd": [0.1, 0.3],
         }
     )
 

@@ -41,7 +41,7 @@ def test_accuracy_is_the_table_of_the_command_line(told: "Maker") -> None:
 def test_runs_lists_all_runs_of_a_study(told: "Maker") -> None:
     runs = told.warehouse.query("runs", study="demo")
     assert runs["run_id"].to_list()[-3:] == ["m1", "m2", "m3"]
-    assert runs["seconds"].to_list() == [30.0] * 9
+    assert runs["seconds"].to_list() == [30.0] * 10
     assert told.warehouse.query("runs", study="other").is_empty()
 
 
@@ -163,6 +163,13 @@ def test_link_sharing_says_what_the_largest_flow_got(told: "Maker") -> None:
     assert row["smallest_share_percent"] == pytest.approx((25 + 37.5) / 2)
     assert row["equal_share_percent"] == 50
     assert told.warehouse.query("link_sharing", backend="ec2").is_empty()
+
+
+def test_contention_says_what_each_transfer_got(told: "Maker") -> None:
+    columns = ["direction", "flows", "place", "mbps", "share_percent", "seconds"]
+    rows = told.warehouse.query("contention").select(columns).rows()
+    assert rows == [("downlink", 2, 0, 24.0, 75.0, 2.0), ("downlink", 2, 1, 8.0, 25.0, 2.0)]
+    assert told.warehouse.query("contention", backend="ec2").is_empty()
 
 
 def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:

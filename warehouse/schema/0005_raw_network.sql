@@ -21,6 +21,24 @@ COMMENT ON COLUMN raw.link.bytes IS 'Bytes it carried';
 COMMENT ON COLUMN raw.link."bandwidth_Bps" IS 'What it carried, bytes per second';
 COMMENT ON COLUMN raw.link.retransmits IS 'TCP segments sent again; NULL: not reported';
 
+CREATE TABLE raw.contention (
+    run_id VARCHAR NOT NULL,
+    direction VARCHAR NOT NULL CHECK (direction IN ('downlink', 'uplink')),
+    flows SMALLINT NOT NULL,
+    place SMALLINT NOT NULL,
+    seconds DOUBLE NOT NULL CHECK (isfinite(seconds)),
+    bytes BIGINT NOT NULL,
+    log_share_sd DOUBLE
+);
+COMMENT ON TABLE raw.contention IS 'What transfers that start and stop get of a server''s link while several use it';
+COMMENT ON COLUMN raw.contention.run_id IS 'The run';
+COMMENT ON COLUMN raw.contention.direction IS 'downlink: server to worker; uplink: worker to server';
+COMMENT ON COLUMN raw.contention.flows IS 'Number of workers that were sending or receiving at the same time';
+COMMENT ON COLUMN raw.contention.place IS 'Place among them by how long they had been at it; 0: longest';
+COMMENT ON COLUMN raw.contention.seconds IS 'How long so many were, seconds';
+COMMENT ON COLUMN raw.contention.bytes IS 'Bytes that the transfer in this place carried then';
+COMMENT ON COLUMN raw.contention.log_share_sd IS 'Standard deviation, from one stretch of time to another, of the logarithm of its share; NULL: too few';
+
 CREATE TABLE raw.allreduce (
     run_id VARCHAR NOT NULL,
     library VARCHAR NOT NULL,

@@ -52,6 +52,8 @@ COMMENT ON VIEW visible.dnn_edge IS 'raw.dnn_edge limited to ok profile runs';
 
 CREATE VIEW visible.link AS SELECT * FROM raw.link SEMI JOIN visible.run USING (run_id);
 COMMENT ON VIEW visible.link IS 'raw.link limited to ok profile runs';
+CREATE VIEW visible.contention AS SELECT * FROM raw.contention SEMI JOIN visible.run USING (run_id);
+COMMENT ON VIEW visible.contention IS 'raw.contention limited to ok profile runs';
 
 CREATE VIEW visible.allreduce AS SELECT * FROM raw.allreduce SEMI JOIN visible.run USING (run_id);
 COMMENT ON VIEW visible.allreduce IS 'raw.allreduce limited to ok profile runs';

@@ -34,6 +34,7 @@ def fitted(
     client_gap_s: float = 0.08,
     shared_Bps: tuple[float, ...] = (1.0, 1.0),
     other_link: pl.DataFrame | None = None,
+    contention: pl.DataFrame | None = None,
     profiled: Scenario | None = None,
 ) -> AsyncSGD:
     made = made or chain()
@@ -48,6 +49,7 @@ def fitted(
         steps=made.steps,
         samples=samples({"client_gap_s": [client_gap_s]}),
         links=probed if other_link is None else pl.concat([probed, other_link]),
+        contention=contention,
         settings=settings,
     )
 
@@ -216,6 +218,34 @@ def test_an_order_changes_what_is_received_first() -> None:
     )
     assert value(fitted(made), scenario(order="tic")) == pytest.approx(1 / 0.78, rel=1e-3)
     assert value(fitted(made), scenario(order="reverse")) == pytest.approx(1 / 1.08, rel=1e-3)
+
+
+def probed(newest: int, *, spread: float = 0.0) -> pl.DataFrame:
+    """Return table contention: of two transfers, what the newer one gets and what is left."""
+    rows = [
+        ("links-1", direction, 2, place, 1.0, carried, spread)
+        for direction in ("downlink", "uplink")
+        for place, carried in enumerate((int(SPEED_BPS) - newest, newest))
+    ]
+    columns = ["run_id", "direction", "flows", "place", "seconds", "bytes", "log_share_sd"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def test_probed_contention_says_what_transfers_get() -> None:
+    model = fitted(contention=probed(20_000, spread=0.2))
+    (link,) = model.parameters.links
+    assert link.downlink_measured is not None
+    assert link.downlink_measured.shares[1] == pytest.approx((0.8, 0.2))
+    assert link.uplink_spread == pytest.approx(0.2 * math.sqrt(2))
+    assert value(model, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
+
+
+def test_an_advantage_lets_two_workers_out_of_step() -> None:
+    """In step they wait for each other; out of it neither does, since links are used for 0.3 s."""
+    together = value(fitted(contention=probed(50_000)), scenario(2))
+    apart = value(fitted(contention=probed(20_000)), scenario(2))
+    assert together == pytest.approx(2 / (0.78 + 0.3), rel=1e-2)
+    assert apart == pytest.approx(2 / 0.78, rel=1e-2)
 
 
 def two_servers(first_us: int = 400_000) -> Tables:

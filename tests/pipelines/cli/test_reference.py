@@ -1,6 +1,7 @@
 """Everything anew from landed runs: the same predictions, judged by the same measurements."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,3 +97,37 @@ def test_a_folder_without_measurements_is_refused(
 
 def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(COMPARED).sort(COMPARED)
+
+
+def test_a_part_can_be_reproduced(
+    stepcast: Callable[..., Any],
+    home: Path,
+    study_file: Path,
+    studies: Path,
+    probes: PaperProbes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two studies one; and of that one the jobs whose profile is there."""
+    text = study_file.read_text()
+    (studies / "other.yaml").write_text(text.replace("name: paper", "name: other"))
+    assert stepcast("run", str(study_file)).code == 0
+    assert stepcast("run", str(studies / "other.yaml")).code == 0
+    reference = tmp_path / "reference"
+    for name in ("paper", "other"):
+        stepcast("export", name, str(reference))
+    for folder in reference.glob("*-tf_trace-*"):
+        run = pl.read_parquet(folder / "run.parquet")
+        if (
+            run["study"][0] == "paper"
+            and "alexnet" in pl.read_parquet(folder / "scenario.parquet")["canonical"][0]
+        ):
+            shutil.rmtree(folder)
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "fresh"))
+    wrong = stepcast("reproduce", str(reference), "--study", "nothing")
+    assert (wrong.code, "no profile of study nothing" in wrong.err) == (2, True)
+    answer = stepcast("reproduce", str(reference), "--study", "paper")
+    assert answer.code == 0, answer.err
+    judged = Warehouse(tmp_path / "fresh").accuracy()
+    assert set(judged["study"]) == {"paper"}
+    assert judged["label"].str.starts_with("small_cnn").all()

@@ -1,0 +1,81 @@
+"""From the rows of link probes to what a simulation needs to know of links."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean
+
+import polars as pl
+
+from models.async_sgd.contention import measured_sharing, measured_spread
+from models.async_sgd.measured_sharing import MeasuredSharing
+from models.async_sgd.parameters import LinkProfile
+from models.profiled_run import single_flow_Bps
+
+
+def link_profiles(
+    runs: pl.DataFrame, links: pl.DataFrame, contention: pl.DataFrame | None
+) -> Iterator[LinkProfile]:
+    """Yield one for each speed that links were shaped to, None for unshaped ones.
+
+    Args:
+        runs: table run, whose config has the speeds.
+        links: table link.
+        contention: table contention of one type of worker.
+
+    Raises:
+        BadInput: a speed without a trial of a single flow.
+    """
+    shared = {} if contention is None else _by_speed(runs, contention)
+    for link_mbps, rows in _by_speed(runs, links).items():
+        probed = shared.get(link_mbps)
+        down, up = (_Direction.of(rows, probed, one) for one in ("downlink", "uplink"))
+        yield LinkProfile(
+            link_mbps=link_mbps,
+            downlink_Bps=down.speed_Bps,
+            uplink_Bps=up.speed_Bps,
+            downlink_spread=down.spread,
+            uplink_spread=up.spread,
+            downlink_measured=down.measured,
+            uplink_measured=up.measured,
+            run_ids=tuple(sorted({*rows["run_id"], *([] if probed is None else probed["run_id"])})),
+        )
+
+
+@dataclass(frozen=True)
+class _Direction:
+    speed_Bps: float
+    spread: float
+    measured: MeasuredSharing | None
+
+    @classmethod
+    def of(cls, links: pl.DataFrame, probed: pl.DataFrame | None, direction: str) -> "_Direction":
+        speed_Bps = single_flow_Bps(links, direction)
+        if probed is None:
+            return cls(speed_Bps, _spread(links, direction), None)
+        spread = measured_spread(probed, direction)
+        return cls(
+            speed_Bps,
+            _spread(links, direction) if spread is None else spread,
+            measured_sharing(probed, direction, speed_Bps),
+        )
+
+
+def _by_speed(runs: pl.DataFrame, rows: pl.DataFrame) -> dict[float | None, pl.DataFrame]:
+    """Return rows of link probes by the speed that the links of their run were shaped to."""
+    speed = pl.col("config").str.json_path_match("$.link_mbps").cast(pl.Float64)
+    probed = rows.join(runs.select("run_id", link_mbps=speed), on="run_id", how="left")
+    groups = probed.group_by("link_mbps", maintain_order=True)
+    return {link_mbps: of_speed for (link_mbps,), of_speed in groups}
+
+
+def _spread(links: pl.DataFrame, direction: str) -> float:
+    """Root mean square, over trials of several flows, of the sd of their log bandwidths."""
+    several = links.filter(
+        pl.col("flows") > 1, pl.col("direction") == direction, pl.col("bandwidth_Bps") > 0
+    )
+    trials = several.group_by("run_id", "flows", "trial").agg(
+        pl.col("bandwidth_Bps").log().var().alias("variance")
+    )
+    variances = trials["variance"].drop_nulls()
+    return sqrt(fmean(variances)) if len(variances) else 0.0

@@ -1,0 +1,114 @@
+"""Probe `contention`: what each of n transfers that start and stop as in training gets of a link.
+
+Workers train a network of one large tensor and next to no computation, so that the server's link
+is nearly always shared, through the same TensorFlow and gRPC as any other job. Packets captured at
+the server tell who got how much of it.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+from profilers.captures import EVERYTHING, HEADER_BYTES, capture
+from profilers.clusters import Cluster
+from profilers.hostlock import host_lock
+from profilers.quiet import Patience
+from profilers.readers.shares import shares
+from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.tf_job import AsyncJob, StepTime
+from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, Workload
+
+NETWORK = Workload(dnn="softmax_regression", image_size=160, batch_size=1)
+WARM_UP_STEPS = 5
+
+
+def measure(
+    cluster: Cluster,
+    context: RunContext,
+    *,
+    flows: Sequence[int],
+    seconds: float,
+    trials: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProbeResult:
+    """Measure what transfers get of the link of server 0 while 1..n workers use it.
+
+    Args:
+        cluster: one server and at least `max(flows)` workers.
+        context: study and round.
+        flows: numbers of workers that train together, e.g. (1, 2, 4).
+        seconds: captured length of each trial.
+        trials: repeats of each number.
+        progress: told what runs now.
+
+    Returns:
+        A run with table `contention`, one row per direction, number of simultaneous transfers and
+        place among them, over all trials.
+
+    Raises:
+        BadInput: the cluster has too few workers.
+        MissingTool: there is no tcpdump.
+        ProbeFailed: the job failed; as a failed run where it started.
+    """
+    workers = cluster.of_role("worker")
+    if max(flows) > len(workers):
+        raise BadInput(f"{max(flows)} flows need as many workers; the cluster has {len(workers)}")
+    started_at = datetime.now(UTC)
+    scenario = _scenario(cluster)
+    patience = Patience()
+    stolen: list[float] = []
+    files: list[Path] = []
+    try:
+        with host_lock(progress), AsyncJob(cluster, scenario, progress) as job:
+            for trial in range(trials):
+                for count in flows:
+                    progress(f"contention: {count} worker(s), trial {trial + 1}")
+                    file = context.scratch / f"contention_{trial}_{count}.pcap"
+                    trained = partial(_train, cluster, job, count, seconds, file)
+                    stolen.append(patience.quietly(trained).stolen)
+                    files.append(file)
+    except ProbeFailed as error:
+        return failed("contention", cluster, None, context, started_at, error)
+    settings: dict[str, Setting] = {
+        "worker": cluster.of_role("worker")[0].group.node_type,
+        "flows": ",".join(map(str, flows)),
+        "seconds": seconds,
+        "trials": trials,
+        "network": f"{NETWORK.dnn} {NETWORK.image_size}px",
+        "stolen_cpu_fraction": round(fmean(stolen), 4),
+    }
+    run = finished_run("contention", cluster, None, context, started_at, settings)
+    addresses = [worker.address for worker in workers]
+    table = shares(files, cluster.of_role("server")[0].address, addresses)
+    for file in files:
+        file.unlink()
+    return ProbeResult(run, None, {"contention": table})
+
+
+def _scenario(cluster: Cluster) -> Scenario:
+    groups = tuple(cluster.groups)
+    workers, servers = (len(cluster.of_role(role)) for role in ("worker", "server"))
+    return Scenario(
+        workload=NETWORK,
+        strategy=Strategy(workers=workers, servers=servers),
+        nodes=groups,
+        link_mbps=cluster.link_mbps,
+    )
+
+
+def _train(cluster: Cluster, job: AsyncJob, count: int, seconds: float, file: Path) -> None:
+    """Let some workers train for a while from the moment all have warmed up; capture packets."""
+    (server, *_) = cluster.of_role("server")
+    ended: dict[int, int] = dict.fromkeys(range(count), 0)
+    begun_us: list[int] = []
+
+    def until(worker: int, step: StepTime) -> bool:
+        ended[worker] += 1
+        if not begun_us and min(ended.values()) >= WARM_UP_STEPS:
+            begun_us.append(step.end_us)
+        return bool(begun_us) and step.end_us - begun_us[0] > seconds * 1e6
+
+    with capture(cluster, server, file, EVERYTHING, HEADER_BYTES):
+        job.train(job.workers[:count], until)

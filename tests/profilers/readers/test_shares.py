@@ -1,0 +1,77 @@
+"""Who got how much of a link, from packets made by hand: 5 ms slices, one packet a millisecond."""
+
+from collections.abc import Iterable
+from itertools import chain
+from math import log
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from profilers.readers.shares import shares
+from tests.profilers.readers.wire import HEADER_BYTES, packet, write
+
+SERVER, FIRST, SECOND = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+FULL, HALF, TENTH = 1400, 700, 140
+
+
+def sent(to: str, times_ms: Iterable[int], size_bytes: int) -> list[tuple[int, bytes]]:
+    """Return what the server sends to a worker, one packet at each time."""
+    return [
+        (1000 * ms, packet((SERVER, 1), (to, 2), 100 + ms * size_bytes, bytes(size_bytes)))
+        for ms in times_ms
+    ]
+
+
+def received(worker: str, times_ms: Iterable[int], size_bytes: int) -> list[tuple[int, bytes]]:
+    return [
+        (1000 * ms, packet((worker, 2), (SERVER, 1), 100 + ms * size_bytes, bytes(size_bytes)))
+        for ms in times_ms
+    ]
+
+
+def table(tmp_path: Path, *packets: list[tuple[int, bytes]]) -> pl.DataFrame:
+    file = write(tmp_path / "c.pcap", sorted(chain(*packets)), snap=HEADER_BYTES)
+    return shares([file], SERVER, [FIRST, SECOND])
+
+
+def test_the_one_that_was_there_first_has_place_0(tmp_path: Path) -> None:
+    """Slices 0 to 9 hold the first worker, 4 to 9 the second; 5 to 8 have both throughout."""
+    found = table(tmp_path, sent(FIRST, range(50), FULL), sent(SECOND, range(20, 50), HALF))
+    both = found.filter(pl.col("flows") == 2).sort("place")
+    assert both["bytes"].to_list() == [4 * 5 * FULL, 4 * 5 * HALF]
+    assert both["seconds"].to_list() == pytest.approx([0.02, 0.02])
+    assert both["log_share_sd"].to_list() == [None, None]
+    assert both["direction"].unique().to_list() == ["downlink"]
+    alone = found.filter(pl.col("flows") == 1)
+    assert alone["bytes"].to_list() == [2 * 5 * FULL]  # slices 1 and 2: 3 lies before the second
+
+
+def test_a_pause_makes_a_worker_the_newest(tmp_path: Path) -> None:
+    first = [*range(20), *range(40, 80)]
+    found = table(tmp_path, received(FIRST, first, FULL), received(SECOND, range(10, 80), HALF))
+    both = found.filter(pl.col("flows") == 2, pl.col("direction") == "uplink").sort("place")
+    # They share slices 2 and 3, too short a stretch, and 8 to 15 with the second ahead.
+    assert both["bytes"].to_list() == [6 * 5 * HALF, 6 * 5 * FULL]
+
+
+def test_shares_that_differ_from_stretch_to_stretch(tmp_path: Path) -> None:
+    """The second gets half of what the first gets, and then the same."""
+    found = table(
+        tmp_path,
+        sent(FIRST, [*range(40), *range(60, 100)], FULL),
+        sent(SECOND, range(5, 40), HALF),
+        sent(SECOND, range(65, 100), FULL),
+    )
+    both = found.filter(pl.col("flows") == 2).sort("place")
+    expected = [abs(log(2 / 3) - log(1 / 2)) / 2, abs(log(1 / 3) - log(1 / 2)) / 2]
+    assert both["log_share_sd"].to_list() == pytest.approx(expected)
+
+
+def test_requests_are_no_transfers(tmp_path: Path) -> None:
+    found = table(tmp_path, sent(FIRST, range(50), FULL), sent(SECOND, range(50), TENTH))
+    assert found["flows"].unique().to_list() == [1]
+
+
+def test_an_empty_capture_has_no_rows(tmp_path: Path) -> None:
+    assert table(tmp_path).is_empty()
