@@ -1,12 +1,18 @@
 """Which round and profile a timeline is of."""
 
+from pathlib import Path
+
+import polars as pl
 import pytest
 
 from assets.rounds import parts
 from assets.study import Study
 from assets.study_file import read_study
-from assets.timelines import find
+from assets.timelines import find, measured
+from tests.models.async_sgd.fits import fitted
+from tests.models.async_sgd.frames import chain
 from tests.synthetic import landed
+from warehouse.landing import land
 from warehouse.records import BadInput, Run
 
 
@@ -73,3 +79,27 @@ def test_a_label_of_several_scenarios_is_told_with_their_ids(study: Study) -> No
         BadInput, match=r"has 2 scenarios .*; name one: [0-9a-f]{16}, [0-9a-f]{16}$"
     ):
         find(twice, LABEL, runs(twice))
+
+
+def test_several_workers_show_when_their_steps_started_and_ended(
+    study: Study, tmp_path: Path
+) -> None:
+    model, subject = fitted(chain()), find(study, LABEL, runs(study, without="measure"))
+    assert measured(model, subject, tmp_path, 2) is None
+    steps = pl.DataFrame(
+        {
+            "worker": [0, 0, 1, 1],
+            "step": [0, 1, 0, 1],
+            "window": [0, 0, 0, 0],
+            "traced": [False] * 4,
+            "start_us": [100, 150, 120, 170],
+            "end_us": [149, 199, 169, 219],
+        }
+    )
+    (part,) = (one for one in parts(study, "emulated") if one.name == f"measure {LABEL}")
+    run = landed(part, run_id="m1")
+    land(tmp_path, run, subject.scenario, {"step": steps})
+    after = find(study, LABEL, [*runs(study, without="measure"), run])
+    half = measured(model, after, tmp_path, 2)
+    assert half is not None
+    assert half.timeline.steps.rows() == [(0, 1, 30, 79), (1, 0, 0, 49), (1, 1, 50, 99)]

@@ -1,25 +1,44 @@
 """`stepcast timeline`, on profiles that exist on paper."""
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.synthetic import PaperProbes
-from warehouse.warehouse import read_only
+from assets.measuring import measure_links, trace_profiles
+from assets.progress import Progress
+from assets.rounds import open_round
+from assets.study_file import read_study
+from profilers.host import host_id
+from tests.synthetic import PaperProbes, write_study
+from warehouse.warehouse import Warehouse, read_only
 
 LABEL = "small_cnn 16px b4, unshaped, W=2"
 
 
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a home in which a study has been profiled; predictions are short."""
+    home = tmp_path_factory.mktemp("profiled")
+    with pytest.MonkeyPatch.context() as patch:
+        PaperProbes().install(patch)
+        landing = home / "landing"
+        round_ = open_round(read_study(write_study(home)), "loopback", host_id(), [])
+        trace_profiles(measure_links(round_, landing, Progress()), landing, Progress())
+        Warehouse(home).load()
+        yield home
+
+
 @pytest.fixture
 def timeline(
-    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
+    stepcast: Callable[..., Any], profiled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Any]:
-    """Return the command on a study that has run."""
-    assert stepcast("run", str(study_file)).code == 0
-    return lambda *arguments: stepcast("timeline", str(study_file), *arguments)
+    """Return the command on that study."""
+    monkeypatch.setenv("STEPCAST_HOME", str(profiled))
+    return lambda *arguments: stepcast("timeline", str(profiled / "paper.yaml"), *arguments)
 
 
 def test_steps_are_printed(timeline: Callable[..., Any]) -> None:
@@ -31,7 +50,9 @@ def test_steps_are_printed(timeline: Callable[..., Any]) -> None:
     assert lines[-1] == "6 rows"
 
 
-def test_files_are_written_and_rows_are_kept(timeline: Callable[..., Any], tmp_path: Path) -> None:
+def test_files_are_written_and_rows_are_kept(
+    timeline: Callable[..., Any], profiled: Path, tmp_path: Path
+) -> None:
     chrome, picture = tmp_path / "w2.json", tmp_path / "w2.png"
     options = ["--chrome", str(chrome), "--picture", str(picture), "--save", "--steps", "2"]
     answer = timeline("--scenario", LABEL, *options)
@@ -40,9 +61,8 @@ def test_files_are_written_and_rows_are_kept(timeline: Callable[..., Any], tmp_p
     assert trace["otherData"]["scenario"] == LABEL
     assert {one["pid"] for one in trace["traceEvents"]} == {0, 1}
     assert picture.read_bytes().startswith(b"\x89PNG")
-    home = picture.parent / "home"
     rows = read_only(
-        home,
+        profiled,
         "SELECT worker, count(DISTINCT step) AS steps, min(start_us) >= 0 AS since_0 "
         "FROM pred.synthetic_interval JOIN fit.fit USING (fit_id) GROUP BY worker ORDER BY worker",
     )
@@ -83,3 +103,12 @@ def test_a_study_that_has_not_run_is_told(
     answer = stepcast("timeline", str(study_file), "--scenario", LABEL)
     assert answer.code == 2
     assert "nothing of study paper has landed yet; run it first" in answer.err
+
+
+def test_a_profile_that_is_not_loaded_is_told(
+    stepcast: Callable[..., Any], home: Path, profiled: Path
+) -> None:
+    shutil.copytree(profiled / "landing", home / "landing")
+    answer = stepcast("timeline", str(profiled / "paper.yaml"), "--scenario", LABEL)
+    assert answer.code == 2
+    assert "has landed, but is not loaded; `stepcast load` does that" in answer.err
