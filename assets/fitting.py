@@ -42,7 +42,7 @@ def fit_jobs(system: System, round_: Round, warehouse: Warehouse) -> list[JobFit
         BadInput: a job has no profile in this round yet.
     """
     return [
-        _fit_job(system, round_, job, warehouse)
+        fit_job(system, round_, job, warehouse)
         for job in round_.study.jobs
         if None in _declined(system, round_, job).values()
     ]
@@ -144,7 +144,12 @@ def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame
     )
 
 
-def _fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> JobFit:
+def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> JobFit:
+    """Fit a system to one job of a round, on what predictors may see of its profile runs.
+
+    Raises:
+        BadInput: the job has no profile in this round yet.
+    """
     run_ids = [run.run_id for run in _seen(system, round_, job)]
     tables = {name: warehouse.visible(name, run_ids) for name in system.tables}
     fitted = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})

@@ -47,10 +47,10 @@ def to_svg(figure: Figure) -> str:
 
 
 @styled
-def to_png(figure: Figure) -> bytes:
-    """Return a figure as a small PNG on white."""
+def to_png(figure: Figure, dpi: int = 80) -> bytes:
+    """Return a figure as a PNG on white, a small one unless told otherwise."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=80, facecolor="white")
+    figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
     return buffer.getvalue()
 
 

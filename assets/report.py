@@ -7,7 +7,7 @@ from string import Template
 
 import polars as pl
 
-from assets import landed, plots, provenance
+from assets import landed, plots, provenance, residuals
 from assets.captured import captured_profiles
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
@@ -72,6 +72,7 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
         figures=_figures(summary(rows)),
         scenarios=_scenarios(rows),
         systems=_systems(systems),
+        residuals=residuals.section(round_, rows, landing),
         jobs=grid([_job(job) for job in jobs]),
         sections=_sections(round_, rows, landing),
         links=_links(landed.rows(round_, landing, "links", "link")),

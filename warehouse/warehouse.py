@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from warehouse import ledger, loader, systems
+from warehouse import ledger, loader, synthetic, systems
 from warehouse.connection import PATIENCE_S, connect, first_line, presence
 from warehouse.durable import sweep
 from warehouse.landing import SCHEMAS
@@ -71,6 +71,11 @@ class Warehouse:
         """Append a recommendation to the ledger, unless it is there, and return its id."""
         with self._changing() as connection:
             return ledger.record_recommendation(connection, recommendation)
+
+    def record_intervals(self, fit_id: str, subject_id: str, intervals: pl.DataFrame) -> None:
+        """Keep what ran in simulated steps, in place of what was kept of the fit and subject."""
+        with self._changing() as connection:
+            synthetic.record_intervals(connection, fit_id, subject_id, intervals)
 
     def register(self, system: System) -> None:
         """Register a system that is to predict; the same one again changes nothing."""

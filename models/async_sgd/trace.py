@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import polars as pl
 
 from models.async_sgd.captured import captured_us
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.parsing import with_parsed, with_parsing
-from models.async_sgd.sharing import share
+from models.async_sgd.work import work_seconds
 from warehouse.records import BadInput
 
 _RESOURCES = {resource.name.lower(): resource for resource in Resource}
@@ -56,27 +55,22 @@ def read_profile(
 
     Source: Li et al., ICPE 2020, sections 2, 3.2.1 and 3.4.
     """
-    if not (downlink_Bps > 0 and uplink_Bps > 0):
-        raise BadInput(
-            f"link speeds must be above 0, found {downlink_Bps} bytes/s down and {uplink_Bps} up; "
-            "run the links probe again"
-        )
-    recorded = _recorded_graph(operations, edges)
-    transfers = [i for i, resource in enumerate(recorded.resources) if resource.is_link]
-    graph = with_parsing(recorded, transfers)
-    speed_Bps = {Resource.DOWNLINK: downlink_Bps, Resource.UPLINK: uplink_Bps}
+    graph, cut = cut_steps(
+        *(operations, edges, timings, steps, streams),
+        downlink_Bps=downlink_Bps,
+        uplink_Bps=uplink_Bps,
+    )
     profiled = []
+    transfers = [i for i, resource in enumerate(graph.resources) if resource.is_link]
     requested_us = dict.fromkeys(transfers, 0)
-    captured = captured_us(streams, steps)
-    for step, whole in _recorded_steps(recorded, timings, steps):
-        intervals = with_parsed(recorded, whole, transfers, speed_Bps, captured.get(step))
+    for intervals in cut.values():
         starts_us = [start_us for start_us, _ in intervals]
         order = tuple(sorted(range(len(starts_us)), key=starts_us.__getitem__))
         release_s = tuple(
             0.0 if waits else max(start_us, 0) / 1e6
             for waits, start_us in zip(graph.predecessors, starts_us, strict=True)
         )
-        work_s = tuple(_work_seconds(graph, intervals, cores, inter_op_threads == 1))
+        work_s = tuple(work_seconds(graph, intervals, cores, inter_op_threads == 1))
         profiled.append(ProfiledStep(work_s, order, release_s))
         for i in transfers:
             requested_us[i] += starts_us[i]
@@ -85,6 +79,39 @@ def read_profile(
         steps=tuple(profiled),
         requested=tuple(sorted(transfers, key=requested_us.__getitem__)),
     )
+
+
+def cut_steps(
+    operations: pl.DataFrame,
+    edges: pl.DataFrame,
+    timings: pl.DataFrame,
+    steps: pl.DataFrame,
+    streams: pl.DataFrame | None = None,
+    *,
+    downlink_Bps: float,
+    uplink_Bps: float,
+) -> tuple[Graph, dict[int, list[tuple[int, int]]]]:
+    """Return the graph and, by whole traced step, (start_us, end_us) of each of its operations.
+
+    Transfers and their parsing are apart, as in `read_profile`.
+
+    Raises:
+        BadInput: as `read_profile`.
+    """
+    if not (downlink_Bps > 0 and uplink_Bps > 0):
+        raise BadInput(
+            f"link speeds must be above 0, found {downlink_Bps} bytes/s down and {uplink_Bps} up; "
+            "run the links probe again"
+        )
+    recorded = _recorded_graph(operations, edges)
+    transfers = [i for i, resource in enumerate(recorded.resources) if resource.is_link]
+    speed_Bps = {Resource.DOWNLINK: downlink_Bps, Resource.UPLINK: uplink_Bps}
+    captured = captured_us(streams, steps)
+    cut = {
+        step: with_parsed(recorded, whole, transfers, speed_Bps, captured.get(step))
+        for step, whole in _recorded_steps(recorded, timings, steps)
+    }
+    return with_parsing(recorded, transfers), cut
 
 
 def _recorded_graph(operations: pl.DataFrame, edges: pl.DataFrame) -> Graph:
@@ -180,55 +207,3 @@ def _with_untimed(graph: Graph, timed: dict[int, tuple[int, int]]) -> list[tuple
         start_us = min(starts_us, default=end_us)
         intervals[operation] = timed.get(operation, (start_us, start_us))
     return intervals
-
-
-def _work_seconds(
-    graph: Graph, intervals: list[tuple[int, int]], cores: float, serial: bool
-) -> Iterator[float]:
-    """Yield each operation's seconds of work, 0 for transfers.
-
-    An operation occupies its resource from the moment its inputs are there until it ends. What
-    passes meanwhile is its own work, that of others or a stall; the worker's time is divided among
-    the operations that occupy it as the simulation divides it, so that simulating a step whose
-    transfers take as long as recorded gives its recorded times. A server is not shared.
-    """
-    ready_us = [
-        0 if count else start_us
-        for count, (start_us, _) in zip(graph.predecessors, intervals, strict=True)
-    ]
-    for operation, targets in enumerate(graph.successors):
-        for target in targets:
-            ready_us[target] = max(ready_us[target], intervals[operation][1])
-    work_us = [0.0] * len(intervals)
-    occupied = []
-    for operation, (_, end_us) in enumerate(intervals):
-        resource = graph.resources[operation]
-        if resource is Resource.PS:
-            work_us[operation] = max(end_us - ready_us[operation], 0)
-        elif resource is Resource.WORKER and end_us > ready_us[operation]:
-            occupied.append((ready_us[operation], end_us, operation))
-    for operation, us in _divided(occupied, cores, serial):
-        work_us[operation] += us
-    return (us / 1e6 for us in work_us)
-
-
-def _divided(
-    occupied: list[tuple[int, int, int]], cores: float, serial: bool
-) -> Iterator[tuple[int, float]]:
-    """Yield (operation, us): a stretch of time goes to all that occupy it in equal shares.
-
-    Where operations run one at a time it goes to the one that ends first.
-    """
-    moments = sorted({moment for start, end, _ in occupied for moment in (start, end)})
-    waiting = sorted(occupied, reverse=True)
-    active: list[tuple[int, int]] = []
-    for now_us, until_us in pairwise(moments):
-        while waiting and waiting[-1][0] == now_us:
-            _, end_us, operation = waiting.pop()
-            active.append((end_us, operation))
-        active = [one for one in active if one[0] > now_us]
-        if not active:
-            continue
-        served = [min(active)] if serial else active
-        for _, operation in served:
-            yield operation, (until_us - now_us) * share(cores, len(served), 1.0)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from assets.home import CHECKOUT
-from pipelines.cli import ask, bench, host, imports, load, reference, run, warehouse
+from pipelines.cli import ask, bench, host, imports, load, reference, run, timeline, warehouse
 from pipelines.cli.errors import explain
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ for command in (
     reference.reproduce,
     reference.reproduce_external,
     run.report,
+    timeline.timeline,
     host.doctor,
     host.reap,
     host.networks,

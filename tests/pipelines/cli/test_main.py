@@ -34,6 +34,7 @@ def test_there_is_a_command_for_everything() -> None:
         "reproduce-external",
         "run",
         "sql",
+        "timeline",
         "ui",
     ]
 

@@ -1,0 +1,102 @@
+"""Where the largest errors of a round come from, as a table of the report."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from assets import landed
+from assets.html_table import Cell, table
+from assets.rounds import Round, profile_parts
+from assets.study import Job
+from assets.systems import ARGUMENTS, ASYNC_SGD
+from assets.wording import percent
+from models.async_sgd import residuals
+from models.async_sgd.predictor import AsyncSGD
+
+LARGEST = 8
+"""Scenarios that are shown: each job of theirs is fitted and replayed again."""
+_HEAD = (
+    "scenario",
+    "error",
+    "predicted",
+    "measured",
+    "difference",
+    "compute",
+    "wire",
+    "overlap",
+    "queueing",
+)
+
+
+def section(round_: Round, rows: pl.DataFrame, landing: Path) -> str:
+    """Return the table in HTML; `rows` is what `assets.results.outcome` returns."""
+    worst = largest(rows)
+    if worst.is_empty():
+        return "<p>No scenario with two or more workers has been judged.</p>"
+    shown = worst.join(
+        causes(round_, worst, landing), on="scenario_id", how="left", maintain_order="left"
+    )
+    return table(_HEAD, [_cells(row) for row in shown.to_dicts()])
+
+
+def largest(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the judged scenarios with two or more workers that have the largest errors."""
+    judged = rows.filter(pl.col("workers") > 1, pl.col("error_percent").is_not_null())
+    return judged.sort(pl.col("error_percent").abs(), "label", descending=[True, False]).head(
+        LARGEST
+    )
+
+
+def causes(round_: Round, judged: pl.DataFrame, landing: Path) -> pl.DataFrame:
+    """Return what `residuals.attributed` says of judged scenarios, of all jobs.
+
+    Raises:
+        BadInput: a profile that cannot be fitted any more.
+    """
+    return pl.concat(
+        residuals.attributed(mine, _alone(round_, round_.study.jobs[job], landing))
+        for (job,), mine in judged.group_by("job", maintain_order=True)
+        if isinstance(job, int)
+    )
+
+
+def _alone(round_: Round, job: Job, landing: Path) -> pl.DataFrame:
+    """Return how a job's profile and its replay differ; models see what forecasts were fitted to.
+
+    That is the landed profile, so that no database is opened.
+    """
+    runs = {
+        part: run
+        for part in profile_parts(job, round_.study, round_.backend)
+        if (run := round_.run_of(part))
+    }
+    landings = {part: landed.tables(landing, run) for part, run in runs.items()}
+    seen = {
+        ARGUMENTS[name]: pl.concat(rows)
+        for name in ASYNC_SGD.tables
+        if (rows := [tables[name] for tables in landings.values() if name in tables])
+    }
+    model = ASYNC_SGD.fit(**seen)
+    assert isinstance(model, AsyncSGD)
+    (profile,) = (tables for part, tables in landings.items() if part.probe == "tf_trace")
+    return residuals.alone(
+        model,
+        operations=profile["operation"],
+        edges=profile["edge"],
+        timings=profile["timing"],
+        steps=profile["step"],
+        streams=profile.get("stream"),
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> list[Cell]:
+    signed = [row["predicted_s"] - row["measured_s"], *(row[cause] for cause in residuals.CAUSES)]
+    return [
+        Cell(row["label"], is_number=False),
+        Cell(percent(row["error_percent"], signed=True)),
+        Cell(f"{1e3 * row['predicted_s']:.0f} ms"),
+        Cell(f"{1e3 * row['measured_s']:.0f} ms"),
+        *(Cell(f"{1e3 * seconds:+.0f} ms".replace("-", "−")) for seconds in signed),
+    ]

@@ -1,0 +1,238 @@
+"""When steps and their operations ran: simulated, traced, measured, in frames of one shape."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from models.async_sgd.compiled import simulate
+from models.async_sgd.graph import Graph, Resource
+from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.synthetic_trace import Interval, Trace
+from models.async_sgd.trace import cut_steps
+from models.async_sgd.work import ready_us
+from models.profiled_run import refuse_unlike
+from warehouse.records import BadInput, Scenario
+
+STEPS = pl.Schema({"worker": pl.Int16, "step": pl.Int32, "start_us": pl.Int64, "end_us": pl.Int64})
+INTERVALS = pl.Schema(
+    {
+        "worker": pl.Int16,
+        "step": pl.Int32,
+        "operation": pl.Int32,
+        "name": pl.String,
+        "resource": pl.String,
+        "server": pl.Int16,
+        "start_us": pl.Int64,
+        "end_us": pl.Int64,
+        "size_bytes": pl.Float64,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Steps of every worker one after the other, and what ran in them where that is known.
+
+    `steps` has the columns of `STEPS`, `intervals` those of `INTERVALS`: a computation, or a chunk
+    of a transfer on the link (`size_bytes`: what it carried, else NULL); `server` is NULL for
+    computations of a worker. Times are whole microseconds since the timeline's beginning.
+    """
+
+    steps: pl.DataFrame
+    intervals: pl.DataFrame
+
+    @property
+    def workers(self) -> list[int]:
+        """The workers, in order."""
+        return self.steps["worker"].unique().sort().to_list()
+
+
+def recorded_trace(model: AsyncSGD, scenario: Scenario, seed: int = 0) -> Trace:
+    """Run one of the simulations that a prediction is the mean of again, and keep what ran when.
+
+    Raises:
+        BadInput: as `AsyncSGD.predict`.
+    """
+    refuse_unlike(model.parameters.scenario, scenario)
+    run = model.simulation(scenario, seed)
+    return simulate(run.graph, run.steps, replace(run.options, record=True))
+
+
+def simulated(graph: Graph, trace: Trace, *, skip: int, count: int) -> Timeline:
+    """Return `count` steps of each worker of a recorded simulation.
+
+    The timeline begins when the last worker has left its first `skip` steps behind; steps that
+    started earlier are left out, so that workers are shown at the same time.
+
+    Raises:
+        BadInput: a worker has fewer steps after that.
+    """
+    workers, simulated_steps = trace.step_starts_s.shape
+    if not 0 <= skip < simulated_steps:
+        raise BadInput(
+            f"timeline: expected 0 to {simulated_steps - 1} steps to be left out, found {skip}"
+        )
+    opens_s = float(trace.step_starts_s[:, skip].max())
+    rows = []
+    for worker in range(workers):
+        first = int((trace.step_starts_s[worker] < opens_s).sum())
+        if first + count > simulated_steps:
+            raise BadInput(
+                f"timeline: {simulated_steps} steps per worker were simulated, of which "
+                f"{simulated_steps - first} of worker {worker} are left; ask for fewer"
+            )
+        rows += [
+            (
+                worker,
+                step,
+                _us(trace.step_starts_s[worker, step] - opens_s),
+                _us(trace.step_ends_s[worker, step] - opens_s),
+            )
+            for step in range(first, first + count)
+        ]
+    wanted = {(worker, step) for worker, step, *_ in rows}
+    ran = [one for one in trace.intervals if (one.worker, one.step) in wanted]
+    steps = pl.DataFrame(rows, schema=STEPS, orient="row")
+    return Timeline(steps, interval_frame(graph, ran, opens_s))
+
+
+def interval_frame(graph: Graph, ran: Sequence[Interval], since_s: float = 0.0) -> pl.DataFrame:
+    """Return recorded intervals in the columns of `INTERVALS`, times since `since_s`."""
+    rows = [
+        (
+            one.worker,
+            one.step,
+            one.operation,
+            graph.names[one.operation],
+            one.resource.name.lower(),
+            None if one.resource is Resource.WORKER else one.server,
+            _us(one.start_s - since_s),
+            _us(one.end_s - since_s),
+            one.size_bytes if one.resource.is_link else None,
+        )
+        for one in ran
+    ]
+    return _sorted(pl.DataFrame(rows, schema=INTERVALS, orient="row"))
+
+
+def traced(
+    operations: pl.DataFrame,
+    edges: pl.DataFrame,
+    timings: pl.DataFrame,
+    steps: pl.DataFrame,
+    streams: pl.DataFrame | None = None,
+    *,
+    downlink_Bps: float,
+    uplink_Bps: float,
+    since_ready: bool = False,
+) -> Timeline:
+    """Return the whole traced steps of a profile, each from 0, with parsing cut off transfers.
+
+    Arguments are those of `models.async_sgd.trace.read_profile`. With `since_ready` an operation
+    begins when its inputs are there, as in a simulation with several threads; else when the
+    framework started it. A step ends with its last operation.
+
+    Raises:
+        BadInput: as `read_profile`.
+    """
+    graph, cut = cut_steps(
+        *(operations, edges, timings, steps, streams),
+        downlink_Bps=downlink_Bps,
+        uplink_Bps=uplink_Bps,
+    )
+    ran = []
+    for step, recorded in cut.items():
+        starts_us = ready_us(graph, recorded) if since_ready else [start for start, _ in recorded]
+        ran += [
+            Interval(
+                *(0, step, i, resource, graph.servers[i]),
+                *(min(start_us, end_us) / 1e6, end_us / 1e6, size),
+            )
+            for i, (resource, size, start_us, (_, end_us)) in enumerate(
+                zip(graph.resources, graph.sizes_bytes, starts_us, recorded, strict=True)
+            )
+        ]
+    intervals = interval_frame(graph, ran)
+    return Timeline(_ended(intervals), intervals)
+
+
+def replayed(model: AsyncSGD) -> Timeline:
+    """Return each profiled step simulated alone, on the profiled link, from 0; `step` counts them.
+
+    Without what the tracer cost, and without chance: no step is drawn.
+    """
+    run = model.simulation(model.parameters.scenario, 0)
+    options = replace(run.options, steps=1, record=True)
+    ran = [
+        one._replace(step=step)
+        for step, profiled in enumerate(model.profile.steps)
+        for one in simulate(run.graph, [profiled], options).intervals
+    ]
+    intervals = interval_frame(run.graph, ran)
+    return Timeline(_ended(intervals), intervals)
+
+
+def one_after_the_other(timeline: Timeline, *, gap_s: float, count: int) -> Timeline:
+    """Return the first `count` steps of a timeline of steps from 0, `gap_s` between two."""
+    first = timeline.steps.head(count)
+    lasted = pl.col("end_us") + _us(gap_s)
+    offsets = first.select("step", offset_us=lasted.cum_sum() - lasted)
+    steps, intervals = (
+        frame.join(offsets, on="step", maintain_order="left")
+        .with_columns(pl.col("start_us", "end_us") + pl.col("offset_us"))
+        .drop("offset_us")
+        for frame in (first, timeline.intervals)
+    )
+    return Timeline(steps, intervals)
+
+
+def measured(steps: pl.DataFrame, count: int) -> Timeline:
+    """Return `count` measured steps of each worker, fewer where there are no more.
+
+    The timeline begins when every worker has started a step of the first measuring window.
+
+    Args:
+        steps: table step of one run, with windows.
+        count: how many.
+
+    Raises:
+        BadInput: a worker has no step in the first window.
+    """
+    opening = (
+        steps.group_by("worker")
+        .agg(pl.col("start_us").filter(pl.col("window") == pl.col("window").min()).min())
+        .get_column("start_us")
+    )
+    if opening.is_empty() or opening.null_count():
+        raise BadInput(
+            "table step: expected steps of every worker in a measuring window, found a worker "
+            "without; measure again"
+        )
+    shown = (
+        steps.filter(pl.col("start_us") >= opening.max())
+        .sort("worker", "start_us")
+        .group_by("worker", maintain_order=True)
+        .head(count)
+        .with_columns(pl.col("start_us", "end_us") - opening.max())
+    )
+    return Timeline(shown.select(list(STEPS)).cast(STEPS), pl.DataFrame(schema=INTERVALS))
+
+
+def _ended(intervals: pl.DataFrame) -> pl.DataFrame:
+    return (
+        intervals.group_by("worker", "step")
+        .agg(pl.col("end_us").max())
+        .with_columns(start_us=pl.lit(0, pl.Int64))
+        .select(list(STEPS))
+        .cast(STEPS)
+        .sort("worker", "step")
+    )
+
+
+def _sorted(intervals: pl.DataFrame) -> pl.DataFrame:
+    return intervals.sort("worker", "step", "start_us", "end_us", "operation")
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)

@@ -1,0 +1,110 @@
+"""`stepcast timeline`: simulated steps as a trace, as a picture, and in the warehouse."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.cli.run import Study
+from pipelines.cli.tables import print_table
+from warehouse.records import BadInput
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from assets.timeline_plot import Half
+    from assets.timelines import Subject
+    from models.async_sgd.timeline import Timeline
+    from warehouse.warehouse import Warehouse
+
+
+def timeline(
+    study: Study,
+    scenario: Annotated[str, typer.Option(help="A label as tables print it, or a scenario_id.")],
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each worker.")] = 5,
+    chrome: Annotated[
+        Path | None, typer.Option(help="Write a Chrome trace, for ui.perfetto.dev.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw predicted above measured, to a .png or .svg.")
+    ] = None,
+    save: Annotated[
+        bool, typer.Option("--save", help="Keep the steps in pred.synthetic_interval.")
+    ] = False,
+) -> None:
+    """Show what workers are predicted to do when: a scenario's simulated steps, after warm-up.
+
+    Fits the newest profile of the scenario's job, as predictions do, and simulates the first seed.
+    The picture has the profile's traced steps below where the scenario is the profiled one, else
+    when each worker's measured steps started and ended.
+
+    Example: stepcast timeline studies/demo.yaml --scenario "small_cnn 24px b8, 200 Mb/s, W=2"
+    --picture w2.png --chrome w2.json
+    """
+    from assets import timelines
+    from assets.fitting import fit_job
+    from assets.home import home
+    from assets.study_file import read_study
+    from assets.systems import ASYNC_SGD
+    from models.async_sgd.chrome_trace import chrome_trace
+    from models.async_sgd.predictor import AsyncSGD
+    from warehouse.landing import landed_runs
+    from warehouse.warehouse import Warehouse
+
+    warehouse = Warehouse(home())
+    subject = timelines.find(read_study(study), scenario, landed_runs(warehouse.landing))
+    _refuse_unloaded(subject, warehouse)
+    fit = fit_job(ASYNC_SGD, subject.round_, subject.job, warehouse)
+    model = fit.fitted
+    assert isinstance(model, AsyncSGD)
+    shown, throughput = timelines.simulated(model, subject.scenario, steps)
+    label, fit_id = subject.scenario.label, fit.record.fit_id
+    typer.echo(f"{label}: {throughput:.2f} steps/s in this simulation")
+    print_table(_in_ms(shown))
+    if chrome is not None:
+        about = {"scenario": label, "fit_id": fit_id, "seed": 0}
+        _write(chrome, chrome_trace(shown, about).encode())
+    if picture is not None:
+        half = timelines.measured(model, subject, warehouse.landing, steps)
+        _write(picture, _drawn(shown, half, label, picture))
+    if save:
+        warehouse.record_fit(fit.record)
+        warehouse.record_intervals(fit_id, subject.scenario.scenario_id, shown.intervals)
+        typer.echo(f"{shown.intervals.height} rows of fit {fit_id} in pred.synthetic_interval")
+
+
+def _refuse_unloaded(subject: "Subject", warehouse: "Warehouse") -> None:
+    """Raise BadInput if the profile is not in the warehouse yet."""
+    assert subject.profile is not None
+    run_id = subject.profile.run_id
+    if warehouse.visible("run", [run_id]).is_empty():
+        raise BadInput(f"profile {run_id} has landed, but is not loaded; `stepcast load` does that")
+
+
+def _in_ms(shown: "Timeline") -> "pl.DataFrame":
+    """Return each worker's steps: when they start and how long they take, in milliseconds."""
+    return shown.steps.select(
+        *("worker", "step"),
+        start_ms=shown.steps["start_us"] / 1e3,
+        took_ms=(shown.steps["end_us"] - shown.steps["start_us"]) / 1e3,
+    )
+
+
+def _drawn(shown: "Timeline", half: "Half | None", label: str, path: Path) -> bytes:
+    from assets import plots, timeline_plot
+
+    halves = [timeline_plot.predicted(shown), *([half] if half else [])]
+    figure = timeline_plot.timelines(halves, label)
+    if path.suffix == ".svg":
+        return plots.to_svg(figure).encode()
+    if path.suffix == ".png":
+        return plots.to_png(figure, dpi=120)
+    raise BadInput(f"--picture {path}: expected a name that ends in .png or .svg")
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+    typer.echo(path)

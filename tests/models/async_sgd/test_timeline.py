@@ -1,0 +1,168 @@
+"""Timelines of the chain: read 3 ms, receive 0.2 s, parse and compute 0.357 s, send 0.1 s, 40 ms.
+
+Then the client pauses 80 ms.
+"""
+
+import polars as pl
+import pytest
+
+from models.async_sgd import timeline
+from models.async_sgd.throughput import steps_per_s
+from models.async_sgd.timeline import INTERVALS, STEPS, Timeline
+from tests.models.async_sgd.fits import LINK_BPS, fitted
+from tests.models.async_sgd.frames import COMPUTE, RECEIVE, UPLOAD, chain
+from tests.models.async_sgd.graphs import D, Op, P, W, job, run
+from tests.models.runs import scenario
+from warehouse.records import BadInput
+
+MS = 1_000
+
+
+def spans(shown: Timeline, resource: str) -> list[tuple[int, int]]:
+    """Return (start, end) in ms of what takes time on a resource."""
+    rows = shown.intervals.filter(
+        pl.col("resource") == resource, pl.col("end_us") > pl.col("start_us")
+    )
+    return [(start // MS, end // MS) for start, end in rows.select("start_us", "end_us").rows()]
+
+
+def traced(steps: int = 1, since_ready: bool = False) -> Timeline:
+    made = chain(steps=steps)
+    return timeline.traced(
+        *(made.operations, made.edges, made.timings, made.steps),
+        downlink_Bps=LINK_BPS,
+        uplink_Bps=LINK_BPS,
+        since_ready=since_ready,
+    )
+
+
+def test_a_simulation_is_the_one_behind_the_prediction() -> None:
+    model, asked = fitted(chain()), scenario(2)
+    trace = timeline.recorded_trace(model, asked, seed=1)
+    steps = model.simulation(asked, 1).options.steps
+    assert len(trace.intervals) == trace.events == 2 * steps * 9
+    values = [steps_per_s(timeline.recorded_trace(model, asked, seed), 10) for seed in range(3)]
+    assert model.predict([asked])["value"].item() == pytest.approx(sum(values) / 3)
+
+
+def test_a_scenario_that_is_not_predicted_is_refused() -> None:
+    with pytest.raises(BadInput, match="batch"):
+        timeline.recorded_trace(fitted(chain()), scenario(2, batch_size=16))
+
+
+def test_steps_of_one_worker_follow_each_other() -> None:
+    model = fitted(chain())
+    trace = timeline.recorded_trace(model, scenario(1))
+    shown = timeline.simulated(model.profile.graph, trace, skip=10, count=3)
+    assert shown.steps.schema == STEPS
+    assert shown.intervals.schema == INTERVALS
+    assert shown.steps.rows() == [
+        (0, 10 + i, 780 * MS * i, 780 * MS * i + 700 * MS) for i in range(3)
+    ]
+    first = shown.intervals.filter(step=10)
+    assert spans(Timeline(shown.steps, first), "downlink") == [(3, 203)]
+    assert spans(Timeline(shown.steps, first), "worker") == [(203, 253), (253, 560)]
+    assert spans(Timeline(shown.steps, first), "uplink") == [(560, 660)]
+    assert spans(Timeline(shown.steps, first), "ps") == [(1, 3), (660, 690), (690, 700)]
+
+
+def test_columns_say_what_an_interval_is() -> None:
+    shown = timeline.interval_frame(
+        job(Op(D, 20), Op(W, 3, (0,)), Op(P, 1, (1,)))[0],
+        run(Op(D, 20), Op(W, 3, (0,)), Op(P, 1, (1,)), record=True).intervals,
+        since_s=1.0,
+    )
+    assert shown.rows() == [
+        (0, 0, 0, "downlink0", "downlink", 0, -1_000_000, 1_000_000, 20.0),
+        (0, 0, 1, "worker1", "worker", None, 1_000_000, 4_000_000, None),
+        (0, 0, 2, "ps2", "ps", 0, 4_000_000, 5_000_000, None),
+    ]
+
+
+def test_workers_are_shown_at_the_same_time() -> None:
+    ops = (Op(D, 10), Op(W, 1, (0,)))
+    trace = run(*ops, workers=2, steps=8, client_gap_s=(0.0, 0.5), record=True, seed=3)
+    shown = timeline.simulated(job(*ops)[0], trace, skip=2, count=4)
+    opens_s = trace.step_starts_s[:, 2].max()
+    assert shown.steps["start_us"].min() == 0
+    for worker in (0, 1):
+        mine = shown.steps.filter(worker=worker)
+        first = mine["step"][0]
+        assert trace.step_starts_s[worker, first] >= opens_s
+        assert first == 0 or trace.step_starts_s[worker, first - 1] < opens_s
+        assert mine["step"].to_list() == [first, first + 1, first + 2, first + 3]
+    bounds = shown.intervals.join(shown.steps, on=["worker", "step"], suffix="_step")
+    assert bounds.height == 2 * 4 * 2
+    within = (pl.col("start_us") >= pl.col("start_us_step")) & (
+        pl.col("end_us") <= pl.col("end_us_step")
+    )
+    assert bounds.select(within.all()).item()
+
+
+@pytest.mark.parametrize(
+    ("skip", "count", "message"),
+    [
+        (4, 1, "expected 0 to 3 steps to be left out, found 4"),
+        (1, 4, "4 steps per worker were simulated, of which 3 of worker 0 are left"),
+    ],
+)
+def test_more_steps_than_were_simulated_are_refused(skip: int, count: int, message: str) -> None:
+    trace = run(Op(W, 1), steps=4, record=True)
+    with pytest.raises(BadInput, match=message):
+        timeline.simulated(job(Op(W, 1))[0], trace, skip=skip, count=count)
+
+
+def test_traced_steps_start_as_recorded_or_when_inputs_were_there() -> None:
+    assert spans(traced(), "downlink") == [(3, 203)]
+    assert spans(traced(), "worker") == [(203, 253), (260, 560)]
+    assert spans(traced(since_ready=True), "worker") == [(203, 253), (253, 560)]
+    assert traced(2).steps.rows() == [(0, 0, 0, 700 * MS), (0, 1, 0, 700 * MS)]
+
+
+def test_a_replay_gives_the_traced_steps_again() -> None:
+    replay = timeline.replayed(fitted(chain(steps=2)))
+    expected = traced(steps=2, since_ready=True)
+    assert replay.steps.equals(expected.steps)
+    for operation in (RECEIVE, COMPUTE, UPLOAD):
+        mine, theirs = (
+            one.intervals.filter(operation=operation).select("step", "start_us", "end_us")
+            for one in (replay, expected)
+        )
+        assert mine.equals(theirs)
+
+
+def test_traced_steps_can_be_laid_one_after_the_other() -> None:
+    shown = timeline.one_after_the_other(traced(steps=3), gap_s=0.08, count=2)
+    assert shown.steps.rows() == [(0, 0, 0, 700 * MS), (0, 1, 780 * MS, 1480 * MS)]
+    assert spans(shown, "downlink") == [(3, 203), (783, 983)]
+
+
+def measured_steps(*rows: tuple[int, int, int | None, int, int]) -> pl.DataFrame:
+    """Return table step of (worker, step, window, start, end)."""
+    columns = ["worker", "step", "window", "start_us", "end_us"]
+    frame = pl.DataFrame(rows, schema=columns, orient="row", infer_schema_length=None)
+    return frame.with_columns(run_id=pl.lit("m1"), traced=pl.lit(False))
+
+
+def test_measured_steps_begin_with_the_first_window() -> None:
+    made = measured_steps(
+        (0, 0, None, 0, 90),
+        (0, 1, 0, 100, 190),
+        (0, 2, 0, 200, 290),
+        (0, 3, 1, 300, 390),
+        (1, 0, None, 0, 140),
+        (1, 1, 0, 150, 240),
+        (1, 2, 1, 250, 340),
+    )
+    shown = timeline.measured(made, 2)
+    assert shown.steps.rows() == [
+        (0, 2, 50, 140), (0, 3, 150, 240), (1, 1, 0, 90), (1, 2, 100, 190),
+    ]  # fmt: skip
+    assert shown.steps.schema == STEPS
+    assert shown.intervals.is_empty()
+    assert shown.workers == [0, 1]
+
+
+def test_measured_steps_of_no_window_are_refused() -> None:
+    with pytest.raises(BadInput, match="found a worker without"):
+        timeline.measured(measured_steps((0, 0, 0, 0, 9), (1, 0, None, 0, 9)), 1)
