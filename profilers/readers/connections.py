@@ -93,7 +93,7 @@ def read_connections(path: Path, seen: Seen) -> tuple[list[Connection], int]:
             if (old := current.pop(packet.flow, None)) is not None:
                 old.take(old.reassembly.rest())
         elif not packet.length and packet.flow in current:
-            current[packet.flow].reassembly.ends(packet.sequence)
+            current[packet.flow].reassembly.sent(packet.sequence)
         if not packet.length:
             continue
         sender = current.get(packet.flow)

@@ -37,8 +37,8 @@ Flow = tuple[Endpoint, Endpoint]
 class Packet(NamedTuple):
     """One captured packet; TCP `data` begins at `offset` in it and may be cut off by the capture.
 
-    `length` counts the bytes that TCP sent, captured or not. It is 0 only where a connection
-    `opens` or, at this `sequence`, one direction of it ends.
+    `length` counts the bytes that TCP sent, captured or not; 0: an acknowledgement, or a connection
+    `opens` or ends. Before `sequence` everything else was sent.
     """
 
     time_us: int
@@ -73,9 +73,9 @@ class Run(NamedTuple):
 
 
 def packets(file: Path, seen: Seen | None = None) -> Iterator[Packet]:
-    """Yield the TCP packets with data of a pcap file, gzipped or not, up to where it is cut off.
+    """Yield the TCP packets of a pcap file, gzipped or not, up to where it is cut off.
 
-    Those that open or end a connection come too. `seen` counts what else was there.
+    `seen` counts what else was there.
 
     Raises:
         BadInput: it is no pcap file, or of links whose packets are not known.
@@ -157,13 +157,10 @@ def _packet(time_us: int, raw: bytes, type_at: int | None, ip_at: int) -> Packet
     # Where the device is to cut a segment, the kernel may not have written its length yet.
     end = len(raw) if end in (ip_at, ip_at + 40) else end
     offset = tcp + (raw[tcp + 12] >> 4) * 4
-    length, flags = max(end - offset, 0), raw[tcp + 13]
-    if not length and not flags & (dpkt.tcp.TH_SYN | dpkt.tcp.TH_FIN):
-        return None
+    length, opens = max(end - offset, 0), bool(raw[tcp + 13] & dpkt.tcp.TH_SYN)
     source = raw[first : first + size], int.from_bytes(raw[tcp : tcp + 2])
     target = raw[first + size : first + 2 * size], int.from_bytes(raw[tcp + 2 : tcp + 4])
     sequence = int.from_bytes(raw[tcp + 4 : tcp + 8])
-    opens = bool(flags & dpkt.tcp.TH_SYN)
     return Packet(time_us, raw, (source, target), sequence, offset, length, opens)
 
 
@@ -179,8 +176,8 @@ class Reassembly:
         self._pending: list[tuple[int, int, bytes, int]] = []
         self._pending_bytes = 0
         self.missing_bytes = 0
-        """Bytes in holes that were never filled, as far as later bytes or the end tell."""
-        self._end: int | None = None
+        """Bytes in holes that were never filled, as far as later packets tell."""
+        self._sent: int | None = None
 
     def add(self, time_us: int, sequence: int, data: bytes, length: int) -> Iterator[Run]:
         """Yield what is in order now that this segment has come."""
@@ -190,17 +187,18 @@ class Reassembly:
         self._pending_bytes += length
         yield from self._in_order(skip=self._pending_bytes > PENDING_BYTES)
 
-    def ends(self, sequence: int) -> None:
+    def sent(self, sequence: int) -> None:
         """Take note that all bytes before this one were sent."""
-        self._end = sequence
+        self._sent = sequence
 
     def rest(self) -> Iterator[Run]:
         """Yield what still waits for a hole to be filled, and forget where the flow was."""
         while self._pending:
             yield from self._in_order(skip=True)
-        if self._next is not None and self._end is not None:
-            self.missing_bytes += max(self._ahead(self._end), 0)
-        self._next = self._end = None
+        if self._next is not None and self._sent is not None:
+            # The end of a connection takes a number too, which is no byte.
+            self.missing_bytes += max(self._ahead(self._sent) - 1, 0)
+        self._next = self._sent = None
 
     def _ahead(self, sequence: int) -> int:
         """Return the distance from the next byte, modulo 2³²: sequence numbers may wrap."""

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.profilers.readers.wire import packet, write
 from warehouse.warehouse import read_only
 
 CSV = "model,gpu,n_workers,n_ps,n_points,path,wall_steps_s_after_warm,median_global_steps_s,"
@@ -120,6 +121,19 @@ def test_a_file_that_lands_as_several_runs(
     assert "nothing changed" in stepcast(*options).out
     configs = asked(home, "SELECT config FROM raw.run ORDER BY run_id")["config"]
     assert [json.loads(one)["data_type"] for one in configs] == ["float", "half"]
+
+
+def test_what_the_user_should_know_is_said(
+    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+) -> None:
+    one = packet(("10.0.0.1", 1), ("10.0.0.2", 2), 1, b"hello")
+    file = write(tmp_path / "a.pcap", [(0, one), (1, one)])
+    file.write_bytes(file.read_bytes()[:-30])
+    answer = stepcast("import", "pcap", str(file), "--source", "us")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.endswith("source us; the file is cut off: read as far as it goes\n")
+    values = asked(home, "SELECT value FROM raw.external WHERE metric = 'payload_bytes'")
+    assert values.rows() == [(5.0,)]
 
 
 def test_files_that_are_not_there(stepcast: Callable[..., Any], home: Path) -> None:

@@ -128,17 +128,29 @@ def test_other_tcp_is_bytes_and_seconds(tmp_path: Path) -> None:
 
 
 def test_bytes_that_the_capture_missed_are_told(tmp_path: Path) -> None:
-    """200 are missing between packets, and 50 before the end."""
+    """200 are missing between packets, and 50 before the end, which takes a number itself."""
     sent = [
         (0, packet(SERVER, CLIENT, 1, bytes(100))),
         (1_000_000, packet(SERVER, CLIENT, 301, bytes(100))),
-        (1_000_001, packet(SERVER, CLIENT, 451, b"", dpkt.tcp.TH_FIN)),
+        (1_000_001, packet(SERVER, CLIENT, 452, b"")),
     ]
     run = only("pcap", write(tmp_path / "a.pcap", sent))
     found = figures(run)
     assert found["10.0.0.2:443", "payload_bytes", 1] == 200
     assert found["10.0.0.2:443", "missing_bytes", 1] == run.config["missing_bytes"] == 250
     assert run.notes == ("the capture missed 250 bytes, so that figures are too small",)
+
+
+def test_nothing_is_missing_of_a_connection_that_was_closed(tmp_path: Path) -> None:
+    sent = [
+        (0, packet(CLIENT, SERVER, 2**32 - 3, b"", dpkt.tcp.TH_SYN)),
+        (1, packet(CLIENT, SERVER, 2**32 - 2, b"hello")),
+        (2, packet(CLIENT, SERVER, 3, b"", dpkt.tcp.TH_FIN)),
+        (3, packet(CLIENT, SERVER, 4, b"")),
+    ]
+    run = only("pcap", write(tmp_path / "a.pcap", sent))
+    assert figures(run)["10.0.0.1:40000", "missing_bytes", 1] == 0
+    assert run.notes == ()
 
 
 def test_bytes_that_only_look_like_frames_are_no_http2(tmp_path: Path) -> None:

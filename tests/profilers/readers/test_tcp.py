@@ -73,12 +73,13 @@ def test_packets_of_a_file(tmp_path: Path) -> None:
         (1_700_000_000_200_000, packet(B, A, 9, b"")),
     ]
     file = write(tmp_path / "a.pcap", sent, snap=HEADER_BYTES + 2)
-    (one,) = packets(file)
+    one, empty = packets(file)
+    assert (empty.length, empty.data, empty.opens) == (0, b"", False)
     assert (one.time_us, one.sequence, one.length, one.data) == (1_700_000_000_123_456, 7, 5, b"he")
     assert one.flow == ((bytes([10, 77, 0, 1]), 5000), (bytes([10, 77, 0, 2]), 40_000))
     zipped = tmp_path / "a.pcap.gz"
     zipped.write_bytes(gzip.compress(file.read_bytes()))
-    assert list(packets(zipped)) == [one]
+    assert list(packets(zipped)) == [one, empty]
 
 
 def test_a_file_may_be_cut_off_anywhere(tmp_path: Path) -> None:
