@@ -8,23 +8,14 @@ from models.async_sgd.kernel.state import (
     ARRIVAL_BITS,
     OPERATION_BITS,
     OPERATION_MASK,
-    STATION_BITS,
-    STATION_OFFSET,
     UNSHARED,
+    WORKER_AT,
     Ints,
     Job,
     Lane,
     State,
     Worker,
 )
-
-
-@inlined
-def code_of(job: Job, worker: int, station: int, operation: int) -> int:
-    """Return worker, station and operation in one number."""
-    place = (worker << STATION_BITS) | (station + STATION_OFFSET)
-    number = job.operations[operation].number
-    return (((place << OPERATION_BITS) | number) << OPERATION_BITS) | operation
 
 
 @inlined
@@ -62,23 +53,30 @@ def insert(queue: Ints, lane: Lane, key: int) -> None:
 
 
 @inlined
-def enqueue_ready(job: Job, state: State, worker: Worker, operation: int) -> None:
-    """Let an operation wait at its station."""
+def start_ready(job: Job, state: State, index: int, operation: int, now_s: float) -> None:
+    """Start an operation that waits for no other one, or let it wait at its station.
+
+    What takes no time waits for `dispatch`, which completes it.
+    """
+    worker = state.workers[index]
     lane = state.lanes[worker.lanes_at + job.operations[operation].station]
-    rank = int(job.timings[worker.timings_at + operation].rank)
-    enqueue(state, worker, lane, operation, rank, 0)
+    timing = job.timings[worker.timings_at + operation]
+    if lane.is_limited or timing.work <= 0:
+        enqueue(state, worker, lane, operation, int(timing.rank), 0)
+    else:
+        start(job, state, index, lane, now_s, operation, timing.work)
 
 
 @inlined
 def dispatch(job: Job, state: State, index: int, station: int, now_s: float, finished: int) -> int:
-    """Start what a station has room for; append what takes no time to `State.finished`.
+    """Start what waits at a station and has room; append what takes no time to `State.finished`.
 
     Returns:
         How many operations `State.finished` holds then.
     """
     worker = state.workers[index]
     lane = state.lanes[worker.lanes_at + station]
-    while lane.served < lane.queued and lane.running < lane.slots:
+    while lane.served < lane.queued and not (lane.is_limited and lane.running):
         key = int(state.queue[lane.queue_at + lane.served])
         lane.served += 1
         operation = (key >> 1) & OPERATION_MASK
@@ -89,11 +87,8 @@ def dispatch(job: Job, state: State, index: int, station: int, now_s: float, fin
             record(job, state, index, operation, now_s, now_s, work)
             state.finished[finished] = operation
             finished += 1
-            continue
-        lane.running += 1
-        if job.record:
-            state.chunk_start_s[worker.waiting_at + operation] = now_s
-        start(job, state, index, lane, now_s, code_of(job, index, station, operation), work)
+        else:
+            start(job, state, index, lane, now_s, operation, work)
     return finished
 
 
@@ -111,9 +106,13 @@ def next_chunk(job: Job, lane: Lane, size_bytes: float, served: int) -> float:
 
 @inlined
 def start(
-    job: Job, state: State, worker: int, lane: Lane, now_s: float, code: int, work: float
+    job: Job, state: State, worker: int, lane: Lane, now_s: float, operation: int, work: float
 ) -> None:
     """Let a chunk run: a delay, or a flow of what is shared there."""
+    lane.running += 1
+    if job.record:
+        state.chunk_start_s[state.workers[worker].waiting_at + operation] = now_s
+    code = (worker << WORKER_AT) | job.operations[operation].code
     if lane.row == UNSHARED:
         schedule(state, state.workers[worker], now_s + work, code)
         return
@@ -156,7 +155,7 @@ def complete(job: Job, state: State, index: int, now_s: float, finished: int) ->
         for edge in range(this.successors_at, following.successors_at):
             target = int(job.successors[edge])
             if is_ready(job, state, worker, target):
-                enqueue_ready(job, state, worker, target)
+                start_ready(job, state, index, target, now_s)
         for edge in range(this.touched_at, following.touched_at):
             finished = dispatch(job, state, index, int(job.touched[edge]), now_s, finished)
         done += 1
@@ -191,7 +190,8 @@ def record(
         state.kept[0] = index + 1
         state.recorded[index, 0] = worker
         state.recorded[index, 1] = state.workers[worker].completed
-        state.recorded[index, 2] = job.operations[operation].number
+        code = job.operations[operation].code
+        state.recorded[index, 2] = (code >> OPERATION_BITS) & OPERATION_MASK
         state.recorded_s[index, 0] = start_s
         state.recorded_s[index, 1] = end_s
         state.recorded_s[index, 2] = size_bytes

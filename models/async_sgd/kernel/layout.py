@@ -15,11 +15,13 @@ from models.async_sgd.kernel.rows import (
     speeds_of,
 )
 from models.async_sgd.kernel.state import (
+    OPERATION_BITS,
     OPERATION_MASK,
     STATION_MASK,
+    STATION_OFFSET,
     Job,
     Lane,
-    Leaf,
+    Next,
     Operation,
     Shorts,
     State,
@@ -30,7 +32,6 @@ from models.async_sgd.options import Options
 from models.async_sgd.synthetic_trace import Interval, Trace
 from warehouse.records import BadInput
 
-_UNLIMITED = 2**62
 _MOST_WORKERS = 2**12
 
 
@@ -82,12 +83,11 @@ def _job(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Job:
     order = np.argsort(np.array([step.ranks for step in steps]).sum(axis=0), kind="stable")
     place = np.argsort(order)
     successors = [[int(place[target]) for target in graph.successors[i]] for i in order]
-    touched = [
-        sorted({graph.station_of[i] for i in (operation, *graph.successors[operation])})
-        for operation in order
-    ]
+    touched = [_touched(graph, options, operation) for operation in order]
     operations = Operation.zeros(len(order) + 1)
-    operations["number"][:-1] = order
+    stations = np.array(graph.station_of)[order] + STATION_OFFSET
+    numbers = (stations << OPERATION_BITS) | order
+    operations["code"][:-1] = (numbers << OPERATION_BITS) | np.arange(len(order))
     operations["station"][:-1] = np.array(graph.station_of)[order]
     operations["predecessors"][:-1] = np.array(graph.predecessors)[order]
     operations["successors_at"] = np.cumsum([0, *map(len, successors)])
@@ -119,6 +119,19 @@ def _job(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Job:
     )
 
 
+def _touched(graph: Graph, options: Options, operation: int) -> list[int]:
+    """Return the stations where the end of an operation may let something start."""
+    used = {graph.station_of[i] for i in graph.successors[operation]}
+    if _is_limited(graph.resources[operation], options):
+        used.add(graph.station_of[operation])
+    return sorted(used)
+
+
+def _is_limited(resource: Resource, options: Options) -> bool:
+    """Return whether a worker uses a station for one operation at a time."""
+    return resource.is_link or (resource is Resource.WORKER and options.inter_op_threads == 1)
+
+
 def _timings(graph: Graph, steps: Sequence[ProfiledStep], enforced: Any, order: Any) -> Any:
     """Return all steps' timings, transfers with their bytes and enforced ranks, by position."""
     is_transfer = np.array([resource.is_link for resource in graph.resources])
@@ -138,9 +151,8 @@ def _state(graph: Graph, options: Options, rows: Rows, job: Job) -> State:
     workers["waiting_at"] = np.arange(count) * n
     workers["lanes_at"] = np.arange(count) * len(graph.stations)
     workers["timed_at"] = heap + np.arange(count) * (n + 1)
-    leaves = 1 << max(len(records) - 1, 1).bit_length()
-    leaf = Leaf.zeros(leaves)
-    leaf["time_s"] = np.inf
+    tournament = Next.zeros(2 << max(len(records) - 1, 1).bit_length())
+    tournament["time_s"] = np.inf
     kept = _chunks(graph, job) if job.record else 0
     return State(
         workers=workers,
@@ -155,10 +167,7 @@ def _state(graph: Graph, options: Options, rows: Rows, job: Job) -> State:
         left_Bps=np.zeros(job.servers + count),
         rising=np.zeros(job.servers + count),
         changed=np.zeros(len(records) + 1, np.int64),
-        leaves=leaf,
-        winner=_shorts(
-            [(i << (leaves.bit_length() - i.bit_length())) - leaves for i in range(leaves)]
-        ),
+        tournament=tournament,
         finished=np.zeros(n, np.int32),
         starts_s=np.zeros((count, options.steps)),
         ends_s=np.zeros((count, options.steps)),
@@ -177,12 +186,11 @@ def _lanes(graph: Graph, options: Options, rows: Rows) -> Any:
     for station, (resource, server) in enumerate(graph.stations):
         mine = lanes.reshape(options.workers, -1)[:, station]
         row = rows.of_station[station]
-        one_at_once = resource is Resource.WORKER and options.inter_op_threads == 1
         mine["is_link"] = resource.is_link
         mine["is_uplink"] = resource is Resource.UPLINK
         mine["weight"] = 1.0
         mine["server"] = server
-        mine["slots"] = 1 if resource.is_link or one_at_once else _UNLIMITED
+        mine["is_limited"] = _is_limited(resource, options)
         mine["row"] = workers if row is None else row
         mine["queue_at"] = queue_at + workers * 2 * len(graph.names)
         queue_at += 2 * graph.station_of.count(station)

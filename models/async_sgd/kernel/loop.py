@@ -4,14 +4,13 @@
 """
 
 from models.async_sgd.kernel.dispatch import (
-    code_of,
     complete,
     dispatch,
     enqueue,
-    enqueue_ready,
     mark_changed,
     record,
     schedule,
+    start_ready,
 )
 from models.async_sgd.kernel.fabric import finish_sending, next_sent_s
 from models.async_sgd.kernel.heaps import pop
@@ -19,13 +18,14 @@ from models.async_sgd.kernel.jit import compiled, inlined
 from models.async_sgd.kernel.sharing import finish_flow, next_end_s
 from models.async_sgd.kernel.state import (
     NEXT_STEP,
-    OPERATION_BITS,
+    NUMBERS_MASK,
     OPERATION_MASK,
     RELEASE,
-    STATION_BITS,
+    STATION_AT,
     STATION_MASK,
     STATION_OFFSET,
     UNSHARED,
+    WORKER_AT,
     Job,
     State,
     Worker,
@@ -40,12 +40,12 @@ def generate_trace(job: Job, state: State) -> None:
         start_step(job, state, worker, 0.0)
         schedule_worker(state, worker)
     while True:
-        first = state.leaves[state.winner[1]]
+        first = state.tournament[1]
         now_s, code = first.time_s, first.code
         if now_s == float("inf"):
             return
-        place, operation = code >> (2 * OPERATION_BITS), code & OPERATION_MASK
-        worker, station = place >> STATION_BITS, (place & STATION_MASK) - STATION_OFFSET
+        worker, operation = code >> WORKER_AT, code & OPERATION_MASK
+        station = ((code >> STATION_AT) & STATION_MASK) - STATION_OFFSET
         if station == NEXT_STEP:
             pop_worker(state, state.workers[worker])
             start_step(job, state, worker, now_s)
@@ -74,13 +74,20 @@ def start_step(job: Job, state: State, index: int, now_s: float) -> None:
 
 
 @inlined
+def code_at(worker: int, station: int) -> int:
+    """Return the part of an event's code that says where it is."""
+    return (worker << WORKER_AT) | ((station + STATION_OFFSET) << STATION_AT)
+
+
+@inlined
 def schedule_release(job: Job, state: State, index: int) -> None:
     """Let the next operation that waits for no other one wait for its release."""
     worker = state.workers[index]
     root = worker.released
     if root < job.release_s.shape[1]:
         starts_s = state.starts_s[index, worker.completed]
-        code = code_of(job, index, RELEASE, int(job.roots[worker.profile, root]))
+        operation = int(job.roots[worker.profile, root])
+        code = code_at(index, RELEASE) | (job.operations[operation].code & NUMBERS_MASK)
         schedule(state, worker, starts_s + job.release_s[worker.profile, root], code)
         worker.released = root + 1
 
@@ -98,7 +105,7 @@ def end_chunk(
     if station == RELEASE:
         pop_worker(state, worker)
         schedule_release(job, state, index)
-        enqueue_ready(job, state, worker, operation)
+        start_ready(job, state, index, operation, now_s)
         return dispatch(job, state, index, int(job.operations[operation].station), now_s, 0)
     lane = state.lanes[worker.lanes_at + station]
     if lane.row == UNSHARED:
@@ -129,7 +136,7 @@ def end_step(job: Job, state: State, index: int, now_s: float) -> None:
     state.ends_s[index, step] = now_s
     worker.completed = step + 1
     if worker.completed < job.sampled.shape[1]:
-        schedule(state, worker, now_s + job.gap_s[index, step], code_of(job, index, NEXT_STEP, 0))
+        schedule(state, worker, now_s + job.gap_s[index, step], code_at(index, NEXT_STEP))
 
 
 @inlined

@@ -12,12 +12,13 @@ from models.async_sgd.kernel.state import Row, State
 def start_flow(state: State, row: Row, now_s: float, code: int, work: float, weight: float) -> None:
     """Let an operation begin a flow: O(log flows)."""
     if row.flows:
-        row.virtual += (now_s - row.as_of_s) * speed(row)
+        row.virtual += (now_s - row.as_of_s) * row.speed
     row.as_of_s = now_s
     end = row.virtual + work / weight
     push(state.heap, state.heap_code, row.flows_at, row.flows, end, code)
     row.flows += 1
     row.weights += weight
+    row.speed = min(row.capacity / row.weights, row.cap)
 
 
 @inlined
@@ -28,6 +29,7 @@ def finish_flow(state: State, row: Row, now_s: float, weight: float) -> None:
     row.flows -= 1
     row.virtual = end if row.flows else 0.0
     row.weights = row.weights - weight if row.flows else 0.0
+    row.speed = min(row.capacity / row.weights, row.cap)
     row.as_of_s = now_s
 
 
@@ -37,10 +39,4 @@ def next_end_s(state: State, row: Row) -> float:
     if not row.flows:
         return float("inf")
     left = max(0.0, state.heap[row.flows_at] - row.virtual)
-    return row.as_of_s + float(left / speed(row))
-
-
-@inlined
-def speed(row: Row) -> float:
-    """Return what a flow of weight 1 gets."""
-    return float(min(row.capacity / row.weights, row.cap))
+    return row.as_of_s + float(left / row.speed)

@@ -25,6 +25,9 @@ OPERATION_BITS, STATION_BITS, ARRIVAL_BITS = 20, 10, 21
 OPERATION_MASK, STATION_MASK = (1 << OPERATION_BITS) - 1, (1 << STATION_BITS) - 1
 NEXT_STEP, RELEASE = -1, -2
 STATION_OFFSET = 2
+STATION_AT = 2 * OPERATION_BITS
+WORKER_AT = STATION_AT + STATION_BITS
+NUMBERS_MASK = (1 << STATION_AT) - 1
 UNSHARED = -1
 """In `Lane.row`: what runs there is only delayed."""
 
@@ -54,8 +57,8 @@ class Operation(Fields):
     station: Short
     predecessors: Short
     successors_at: Short
-    touched_at: Short  # stations that it and its successors use
-    number: Short
+    touched_at: Short  # stations where its end may let something start
+    code: int  # of its events, without the worker
 
 
 class Timing(Fields):
@@ -87,7 +90,7 @@ class Lane(Fields):
     is_uplink: int
     server: int
     row: int
-    slots: int
+    is_limited: int  # to one chunk at a time
     running: int
     queue_at: int
     served: int  # of `queued` keys since the queue was last empty
@@ -106,6 +109,7 @@ class Row(Fields):
 
     capacity: float
     cap: float  # what a flow of weight 1 gets at most
+    speed: float  # what a flow of weight 1 gets
     flows_at: int
     flows: int
     weights: float  # of its flows together
@@ -134,8 +138,8 @@ class Connection(Fields):
     rising: int
 
 
-class Leaf(Fields):
-    """The next event of a worker, or of another row."""
+class Next(Fields):
+    """The next event of a worker or of another row, or of several of them."""
 
     time_s: float
     code: int
@@ -179,8 +183,7 @@ class State(NamedTuple):
     left_Bps: Floats  # of each server's link and each worker's
     rising: Floats  # weights of the connections of those links whose rate still rises
     changed: Ints  # [0] counts rows beyond the workers' whose flows changed, which follow
-    leaves: Records[Leaf]
-    winner: Shorts  # the tournament
+    tournament: Records[Next]  # [1] is the first of all; leaves are the second half
     finished: Shorts  # n: operations that one event completes
     starts_s: Floats  # (W, steps)
     ends_s: Floats  # (W, steps)

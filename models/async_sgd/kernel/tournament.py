@@ -8,22 +8,13 @@ from models.async_sgd.kernel.state import State
 @inlined
 def set_next(state: State, leaf: int, time_s: float, code: int) -> None:
     """Let a leaf's next event be at `time_s`, infinity if it has none: O(log leaves)."""
-    mine = state.leaves[leaf]
-    mine.time_s = time_s
-    mine.code = code
-    size = state.winner.size
-    node = (leaf + size) >> 1
-    while node >= size >> 1:
-        state.winner[node] = first(state, 2 * node - size, 2 * node + 1 - size)
-        node >>= 1
-    while node > 0:
-        state.winner[node] = first(state, state.winner[2 * node], state.winner[2 * node + 1])
-        node >>= 1
-
-
-@inlined
-def first(state: State, one: int, two: int) -> int:
-    """Return which of two leaves has the earlier event; ties go by code."""
-    left, right = state.leaves[one], state.leaves[two]
-    wins = comes_first(left.time_s, left.code, right.time_s, right.code)
-    return one if wins else two
+    place = (len(state.tournament) >> 1) + leaf
+    mine = state.tournament[place]
+    mine.time_s, mine.code = time_s, code
+    while place > 1:
+        other = state.tournament[place ^ 1]
+        if comes_first(other.time_s, other.code, time_s, code):
+            time_s, code = other.time_s, other.code
+        place >>= 1
+        winner = state.tournament[place]
+        winner.time_s, winner.code = time_s, code
