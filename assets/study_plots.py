@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from assets.plots import LINEAR, MEASURED, PREDICTED, RESOURCES, SERIES, blank, styled
 
@@ -47,7 +48,7 @@ def convergence(measured: pl.DataFrame, simulated: pl.DataFrame, title: str = ""
     kinds = ((simulated, PREDICTED, "-", "simulated"), (measured, MEASURED, "-s", "measured"))
     for rows, color, style, label in kinds:
         axes.plot(rows["step"], rows["steps_per_s"], style, ms=5, color=color, label=label)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="steps of each worker since the start", ylabel="steps/s of all workers")
     axes.set_ylim(bottom=0)
     axes.legend(loc="lower right")

@@ -95,7 +95,10 @@ def _traced(model: AsyncSGD, subject: Subject, landing: Path, steps: int) -> Hal
     link = model.simulation(subject.scenario, 0).options
     assert isinstance(link.downlink_Bps, float) and isinstance(link.uplink_Bps, float)
     alone = timeline.traced(
-        *(tables[name] for name in ("operation", "edge", "timing", "step")),
+        tables["operation"],
+        tables["edge"],
+        tables["timing"],
+        tables["step"],
         tables.get("stream"),
         downlink_Bps=link.downlink_Bps,
         uplink_Bps=link.uplink_Bps,

@@ -246,7 +246,8 @@ def captured_tables(traced_steps: int) -> dict[str, pl.DataFrame]:
 
     The weights' last packet comes 1 ms before their record's end, the gradient's 2 ms.
     """
-    streams, frames = [], []
+    streams: list[tuple[object, ...]] = []
+    frames: list[tuple[object, ...]] = []
     for direction, operation, sender, receiver, parsing_us in (
         ("downlink", 1, "server", "worker", 1_000),
         ("uplink", 4, "worker", "server", 2_000),

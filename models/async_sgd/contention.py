@@ -46,7 +46,7 @@ def measured_sharing(
     )
     return MeasuredSharing(
         flows=tuple(speeds_Bps),
-        efficiency=tuple(each.sum() / link_Bps for each in speeds_Bps.values()),
+        efficiency=tuple(float(each.sum()) / link_Bps for each in speeds_Bps.values()),
         shares=tuple(
             tuple((each / each.sum()).sort(descending=True)) for each in speeds_Bps.values()
         ),

@@ -62,7 +62,7 @@ def timeline(
     typer.echo(f"{label}: {throughput:.2f} steps/s in this simulation")
     print_table(_in_ms(shown))
     if chrome is not None:
-        about = {"scenario": label, "fit_id": fit_id, "seed": 0}
+        about: dict[str, str | int | float] = {"scenario": label, "fit_id": fit_id, "seed": 0}
         _write(chrome, chrome_trace(shown, about).encode())
     if picture is not None:
         half = timelines.measured(model, subject, warehouse.landing, steps)

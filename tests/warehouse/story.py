@@ -1,5 +1,6 @@
 """A small history that has something of everything, with figures a reader can check by hand."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -105,7 +106,7 @@ def _captured() -> dict[str, pl.DataFrame]:
             *["time_us", "length_bytes", "value"],
         ],
     }
-    tables = {
+    tables: dict[str, Sequence[tuple[object, ...]]] = {
         "operation": [(i, f"read{i}", "Recv", "downlink", 0, size) for i, _, size, *_ in rows],
         "timing": timing,
         "step": [(0, 0, True, began_us, began_us + 2000), (0, 0, False, 0, 9)],

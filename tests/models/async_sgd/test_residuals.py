@@ -36,7 +36,7 @@ def difference(
     return row
 
 
-def causes(compute_s: float = 0, wire_s: float = 0, overlap_s: float = 0) -> dict[str, float]:
+def causes(compute_s: float = 0, wire_s: float = 0, overlap_s: float = 0) -> object:
     values = {"compute_s": compute_s, "wire_s": wire_s, "overlap_s": overlap_s}
     return {name: pytest.approx(value, abs=1e-6) for name, value in values.items()}
 
