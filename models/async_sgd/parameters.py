@@ -16,7 +16,8 @@ class Settings(Record):
     a transfer that finds another one on a link where contention was not probed. `several_servers`
     is how links are shared where there is more than one server. A scenario simulates about
     `simulated_operations`, divided among its seeds and workers, and no fewer than 20 steps per
-    worker after `warm_up_steps`. Intervals cover `coverage`.
+    worker after `warm_up_steps`. Intervals cover `coverage`, if predictions err by chance with a
+    relative standard deviation of `model_error` besides what the simulation's seeds show.
     """
 
     window_bytes: int | None = Field(default=None, gt=0)
@@ -26,6 +27,7 @@ class Settings(Record):
     simulated_operations: int = Field(default=500_000, ge=1)
     seeds: int = Field(default=5, ge=2)
     coverage: float = Field(default=0.9, gt=0, lt=1)
+    model_error: float = Field(default=0.08, ge=0)
 
 
 class LinkProfile(Record):

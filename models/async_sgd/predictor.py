@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, sqrt
 from statistics import NormalDist, fmean, stdev
 
@@ -15,7 +16,7 @@ from models.async_sgd.parameters import LinkProfile, Parameters, Settings
 from models.async_sgd.replaced import on_servers, replaced
 from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.trace import Profile, read_profile
-from models.async_sgd.tracer import tracer_excess_s, without_tracer
+from models.async_sgd.tracer import untraced_s, without_tracer
 from models.async_sgd.transfer_order import transfer_ranks
 from models.profiled_run import (
     PREDICTED,
@@ -91,7 +92,8 @@ class AsyncSGD:
         values = [steps_per_s(trace, settings.warm_up_steps) for trace in traces]
         mean = fmean(values)
         width = NormalDist().inv_cdf(0.5 + settings.coverage / 2)
-        margin = width * stdev(values) * sqrt(1 + 1 / len(values))
+        spread = stdev(values) ** 2 * (1 + 1 / len(values))
+        margin = width * sqrt(spread + (settings.model_error * mean) ** 2)
         return mean, max(0.0, mean - margin), mean + margin
 
     def simulation(self, scenario: Scenario, seed: int) -> Run:
@@ -201,6 +203,16 @@ def worker_cores(scenario: Scenario) -> float:
     return max((group.cpu_share or group.inter_op_threads) / group.threads, 1.0)
 
 
+def _alone_s(parameters: Parameters, profile: Profile) -> float:
+    """Return how long one worker takes for a profiled step, in the mean."""
+    alone = parameters.scenario.with_workers(1)
+    asked = AsyncSGD(parameters, profile).simulation(alone, 0).options
+    # As the profiled step was traced, whatever is supposed of other ones.
+    options = replace(asked, steps=1, window_bytes=None, ranks=None)
+    runs = (Run(profile.graph, (step,), options) for step in profile.steps)
+    return fmean(float(trace.step_ends_s[0, 0]) for trace in simulate_all(runs))
+
+
 def _read(
     parameters: Parameters, tables: Sequence[pl.DataFrame], streams: pl.DataFrame | None
 ) -> Profile:
@@ -218,7 +230,9 @@ def _read(
         inter_op_threads=worker_group(scenario).inter_op_threads,
         cores=worker_cores(scenario),
     )
-    profile = without_tracer(profile, tracer_excess_s(timings, steps))
+    target_s = untraced_s(timings, steps)
+    if target_s is not None:
+        profile = without_tracer(profile, target_s, partial(_alone_s, parameters))
     if not parameters.replaced:
         return profile
     strategy = scenario.strategy

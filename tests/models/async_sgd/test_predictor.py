@@ -24,7 +24,7 @@ from tests.models.runs import links, run_tables, samples, scenario
 from warehouse.records import BadInput, Scenario
 
 SPEED_BPS = 100e3
-QUICK = Settings(warm_up_steps=10, simulated_operations=20_000, seeds=3)
+QUICK = Settings(warm_up_steps=10, simulated_operations=20_000, seeds=3, model_error=0)
 EQUAL_SHARES = QUICK.model_copy(update={"newcomer_weight": 1.0})
 
 
@@ -87,6 +87,13 @@ def test_one_worker_repeats_its_profile() -> None:
     predicted = fitted().predict([scenario()])
     assert predicted["scenario_id"].to_list() == [scenario().scenario_id]
     assert predicted.row(0)[1:] == pytest.approx((1 / 0.78,) * 3, rel=1e-3)
+
+
+def test_the_interval_knows_how_wrong_the_model_has_been() -> None:
+    """Equal steps have no spread: 1.645 times 8 % to either side is what 90 % need."""
+    model = fitted(settings=QUICK.model_copy(update={"model_error": 0.08}))
+    _, predicted, low, high = model.predict([scenario()]).row(0)
+    assert (low / predicted, high / predicted) == pytest.approx((1 - 0.1316, 1 + 0.1316), abs=1e-3)
 
 
 def test_the_tracer_s_cost_is_not_predicted() -> None:
