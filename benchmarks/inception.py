@@ -30,7 +30,7 @@ class _Made:
 
 
 def inception(layers: int = LAYERS, steps: int = 20) -> tuple[Graph, list[ProfiledStep]]:
-    """Return a graph of 36 operations per layer and steps whose times differ by a tenth.
+    """Return a graph of 33 operations per layer and steps whose times differ by a tenth.
 
     Every layer has weights and biases, 95 MB in all for the 95 layers of Inception-v3. Each is read
     at the server, sent, parsed and used; its gradient is sent, parsed and applied. Four branches

@@ -31,6 +31,7 @@ def test_names_are_sorted_and_hold_the_plain_networks_too() -> None:
     found = networks.names()
     assert list(found) == sorted(found)
     assert {
+        "softmax_regression",
         "small_cnn",
         "alexnet",
         "vgg11",

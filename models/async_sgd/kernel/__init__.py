@@ -1,5 +1,6 @@
 """The simulator's inner loop, compiled by numba: Algorithm 3.1 on arrays.
 
-`state` holds the arrays, `layout` fills them, `heaps` and `tournament` keep order, `sharing` and
-`fabric` divide resources, `dispatch` starts and completes operations, `loop` is the algorithm.
+`state` holds the arrays, `layout` and `rows` fill them, `heaps` and `tournament` keep order,
+`sharing` and `fabric` divide resources, `dispatch` starts and completes operations, `loop` is the
+algorithm.
 """

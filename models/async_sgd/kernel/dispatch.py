@@ -21,7 +21,7 @@ from models.async_sgd.kernel.state import (
 @inlined
 def schedule(state: State, worker: Worker, time_s: float, code: int) -> None:
     """Let something happen to a worker at a time that nothing changes."""
-    push(state.heap, state.heap_code, worker.timed_at, worker.timed, time_s, code)
+    push(state.heap, worker.timed_at, worker.timed, time_s, code)
     worker.timed += 1
 
 

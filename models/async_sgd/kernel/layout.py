@@ -150,7 +150,7 @@ def _state(graph: Graph, options: Options, rows: Rows, job: Job) -> State:
     workers: Any = Worker.zeros(count)
     workers["waiting_at"] = np.arange(count) * n
     workers["lanes_at"] = np.arange(count) * len(graph.stations)
-    workers["timed_at"] = heap + np.arange(count) * (n + 1)
+    workers["timed_at"] = heap + np.arange(count) * n
     tournament = Next.zeros(2 << max(len(records) - 1, 1).bit_length())
     tournament["time_s"] = np.inf
     kept = _chunks(graph, job) if job.record else 0
@@ -160,8 +160,7 @@ def _state(graph: Graph, options: Options, rows: Rows, job: Job) -> State:
         rows=records,
         waiting=np.tile(job.predecessors, count),
         queue=np.zeros(2 * count * n, np.int64),
-        heap=np.zeros(heap + count * (n + 1)),
-        heap_code=np.zeros(heap + count * (n + 1), np.int64),
+        heap=Next.zeros(heap + count * n),
         connections=connections,
         of_server=np.zeros(max(job.servers, 2), np.int64),
         left_Bps=np.zeros(job.servers + count),

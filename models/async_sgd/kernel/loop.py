@@ -9,11 +9,10 @@ from models.async_sgd.kernel.dispatch import (
     enqueue,
     mark_changed,
     record,
-    schedule,
     start_ready,
 )
 from models.async_sgd.kernel.fabric import finish_sending, next_sent_s
-from models.async_sgd.kernel.heaps import pop
+from models.async_sgd.kernel.heaps import comes_first, pop
 from models.async_sgd.kernel.jit import compiled, inlined
 from models.async_sgd.kernel.sharing import finish_flow, next_end_s
 from models.async_sgd.kernel.state import (
@@ -28,7 +27,6 @@ from models.async_sgd.kernel.state import (
     WORKER_AT,
     Job,
     State,
-    Worker,
 )
 from models.async_sgd.kernel.tournament import set_next
 
@@ -47,7 +45,6 @@ def generate_trace(job: Job, state: State) -> None:
         worker, operation = code >> WORKER_AT, code & OPERATION_MASK
         station = ((code >> STATION_AT) & STATION_MASK) - STATION_OFFSET
         if station == NEXT_STEP:
-            pop_worker(state, state.workers[worker])
             start_step(job, state, worker, now_s)
         else:
             finished = end_chunk(job, state, worker, station, now_s, operation)
@@ -84,12 +81,14 @@ def schedule_release(job: Job, state: State, index: int) -> None:
     """Let the next operation that waits for no other one wait for its release."""
     worker = state.workers[index]
     root = worker.released
-    if root < job.release_s.shape[1]:
-        starts_s = state.starts_s[index, worker.completed]
-        operation = int(job.roots[worker.profile, root])
-        code = code_at(index, RELEASE) | (job.operations[operation].code & NUMBERS_MASK)
-        schedule(state, worker, starts_s + job.release_s[worker.profile, root], code)
-        worker.released = root + 1
+    if root == job.release_s.shape[1]:
+        worker.awaited_s = float("inf")
+        return
+    starts_s = state.starts_s[index, worker.completed]
+    operation = int(job.roots[worker.profile, root])
+    worker.awaited_s = starts_s + job.release_s[worker.profile, root]
+    worker.awaited = code_at(index, RELEASE) | (job.operations[operation].code & NUMBERS_MASK)
+    worker.released = root + 1
 
 
 @inlined
@@ -103,13 +102,13 @@ def end_chunk(
     """
     worker = state.workers[index]
     if station == RELEASE:
-        pop_worker(state, worker)
         schedule_release(job, state, index)
         start_ready(job, state, index, operation, now_s)
         return dispatch(job, state, index, int(job.operations[operation].station), now_s, 0)
     lane = state.lanes[worker.lanes_at + station]
     if lane.row == UNSHARED:
-        pop_worker(state, worker)
+        pop(state.heap, worker.timed_at, worker.timed)
+        worker.timed -= 1
     else:
         row = state.rows[lane.row]
         if row.joint:
@@ -136,25 +135,21 @@ def end_step(job: Job, state: State, index: int, now_s: float) -> None:
     state.ends_s[index, step] = now_s
     worker.completed = step + 1
     if worker.completed < job.sampled.shape[1]:
-        schedule(state, worker, now_s + job.gap_s[index, step], code_at(index, NEXT_STEP))
-
-
-@inlined
-def pop_worker(state: State, worker: Worker) -> None:
-    """Remove a worker's first timed event."""
-    pop(state.heap, state.heap_code, worker.timed_at, worker.timed)
-    worker.timed -= 1
+        worker.awaited_s = now_s + job.gap_s[index, step]
+        worker.awaited = code_at(index, NEXT_STEP)
 
 
 @inlined
 def schedule_worker(state: State, index: int) -> None:
     """Find what happens to a worker next, beside what its links do."""
     worker, cores = state.workers[index], state.rows[index]
-    time_s, code = next_end_s(state, cores), state.heap_code[cores.flows_at]
+    time_s, code = next_end_s(state, cores), state.heap[cores.flows_at].code
     if worker.timed:
-        other_s, other = state.heap[worker.timed_at], state.heap_code[worker.timed_at]
-        if other_s < time_s or (other_s == time_s and other < code):
-            time_s, code = other_s, other
+        timed = state.heap[worker.timed_at]
+        if comes_first(timed.time_s, timed.code, time_s, code):
+            time_s, code = timed.time_s, timed.code
+    if comes_first(worker.awaited_s, worker.awaited, time_s, code):
+        time_s, code = worker.awaited_s, worker.awaited
     set_next(state, index, time_s, code)
 
 
@@ -166,4 +161,4 @@ def schedule_row(job: Job, state: State, index: int) -> None:
         end_s = next_sent_s(job, state, row)
         set_next(state, index, end_s, state.connections[row.first].code)
     else:
-        set_next(state, index, next_end_s(state, row), state.heap_code[row.flows_at])
+        set_next(state, index, next_end_s(state, row), state.heap[row.flows_at].code)

@@ -15,28 +15,30 @@ def start_flow(state: State, row: Row, now_s: float, code: int, work: float, wei
         row.virtual += (now_s - row.as_of_s) * row.speed
     row.as_of_s = now_s
     end = row.virtual + work / weight
-    push(state.heap, state.heap_code, row.flows_at, row.flows, end, code)
+    push(state.heap, row.flows_at, row.flows, end, code)
     row.flows += 1
     row.weights += weight
-    row.speed = min(row.capacity / row.weights, row.cap)
 
 
 @inlined
 def finish_flow(state: State, row: Row, now_s: float, weight: float) -> None:
     """Remove the flow that ends first, at the time it does."""
-    end = state.heap[row.flows_at]
-    pop(state.heap, state.heap_code, row.flows_at, row.flows)
+    end = state.heap[row.flows_at].time_s
+    pop(state.heap, row.flows_at, row.flows)
     row.flows -= 1
     row.virtual = end if row.flows else 0.0
     row.weights = row.weights - weight if row.flows else 0.0
-    row.speed = min(row.capacity / row.weights, row.cap)
     row.as_of_s = now_s
 
 
 @inlined
 def next_end_s(state: State, row: Row) -> float:
-    """Return when the first flow ends if nothing changes, infinity if there is none."""
+    """Return when the first flow ends if nothing changes, infinity if there is none.
+
+    Every event ends with this for the rows it changed, so that is early enough to set their speed.
+    """
     if not row.flows:
         return float("inf")
-    left = max(0.0, state.heap[row.flows_at] - row.virtual)
+    row.speed = min(row.capacity / row.weights, row.cap)
+    left = max(0.0, state.heap[row.flows_at].time_s - row.virtual)
     return row.as_of_s + float(left / row.speed)

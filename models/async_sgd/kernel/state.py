@@ -81,6 +81,8 @@ class Worker(Fields):
     lanes_at: int
     timed_at: int
     timed: int
+    awaited_s: float  # when its next root is released or, after the last one, its next step starts
+    awaited: int  # the code of that event
 
 
 class Lane(Fields):
@@ -139,7 +141,7 @@ class Connection(Fields):
 
 
 class Next(Fields):
-    """The next event of a worker or of another row, or of several of them."""
+    """What happens when: in seconds or, for flows of a row, in its virtual time."""
 
     time_s: float
     code: int
@@ -176,8 +178,7 @@ class State(NamedTuple):
     rows: Records[Row]
     waiting: Shorts  # W * n: predecessors that have not completed
     queue: Ints  # 2 W * n sorted keys, a queue for each lane
-    heap: Floats  # heaps of each worker's timed events and of each row's flows, by virtual end
-    heap_code: Ints
+    heap: Records[Next]  # heaps of each worker's timed events and of each row's flows
     connections: Records[Connection]
     of_server: Ints  # connections of each server
     left_Bps: Floats  # of each server's link and each worker's

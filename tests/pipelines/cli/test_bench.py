@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import ingest
+from benchmarks import ingest, simulator
 
 
 def test_the_command_prints_a_table_or_json(
@@ -41,6 +41,37 @@ def test_the_command_prints_a_table_or_json(
     assert rows == [100_000_000, 50_000]
 
 
+def test_the_simulator_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(progress: Callable[[str], None]) -> simulator.Report:
+        progress("working")
+        return simulator.Report(
+            events_per_s=9e6,
+            simpy_events_per_s=5e4,
+            ratio_to_simpy=180.0,
+            readable_events_per_s=9e4,
+            inception_w2_10_s=12.5,
+            peak_mb=640.0,
+        )
+
+    monkeypatch.setattr(simulator, "measure", measure)
+    table = stepcast("bench", "simulator")
+    assert table.code == 0
+    assert table.err == "working\n"
+    for text in ("9,000,000 events/s", "180 x", "12.5 s", "640 MB"):
+        assert text in table.out
+    found = json.loads(stepcast("bench", "simulator", "--json").out)
+    assert found == measure(lambda _: None).to_dict()
+    assert list(found) == [
+        "events_per_s",
+        "simpy_events_per_s",
+        "ratio_to_simpy",
+        "readable_events_per_s",
+        "inception_w2_10_s",
+        "peak_mb",
+    ]
+
+
 def test_help_has_an_example(stepcast: Callable) -> None:
     for arguments in (["bench"], ["bench", "ingest"]):
         assert "Example: stepcast bench ingest" in stepcast(*arguments, "--help").out
+    assert "Example: stepcast bench simulator" in stepcast("bench", "simulator", "--help").out
