@@ -1,7 +1,7 @@
 """The way from visible rows to fits and predictions, and what has to be there before measuring."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -71,12 +71,17 @@ def predict(fit: JobFit, round_: Round, scenario: Scenario) -> Prediction:
 
 
 def predict_missing(
-    system: System, round_: Round, warehouse: Warehouse, progress: Progress
+    system: System,
+    round_: Round,
+    warehouse: Warehouse,
+    progress: Progress,
+    fits: Sequence[JobFit] | None = None,
 ) -> pl.DataFrame:
     """Write to the ledger what a system has not forecast for this round; return its ledger rows.
 
     A forecast that is there already is not made again, so an interrupted round keeps its own. What
-    the system declines is told with the reason.
+    the system declines is told with the reason. `fits` are what `fit_jobs` returns, where that is
+    at hand.
 
     Raises:
         BadInput: a job has no profile in this round yet.
@@ -85,7 +90,7 @@ def predict_missing(
     for reason, labels in _unpredicted(system, round_).items():
         progress.warn(f"{system.name} does not predict {', '.join(labels)}: {reason}")
     new: list[Prediction] = []
-    for fit in fit_jobs(system, round_, warehouse):
+    for fit in fit_jobs(system, round_, warehouse) if fits is None else fits:
         for scenario, declined in _declined(system, round_, fit.job).items():
             name = prediction_name(system.name, scenario)
             if declined is None and scenario.scenario_id not in known:

@@ -48,7 +48,7 @@ def reproduce(
         for system in SYSTEMS:
             fits = fit_jobs(system, round_, warehouse)
             warehouse.record_fit(*(fit.record for fit in fits))
-            predict_missing(system, round_, warehouse, progress)
+            predict_missing(system, round_, warehouse, progress, fits)
         _load(reference, round_.runs, "measurement", warehouse)
     _load(reference, runs, "profile", warehouse)
     _load(reference, runs, "measurement", warehouse)

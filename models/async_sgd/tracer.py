@@ -11,7 +11,7 @@ from models.async_sgd.trace import Profile
 
 _LEAST_SCALE, _MOST_SCALE = 0.5, 1.5
 _MOST_TRIALS = 12
-_TOLERANCE = 1e-4
+_TOLERANCE = 1e-3
 
 
 def tracer_excess_s(timings: pl.DataFrame, steps: pl.DataFrame) -> float:
