@@ -9,7 +9,7 @@ from statistics import NormalDist, fmean, stdev
 
 import polars as pl
 
-from models.async_sgd.compiled import Run, simulate_all
+from models.async_sgd.compiled import Run, simulate, simulate_all
 from models.async_sgd.link_profiles import link_profiles
 from models.async_sgd.options import Options, Sharing
 from models.async_sgd.parameters import LinkProfile, Parameters, Settings
@@ -31,6 +31,7 @@ from warehouse.records import BadInput, NodeGroup, Placement, Scenario
 __all__ = ["AsyncSGD", "Parameters", "Settings", "fit"]
 
 _MIN_COUNTED_STEPS = 20
+_ALONE_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -204,13 +205,13 @@ def worker_cores(scenario: Scenario) -> float:
 
 
 def _alone_s(parameters: Parameters, profile: Profile) -> float:
-    """Return how long one worker takes for a profiled step, in the mean."""
+    """Return how long one worker takes for a step, in the mean over steps that are drawn alike."""
     alone = parameters.scenario.with_workers(1)
     asked = AsyncSGD(parameters, profile).simulation(alone, 0).options
-    # As the profiled step was traced, whatever is supposed of other ones.
-    options = replace(asked, steps=1, window_bytes=None, ranks=None)
-    runs = (Run(profile.graph, (step,), options) for step in profile.steps)
-    return fmean(float(trace.step_ends_s[0, 0]) for trace in simulate_all(runs))
+    # As the profiled steps were traced, whatever is supposed of other ones.
+    options = replace(asked, steps=_ALONE_STEPS, window_bytes=None, ranks=None)
+    trace = simulate(profile.graph, profile.steps, options)
+    return float((trace.step_ends_s - trace.step_starts_s).mean())
 
 
 def _read(

@@ -107,7 +107,9 @@ def test_the_tracer_s_cost_is_not_predicted() -> None:
 
 def test_many_workers_get_the_bandwidth() -> None:
     """They fill the downlink; equal ones that share equally stay in phase: one link at a time."""
-    assert 0.9 * SPEED_BPS / 20_000 < value(fitted(varied()), scenario(12)) <= SPEED_BPS / 20_000
+    full = SPEED_BPS / 20_000
+    # Steps at the borders of what is counted count by their time inside, not by bytes.
+    assert 0.9 * full < value(fitted(varied()), scenario(12)) < 1.001 * full
     in_phase_s = 12 * 0.2 + 0.05 + 0.307 + 12 * 0.1 + 0.03 + 0.013 + 0.08
     equal = fitted(settings=EQUAL_SHARES)
     assert value(equal, scenario(12)) == pytest.approx(12 / in_phase_s, rel=5e-3)
