@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from dagster import AssetSelection, DagsterInstance
 
+from assets.systems import SYSTEMS
 from pipelines.definitions import definitions
 from pipelines.resources import resources
 from tests.synthetic import PaperProbes, by_workers
@@ -38,7 +39,7 @@ def two_rounds(
         )
     warehouse = Warehouse(home)
     ledger = pl.concat([warehouse.predictions("paper", repeat) for repeat in (1, 2)])
-    assert ledger.height == 2 * 2 * 4
+    assert ledger.height == 2 * len(SYSTEMS) * 4
     return figures(ledger), warehouse.accuracy().select("measured")
 
 

@@ -42,7 +42,7 @@ def test_a_busy_warehouse_names_the_process(make: "Maker", holder: subprocess.Po
 def test_the_published_copy_is_readable_meanwhile(
     make: "Maker", holder: subprocess.Popen[str]
 ) -> None:
-    assert read_only(make.home, "SELECT run_id FROM report.measured").height == 2
+    assert read_only(make.home, "SELECT run_id FROM report.measured").height == 3
 
 
 def test_a_lock_that_goes_away_is_waited_for(make: "Maker", holder: subprocess.Popen[str]) -> None:
