@@ -13,7 +13,7 @@ from assets.plan import prediction_name
 from assets.progress import Progress
 from assets.rounds import Round, profile_parts
 from assets.study import Job
-from assets.systems import ARGUMENTS, SYSTEMS, Fitted, System
+from assets.systems import ARGUMENTS, SYSTEMS, Fitted, System, seen_job
 from assets.version import code_version
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Run, Scenario
@@ -115,7 +115,7 @@ def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     key = (round_.study.name, round_.repeat, round_.backend, round_.host_id, METRIC)
     for part, system in product(round_.missing_of("tf_throughput"), SYSTEMS):
         assert part.scenario is not None
-        if system.declines(part.job.profiled(round_.backend), part.scenario) is not None:
+        if _declined(system, round_, part.job).get(part.scenario, "no word") is not None:
             continue
         if (*key, system.name, part.scenario.scenario_id) not in there:
             raise BadInput(
@@ -135,8 +135,13 @@ def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
 
 
 def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | None]:
-    """Return each scenario of a job, and why the system says nothing about it, None if it does."""
-    profiled = job.profiled(round_.backend)
+    """Return each scenario of a job, and why the system says nothing about it, None if it does.
+
+    Empty if the system is not about such jobs.
+    """
+    if system.one_server and job.servers == 1:
+        return {}
+    profiled = seen_job(system, job).profiled(round_.backend)
     return {one: system.declines(profiled, one) for one in job.scenarios(round_.backend)}
 
 
@@ -155,7 +160,7 @@ def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> Jo
     Raises:
         BadInput: the job has no profile in this round yet.
     """
-    run_ids = [run.run_id for run in _seen(system, round_, job)]
+    run_ids = [run.run_id for run in _seen(system, round_, seen_job(system, job))]
     tables = {name: warehouse.visible(name, run_ids) for name in system.tables}
     fitted = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})
     record = FitRecord(

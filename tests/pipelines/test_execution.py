@@ -15,7 +15,7 @@ from assets.turns import OWNER_TAG
 from pipelines import history
 from pipelines.definitions import defs
 from pipelines.execution import CheckFailed, Verdict, execute
-from tests.synthetic import OPERATIONS, PaperProbes, write_study
+from tests.synthetic import FORECASTERS, OPERATIONS, PaperProbes, write_study
 from warehouse.records import ProbeFailed
 from warehouse.warehouse import Warehouse, read_only
 
@@ -57,7 +57,7 @@ def test_the_job_predicts_then_measures_then_judges(finished: tuple[Path, PaperP
     accuracy = Warehouse(home).accuracy()
     judged = accuracy.select("system", "label").sort("system", "label").rows()
     labels = sorted(name.removeprefix("measure ") for name in MEASURED)
-    systems = sorted(system.name for system in SYSTEMS)
+    systems = sorted(system.name for system in FORECASTERS)
     assert judged == [(system, label) for system in systems for label in labels]
     order = read_only(
         home,
@@ -102,7 +102,7 @@ def test_the_next_call_is_a_new_round(
     rounds = Warehouse(home).query("runs", study="paper")["repeat"].value_counts()
     assert sorted(rounds.rows()) == [(1, 7), (2, 7)]
     floors = Warehouse(home).accuracy()["noise_floor_percent"].to_list()
-    assert floors == pytest.approx([0.0] * 8 * len(SYSTEMS))
+    assert floors == pytest.approx([0.0] * 8 * len(FORECASTERS))
 
 
 def test_a_failed_probe_fails_the_job_and_is_resumed(

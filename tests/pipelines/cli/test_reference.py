@@ -9,8 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from assets.systems import SYSTEMS
-from tests.synthetic import PaperProbes
+from tests.synthetic import FORECASTERS, PaperProbes
 from warehouse.warehouse import Warehouse
 
 COMPARED = ["system", "label", "predicted", "low", "high", "measured", "error_percent", "split"]
@@ -46,7 +45,7 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     assert again.height == first.height > 0
     assert _sorted(again).equals(_sorted(first))
     board = json.loads((fresh / "leaderboard.json").read_text())
-    assert {row["system"] for row in board} == {system.name for system in SYSTEMS}
+    assert {row["system"] for row in board} == {system.name for system in FORECASTERS}
     assert board == json.loads(stepcast("accuracy", "--json").out)
 
     second = stepcast("reproduce", str(reference))
