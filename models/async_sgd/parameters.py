@@ -17,7 +17,8 @@ class Settings(Record):
     is how links are shared where there is more than one server. A scenario simulates about
     `simulated_operations`, divided among its seeds and workers, and no fewer than 20 steps per
     worker after `warm_up_steps`. Intervals cover `coverage`, if predictions err by chance with a
-    relative standard deviation of `model_error` besides what the simulation's seeds show.
+    relative standard deviation of `model_error` besides what the simulation's seeds show. With
+    `share_server_cores` all workers share the cores of a server, instead of having one each.
     """
 
     window_bytes: int | None = Field(default=None, gt=0)
@@ -28,6 +29,7 @@ class Settings(Record):
     seeds: int = Field(default=5, ge=2)
     coverage: float = Field(default=0.9, gt=0, lt=1)
     model_error: float = Field(default=0.08, ge=0)
+    share_server_cores: bool = False
 
 
 class LinkProfile(Record):
