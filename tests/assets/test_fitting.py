@@ -80,6 +80,17 @@ def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
     assert again.equals(first)
 
 
+def test_what_is_known_needs_no_fit(round_: Round, warehouse: Warehouse) -> None:
+    record_fits(round_, warehouse)
+    first = predict_missing(LINEAR, round_, warehouse, Progress())
+    unfit = replace(LINEAR, fit=lambda **tables: pytest.fail("fitted again"))
+    told: list[str] = []
+    listener = Progress()
+    listener.finished = told.append  # type: ignore[method-assign]
+    assert predict_missing(unfit, round_, warehouse, listener).equals(first)
+    assert len(told) == 4
+
+
 def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
     scenarios = [one for job in round_.study.jobs for one in job.scenarios("loopback")]
     by_id = {one.scenario_id: one.strategy.workers for one in scenarios}
