@@ -13,7 +13,7 @@ from assets.plan import prediction_name
 from assets.progress import Progress
 from assets.rounds import Round, profile_parts
 from assets.study import Job
-from assets.systems import ARGUMENTS, SYSTEMS, Fitted, System
+from assets.systems import ARGUMENTS, SYSTEMS, Fitted, System, seen_job
 from assets.version import code_version
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Run, Scenario
@@ -124,7 +124,7 @@ def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     key = (round_.study.name, round_.repeat, round_.backend, round_.host_id, METRIC)
     for part, system in product(round_.missing_of("tf_throughput"), SYSTEMS):
         assert part.scenario is not None
-        if system.declines(part.job.profiled(round_.backend), part.scenario) is not None:
+        if _declined(system, round_, part.job).get(part.scenario, "no word") is not None:
             continue
         if (*key, system.name, part.scenario.scenario_id) not in there:
             raise BadInput(
@@ -144,8 +144,13 @@ def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
 
 
 def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | None]:
-    """Return each scenario of a job, and why the system says nothing about it, None if it does."""
-    profiled = job.profiled(round_.backend)
+    """Return each scenario of a job, and why the system says nothing about it, None if it does.
+
+    Empty if the system is not about such jobs.
+    """
+    if system.one_server and job.servers == 1:
+        return {}
+    profiled = seen_job(system, job).profiled(round_.backend)
     return {one: system.declines(profiled, one) for one in job.scenarios(round_.backend)}
 
 
@@ -169,7 +174,10 @@ def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> Jo
 
 
 def _fit(system: System, round_: Round, jobs: Sequence[Job], warehouse: Warehouse) -> list[JobFit]:
-    run_ids = {job: [run.run_id for run in _seen(system, round_, job)] for job in jobs}
+    if not jobs:
+        return []
+    seen = {job: _seen(system, round_, seen_job(system, job)) for job in jobs}
+    run_ids = {job: [run.run_id for run in runs] for job, runs in seen.items()}
     # Read once for all jobs: opening the database takes longer than reading it.
     rows = warehouse.visible_tables(system.tables, list(dict.fromkeys(chain(*run_ids.values()))))
     fits = []

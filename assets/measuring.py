@@ -79,7 +79,7 @@ def trace_profiles(round_: Round, landing: Path, progress: Progress) -> Round:
         assert part.scenario is not None
         with (
             _context(round_, "profile", landing) as context,
-            open_cluster(round_.backend, part.job.nodes(1), part.link_mbps) as cluster,
+            open_cluster(round_.backend, part.scenario.nodes, part.link_mbps) as cluster,
         ):
             result = tf_trace.profile(
                 cluster,
@@ -105,7 +105,7 @@ def measure_throughput(round_: Round, landing: Path, progress: Progress) -> Roun
         largest = max(part.scenario.strategy.workers for part in parts if part.scenario)
         with (
             _context(round_, "measurement", landing) as context,
-            open_cluster(round_.backend, job.nodes(largest), parts[0].link_mbps) as cluster,
+            open_cluster(round_.backend, job.cluster(largest), parts[0].link_mbps) as cluster,
         ):
             results = _measured(round_, parts, cluster, context, progress)
             # Land each before the next is measured: a kill loses only what is under way.

@@ -7,7 +7,7 @@ from string import Template
 
 import polars as pl
 
-from assets import landed, plots, provenance, residuals
+from assets import landed, plots, provenance
 from assets.captured import captured_profiles
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
@@ -21,6 +21,7 @@ from assets.sections import (
     http2,
     order,
     overhead,
+    residuals,
     servers,
     steps,
     windows,

@@ -116,7 +116,13 @@ def profiled_jobs(round_: Round) -> Round | None:
     """Return a round with only the jobs whose profiles have landed, None if none has."""
     study, backend = round_.study, round_.backend
     jobs = [
-        job for job in study.jobs if all(map(round_.run_of, profile_parts(job, study, backend)))
+        job
+        for job in study.jobs
+        if all(
+            round_.run_of(part)
+            for one in job.as_profiled()
+            for part in profile_parts(one, study, backend)
+        )
     ]
     return replace(round_, study=study.model_copy(update={"jobs": tuple(jobs)})) if jobs else None
 
@@ -177,7 +183,8 @@ def _profiles(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield one profile for all jobs that share it: they differ in the speed of their links."""
     jobs: dict[Scenario, Job] = {}
     for job in study.jobs:
-        jobs.setdefault(job.profiled(backend), job)
+        for one in job.as_profiled():
+            jobs.setdefault(one.profiled(backend), job)
     for scenario, job in jobs.items():
         yield Part("tf_trace", job, scenario.link_mbps, scenario)
 

@@ -24,7 +24,8 @@ def _seen(profile: Part, round_: Round) -> Iterable[Run]:
     study, backend = round_.study, round_.backend
     parts = (
         part
-        for job in study.jobs
+        for asked in study.jobs
+        for job in asked.as_profiled()
         if job.profiled(backend) == profile.scenario
         for part in profile_parts(job, study, backend)
         if part.probe in ASYNC_SGD.probes

@@ -67,7 +67,9 @@ class Again(Record):
 class Job(Record):
     """One training job, and the numbers of workers to predict and measure it with.
 
-    It is profiled on links of `link_mbps` unless `profiled_link_mbps` names another speed.
+    It is profiled on links of `link_mbps` unless `profiled_link_mbps` names another speed, and with
+    one server also if there are several. `cross_traffic` is the fraction of the servers' links that
+    others use while it trains, not while it is profiled.
     """
 
     dnn: str
@@ -80,6 +82,7 @@ class Job(Record):
     order: Order = "framework"
     link_mbps: float = Field(gt=0)
     profiled_link_mbps: float | None = Field(default=None, gt=0)
+    cross_traffic: float | None = Field(default=None, gt=0, lt=1)
     workers: tuple[int, ...] = Field(min_length=1)
 
     @field_validator("workers")
@@ -96,6 +99,11 @@ class Job(Record):
             node_group("server", self.server, self.servers),
         )
 
+    def cluster(self, workers: int) -> tuple[NodeGroup, ...]:
+        """Return the groups of nodes to train on, with the neighbour that sends cross traffic."""
+        others = [node_group("neighbour", self.server, 1)] if self.cross_traffic else []
+        return (*self.nodes(workers), *others)
+
     def scenario(self, workers: int, backend: Backend) -> Scenario:
         """Return the scenario with a number of workers; only emulated links are shaped."""
         return Scenario(
@@ -108,6 +116,7 @@ class Job(Record):
             ),
             nodes=self.nodes(workers),
             link_mbps=self.link_mbps if backend == "emulated" else None,
+            cross_traffic=self.cross_traffic if backend == "emulated" else None,
         )
 
     def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:
@@ -121,10 +130,18 @@ class Job(Record):
 
     def profiled(self, backend: Backend) -> Scenario:
         """Return what is profiled: the job with one worker, on the links it is profiled on."""
-        one = self.scenario(1, backend)
+        one = self.scenario(1, backend).model_copy(update={"cross_traffic": None})
         if self.profiled_link_mbps is None or one.link_mbps is None:
             return one
         return one.model_copy(update={"link_mbps": self.profiled_link_mbps})
+
+    def on_one_server(self) -> "Job":
+        """Return this job as it is with a single parameter server."""
+        return self.model_copy(update={"servers": 1, "placement": "round_robin"})
+
+    def as_profiled(self) -> tuple["Job", ...]:
+        """Return the jobs of which it is profiled: itself, and with one server if it has more."""
+        return tuple(dict.fromkeys((self, self.on_one_server())))
 
 
 class Study(Record):

@@ -8,7 +8,9 @@ from typing import Protocol
 import polars as pl
 
 from assets.rounds import Probe
+from assets.study import Job
 from models import cynthia, lin, line_rate, linear
+from models.async_sgd import one_server
 from models.async_sgd import predictor as async_sgd
 from models.profiled_run import refusal
 from warehouse.records import Scenario
@@ -30,7 +32,8 @@ class System:
 
     `version` is that of its code; it sees the runs of `probes`, and of those `tables`, which are
     given to `fit` by name (`ARGUMENTS`). `declines` says of a profiled scenario and one that is to
-    be predicted why the system has nothing to say, None if it has.
+    be predicted why the system has nothing to say, None if it has. With `one_server` it is about
+    jobs with several servers, and sees their profile with one.
     """
 
     name: str
@@ -40,6 +43,12 @@ class System:
     tables: tuple[str, ...]
     fit: Callable[..., Fitted]
     declines: Callable[[Scenario, Scenario], str | None] = lambda profiled, scenario: None
+    one_server: bool = False
+
+
+def seen_job(system: System, job: Job) -> Job:
+    """Return the job whose profile a system sees to predict a job."""
+    return job.on_one_server() if system.one_server else job
 
 
 ARGUMENTS = {
@@ -65,6 +74,15 @@ ASYNC_SGD = System(
     (*_BOTH, "contention"),
     (*_STEPS, "edge", "contention"),
     async_sgd.fit,
+)
+ONE_SERVER = System(
+    "async_sgd_one_server",
+    "As async_sgd, on several servers from the profile of one: its variables put on them.",
+    "1",
+    (*_BOTH, "contention"),
+    (*_STEPS, "edge", "contention"),
+    one_server.fit,
+    one_server=True,
 )
 LINEAR = System(
     "linear",
@@ -111,4 +129,4 @@ LINE_RATE = System(
     line_rate.fit,
     refusal,
 )
-SYSTEMS = (ASYNC_SGD, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE)
+SYSTEMS = (ASYNC_SGD, ONE_SERVER, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE)

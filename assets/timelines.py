@@ -12,6 +12,7 @@ from assets.study import Job, Study
 from assets.timeline_plot import Half
 from models.async_sgd import timeline
 from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.synthetic import synthesise
 from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.timeline import Timeline
 from warehouse.records import BadInput, Run, Scenario
@@ -70,7 +71,7 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
 
 def simulated(model: AsyncSGD, scenario: Scenario, steps: int) -> tuple[Timeline, float]:
     """Return steps of a simulation after its warm-up, and its throughput in steps/s."""
-    trace = timeline.recorded_trace(model, scenario)
+    trace = synthesise(model, scenario, record=True)
     skip = model.parameters.settings.warm_up_steps
     shown = timeline.simulated(model.profile.graph, trace, skip=skip, count=steps)
     return shown, steps_per_s(trace, skip)

@@ -96,6 +96,8 @@ def refusal(profiled: Scenario, scenario: Scenario) -> str | None:
             f"the profile has a link of {profiled.link_mbps} Mb/s, not {scenario.link_mbps}; this "
             "model does not change that; profile one worker on this link first"
         )
+    if scenario.cross_traffic != profiled.cross_traffic:
+        return "others use the servers' links too; this model knows nothing of that"
     return None
 
 

@@ -92,7 +92,7 @@ def _simultaneous(
         for port in ports
     ]
     for listener in listeners:
-        _wait_until_listening(listener)
+        wait_until_listening(listener)
     length = ["--time", f"{seconds:g}", "--omit", f"{RAMP_S:g}", "--json"]
     reverse = ["--reverse"] if direction == "downlink" else []
     clients = [
@@ -104,7 +104,7 @@ def _simultaneous(
     return [_report(client, timeout_s=seconds + 20) for client in clients]
 
 
-def _wait_until_listening(listener: "subprocess.Popen[str]") -> None:
+def wait_until_listening(listener: "subprocess.Popen[str]") -> None:
     """Block until iperf3 says that it listens."""
     assert listener.stdout is not None
     for line in listener.stdout:

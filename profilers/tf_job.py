@@ -21,6 +21,7 @@ UNCONFINED_STEPS = 3
 """First steps, in which TensorFlow optimises the graph; run before the CPU share applies."""
 START_TIMEOUT_S = 300.0
 STEP_TIMEOUT_S = 300.0
+ROLES: tuple[Role, ...] = ("worker", "server")
 
 Message = Mapping[str, object]
 Progress = Callable[[str], None]
@@ -84,8 +85,11 @@ class AsyncJob:
         )
         return _step_times(reply), sorted(folder.iterdir())
 
-    def cpu_s(self, role: Role) -> float:
-        """Return the seconds of processor time that the programs of a role have had so far."""
+    def cpu_s(self) -> dict[Role, float]:
+        """Return the seconds of processor time that the programs of each role have had so far."""
+        return {role: self._cpu_s(role) for role in ROLES}
+
+    def _cpu_s(self, role: Role) -> float:
         names = {node.name for node in self.cluster.of_role(role)}
         for name in names:
             self._tell(name, do="tell_cpu")

@@ -5,19 +5,21 @@ windows in which all of them are stepping. The whole series of steps is kept.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import polars as pl
 
 from profilers import host
 from profilers.clusters import Cluster
+from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.hostlock import host_lock
 from profilers.quiet import MOST_STOLEN, PATIENCE_S, Measured
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.tf_job import AsyncJob, StepTime
 from profilers.throughput import Window, is_stationary, steps_per_s
-from warehouse.records import BadInput, ProbeFailed, Scenario
+from warehouse.records import BadInput, ProbeFailed, Role, Scenario
 
 MIN_DISCARDED_STEPS = 8
 """Steps of each worker after the barrier that are never counted."""
@@ -48,8 +50,9 @@ def measure(
 
     Yields:
         One run per scenario as soon as it is measured, with tables `step` and `sample`
-        (`throughput_steps_per_s`, `idle_cpu_fraction`, `stolen_cpu_fraction` per window). After a
-        failure: a failed run for each scenario that was not measured.
+        (`throughput_steps_per_s`, `idle_cpu_fraction`, `stolen_cpu_fraction` per window; of the
+        run `worker_cpu_s_per_step` and `server_cpu_s_per_step`, and `cross_traffic_fraction` where
+        there was any). After a failure: a failed run for each scenario that was not measured.
 
     Raises:
         BadInput: the scenarios differ in more than W, or need more workers than there are.
@@ -64,12 +67,29 @@ def measure(
                 started_at, scenario = datetime.now(UTC), remaining[0]
                 progress(f"measure {scenario.label}")
                 recorder = Recorder(scenario.strategy.workers, windows, window_s)
-                job.train(job.workers[: scenario.strategy.workers], recorder.until)
-                yield _result(cluster, scenario, context, started_at, recorder)
+                with cross_traffic(cluster, scenario.cross_traffic):
+                    used = _train(job, scenario, recorder)
+                yield _result(cluster, scenario, context, started_at, recorder, used)
                 remaining.pop(0)
     except ProbeFailed as error:
         for scenario in remaining:
             yield failed("tf_throughput", cluster, scenario, context, started_at, error)
+
+
+@dataclass(frozen=True)
+class _Used:
+    """What a run used: processor time by role; and the bytes per second that others received."""
+
+    cpu_s: Mapping[Role, float]
+    others_Bps: float
+
+
+def _train(job: AsyncJob, scenario: Scenario, recorder: "Recorder") -> _Used:
+    had_s, had_bytes, from_s = job.cpu_s(), received_bytes(job.cluster), time.monotonic()
+    job.train(job.workers[: scenario.strategy.workers], recorder.until)
+    others_bytes, seconds = received_bytes(job.cluster) - had_bytes, time.monotonic() - from_s
+    cpu_s = {role: had - had_s[role] for role, had in job.cpu_s().items()}
+    return _Used(cpu_s, others_bytes / seconds)
 
 
 class Recorder:
@@ -122,6 +142,7 @@ def _result(
     context: RunContext,
     started_at: datetime,
     recorder: Recorder,
+    used: "_Used",
 ) -> ProbeResult:
     settings: dict[str, Setting] = {
         "windows": len(recorder.counted),
@@ -130,7 +151,7 @@ def _result(
         "stationary": recorder.stationary,
     }
     run = finished_run("tf_throughput", cluster, scenario, context, started_at, settings)
-    samples = [
+    samples: list[tuple[str, str, int | None, float]] = [
         row
         for number, one in enumerate(recorder.counted)
         for row in (
@@ -139,6 +160,13 @@ def _result(
             ("stolen_cpu_fraction", "1", number, one.stolen),
         )
     ]
+    steps = sum(map(len, recorder.series.values()))
+    samples += [
+        (f"{role}_cpu_s_per_step", "s", None, cpu_s / steps) for role, cpu_s in used.cpu_s.items()
+    ]
+    if scenario.cross_traffic is not None and scenario.link_mbps is not None:
+        fraction = used.others_Bps * 8e-6 / scenario.link_mbps
+        samples.append(("cross_traffic_fraction", "1", None, fraction))
     columns = ["metric", "unit", "window", "value"]
     tables = {
         "sample": pl.DataFrame(samples, schema=columns, orient="row"),

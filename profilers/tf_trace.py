@@ -21,14 +21,12 @@ from profilers.hostlock import host_lock
 from profilers.quiet import Measured, Patience
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
-from profilers.tf_job import AsyncJob, StepTime
+from profilers.tf_job import ROLES, AsyncJob, StepTime
 from warehouse.records import BadInput, ProbeFailed, Role, Scenario
 
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10
 """Steps that are measured again together if something disturbs them."""
-
-ROLES: tuple[Role, ...] = ("worker", "server")
 
 T = TypeVar("T")
 
@@ -137,9 +135,9 @@ class _Untraced:
 
 
 def _untraced(job: AsyncJob, steps: int) -> _Untraced:
-    had_s = {role: job.cpu_s(role) for role in ROLES}
+    had_s = job.cpu_s()
     times = job.run(job.workers[0], steps)
-    return _Untraced(times, {role: job.cpu_s(role) - had_s[role] for role in ROLES})
+    return _Untraced(times, {role: had - had_s[role] for role, had in job.cpu_s().items()})
 
 
 def _quietly(measure: Callable[[int], T], steps: int, patience: Patience) -> list[Measured[T]]:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from assets.rounds import Part
+from assets.systems import SYSTEMS
 from models.async_sgd import predictor
 from profilers import contention, links, tf_throughput, tf_trace
 from profilers.clusters import Cluster
@@ -31,6 +32,8 @@ jobs:
 """
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
 HOST = "host-1"
+FORECASTERS = [system for system in SYSTEMS if not system.one_server]
+"""The systems that predict jobs with one server, as those of `STUDY` are."""
 SHORT = predictor.Settings(simulated_operations=5_000, warm_up_steps=5)
 LINK_BPS = 25e6
 STEP_US = 100_000

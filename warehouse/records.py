@@ -24,7 +24,7 @@ from pydantic import (
 Backend = Literal["emulated", "loopback", "ssh", "ec2", "imported"]
 Purpose = Literal["profile", "measurement"]
 RunStatus = Literal["ok", "failed"]
-Role = Literal["worker", "server"]
+Role = Literal["worker", "server", "neighbour"]
 Order = Literal["framework", "tic", "reverse", "random"]
 Placement = Literal["round_robin", "greedy"]
 Market = Literal["on_demand", "spot"]
@@ -130,6 +130,8 @@ class Scenario(Record):
 
     `link_mbps` is the shaped speed of every node's link in each direction, None where links are
     not shaped. It names the scenario; predictors use the speed the link probe measured.
+    `cross_traffic` is the fraction of it that a neighbour which does not train exchanges with each
+    server, in each direction.
     """
 
     schema_version: Literal[1] = 1
@@ -137,6 +139,21 @@ class Scenario(Record):
     strategy: Strategy
     nodes: tuple[NodeGroup, ...]
     link_mbps: float | None = Field(default=None, gt=0)
+    cross_traffic: float | None = Field(default=None, gt=0, lt=1)
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # As in Strategy.
+        fields: dict[str, JsonValue] = handler(self)
+        if self.cross_traffic is None:
+            fields.pop("cross_traffic", None)
+        return fields
+
+    @model_validator(mode="after")
+    def _cross_traffic_has_a_speed(self) -> "Scenario":
+        if self.cross_traffic is not None and self.link_mbps is None:
+            raise ValueError("cross_traffic is a fraction of link_mbps, which is missing")
+        return self
 
     @model_validator(mode="after")
     def _counts_agree(self) -> "Scenario":
@@ -160,8 +177,9 @@ class Scenario(Record):
         servers = f", M={strategy.servers}" if strategy.servers > 1 else ""
         servers += f" {strategy.placement}" if strategy.placement != "round_robin" else ""
         order = f", {strategy.order}" if strategy.order != "framework" else ""
+        others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (
-            f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{order}{servers}, "
+            f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{others}{order}{servers}, "
             f"W={strategy.workers}"
         )
 

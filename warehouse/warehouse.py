@@ -63,6 +63,8 @@ class Warehouse:
 
     def record_fit(self, *fits: FitRecord) -> None:
         """Write fits, unless they are there already."""
+        if not fits:
+            return
         with self._changing() as connection:
             for fit in fits:
                 ledger.record_fit(connection, fit)

@@ -76,7 +76,7 @@ def _figure(part: Part, round_: Round, landing: Path, model: AsyncSGD) -> str | 
     if seen.is_empty():
         return None
     steps = WINDOW_STEPS * (seen.height + 1)
-    traces = [synthesise(model, part.scenario, steps, seed=seed) for seed in range(SEEDS)]
+    traces = [synthesise(model, part.scenario, steps=steps, seed=seed) for seed in range(SEEDS)]
     made = pl.concat(simulated(trace, WINDOW_STEPS).head(seen.height) for trace in traces)
     made = made.group_by("step").agg(pl.col("steps_per_s").mean()).sort("step")
     described = f"Steps per second of all workers by steps since the start, {part.scenario.label}"
@@ -88,7 +88,7 @@ def _links(round_: Round, models: Mapping[Part, AsyncSGD]) -> list[tuple[str, st
     part, model = next(iter(models.items()))
     assert part.scenario is not None
     scenario = part.scenario.with_workers(2)
-    trace = synthesise(model, scenario, MOST_STEPS, record=True)
+    trace = synthesise(model, scenario, steps=MOST_STEPS, record=True)
     use = active_links(trace)
     found = []
     for title, first in (("First steps", 0), ("Later steps", MOST_STEPS // 2)):

@@ -107,11 +107,12 @@ class AsyncSGD:
         alone = strategy.servers == 1 and not probed
         sharing: Sharing = "equal" if alone else settings.several_servers
         own = sharing == "max_min"
+        left = 1 - (scenario.cross_traffic or 0)
         options = Options(
             workers=strategy.workers,
             steps=max(settings.warm_up_steps + _MIN_COUNTED_STEPS, affordable),
-            downlink_Bps=link.downlink_Bps,
-            uplink_Bps=link.uplink_Bps,
+            downlink_Bps=left * link.downlink_Bps,
+            uplink_Bps=left * link.uplink_Bps,
             worker_downlink_Bps=link.downlink_Bps if own else inf,
             worker_uplink_Bps=link.uplink_Bps if own else inf,
             sharing=sharing,

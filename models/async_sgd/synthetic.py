@@ -21,16 +21,29 @@ ACTIVE = {
 
 
 def synthesise(
-    model: AsyncSGD, scenario: Scenario, steps: int, *, seed: int = 0, record: bool = False
+    model: AsyncSGD,
+    scenario: Scenario,
+    *,
+    steps: int | None = None,
+    seed: int = 0,
+    record: bool = False,
 ) -> Trace:
-    """Return a trace in which each worker of a scenario does some steps; all start at once.
+    """Run one of the simulations that a prediction is the mean of again; all workers start at once.
+
+    Args:
+        model: the fitted job.
+        scenario: what is predicted.
+        steps: how many each worker does; as many as a prediction has unless given.
+        seed: which of the simulations.
+        record: keep what ran when.
 
     Raises:
         BadInput: as `AsyncSGD.predict`.
     """
     refuse_unlike(model.parameters.scenario, scenario)
     graph, profiled, options = model.simulation(scenario, seed)
-    return simulate(graph, profiled, replace(options, steps=steps, record=record))
+    options = replace(options, steps=steps or options.steps, record=record)
+    return simulate(graph, profiled, options)
 
 
 def active_links(trace: Trace) -> pl.DataFrame:

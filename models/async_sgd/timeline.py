@@ -11,8 +11,7 @@ from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.trace import cut_steps
 from models.async_sgd.work import ready_us
-from models.profiled_run import refuse_unlike
-from warehouse.records import BadInput, Scenario
+from warehouse.records import BadInput
 
 STEPS = pl.Schema({"worker": pl.Int16, "step": pl.Int32, "start_us": pl.Int64, "end_us": pl.Int64})
 INTERVALS = pl.Schema(
@@ -46,17 +45,6 @@ class Timeline:
     def workers(self) -> list[int]:
         """The workers, in order."""
         return self.steps["worker"].unique().sort().to_list()
-
-
-def recorded_trace(model: AsyncSGD, scenario: Scenario, seed: int = 0) -> Trace:
-    """Run one of the simulations that a prediction is the mean of again, and keep what ran when.
-
-    Raises:
-        BadInput: as `AsyncSGD.predict`.
-    """
-    refuse_unlike(model.parameters.scenario, scenario)
-    run = model.simulation(scenario, seed)
-    return simulate(run.graph, run.steps, replace(run.options, record=True))
 
 
 def simulated(graph: Graph, trace: Trace, *, skip: int, count: int) -> Timeline:

@@ -116,9 +116,9 @@ class Cluster(ABC):
         return tuple(node for node in self.nodes if node.role == role)
 
     def planned(self) -> list[tuple[Role, int, NodeGroup]]:
-        """Return (role, index, group) of each node: servers first, then workers."""
+        """Return (role, index, group) of each node: servers, workers, then neighbours."""
         plan: list[tuple[Role, int, NodeGroup]] = []
-        for role in ("server", "worker"):
+        for role in ("server", "worker", "neighbour"):
             groups = [g for g in self.groups if g.role == role for _ in range(g.count)]
             plan += [(group.role, index, group) for index, group in enumerate(groups)]
         return plan

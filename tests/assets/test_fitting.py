@@ -12,9 +12,9 @@ from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
-from assets.systems import ASYNC_SGD, LINEAR, SYSTEMS, System
+from assets.systems import ASYNC_SGD, LINEAR, ONE_SERVER, SYSTEMS, System
 from profilers.host import host_id
-from tests.synthetic import PaperProbes
+from tests.synthetic import FORECASTERS, STUDY, PaperProbes, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
 from warehouse.warehouse import Warehouse, read_only
@@ -56,7 +56,7 @@ def test_a_fit_names_the_runs_and_rows_it_saw(round_: Round, warehouse: Warehous
 
 
 def test_a_fit_is_the_same_fit_again(round_: Round, warehouse: Warehouse) -> None:
-    for system in SYSTEMS:
+    for system in FORECASTERS:
         first, second = (fit_jobs(system, round_, warehouse) for _ in range(2))
         assert [one.record.fit_id for one in first] == [one.record.fit_id for one in second]
         assert len({one.record.fit_id for one in first}) == 2
@@ -100,7 +100,7 @@ def test_nothing_is_measured_before_every_system_has_predicted_it(
     round_: Round, warehouse: Warehouse
 ) -> None:
     record_fits(round_, warehouse, *SYSTEMS)
-    for system in SYSTEMS:
+    for system in FORECASTERS:
         message = f"no prediction by {system.name} for round 1 of paper"
         with pytest.raises(BadInput, match=message):
             refuse_unpredicted(round_, ledger(warehouse))
@@ -146,3 +146,32 @@ def test_predictions_cannot_be_recorded_without_their_fit(
     with pytest.raises(BadInput, match="which is not recorded"):
         predict_missing(LINEAR, round_, warehouse, Progress())
     assert read_only(warehouse.home, "SELECT * FROM pred.ledger").is_empty()
+
+
+@pytest.fixture
+def two_servers(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
+    """Return a round of which the first job has two servers, with its profiles."""
+    text = STUDY.replace("workers: [1, 2]", "servers: 2, workers: [1, 2]")
+    study = read_study(write_study(tmp_path, text))
+    found = open_round(study, "loopback", host_id(), [])
+    for measure in (measure_links, trace_profiles):
+        found = measure(found, warehouse.landing, Progress())
+    warehouse.load()
+    return found
+
+
+def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
+    two_servers: Round, warehouse: Warehouse
+) -> None:
+    record_fits(two_servers, warehouse, ASYNC_SGD, ONE_SERVER)
+    profiles = {run.run_id: run.scenario_id for run in two_servers.runs}
+    job = two_servers.study.jobs[0]
+    for system, profiled in ((ASYNC_SGD, job), (ONE_SERVER, job.on_one_server())):
+        fit = fit_jobs(system, two_servers, warehouse)[0]
+        seen = {profiles[run_id] for run_id in fit.record.run_ids} - {None}
+        assert seen == {profiled.profiled("loopback").scenario_id}
+        predict_missing(system, two_servers, warehouse, Progress())
+    rows = ledger(warehouse)
+    forecast = rows.filter(system="async_sgd_one_server")["subject_id"]
+    assert set(forecast) == {one.scenario_id for one in job.scenarios("loopback")}
+    assert rows.filter(system="async_sgd").height == 4

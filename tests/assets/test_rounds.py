@@ -46,6 +46,21 @@ def test_a_round_profiles_first_and_measures_every_scenario(study: Study) -> Non
     assert purposes == ["profile"] * 3 + ["measurement"] * 4
 
 
+def test_several_servers_are_profiled_and_one_too(tmp_path: Path) -> None:
+    text = STUDY.replace("workers: [1, 2]", "servers: 2, workers: [1, 2]")
+    study = read_study(write_study(tmp_path, text))
+    found = [part for part in parts(study, "emulated") if part.probe == "tf_trace"]
+    assert [part.name for part in found][:2] == [
+        "profile small_cnn 16px b4, 200 Mb/s, M=2, W=1",
+        "profile small_cnn 16px b4, 200 Mb/s, W=1",
+    ]
+    job = study.jobs[0]
+    for part, one in zip(found, job.as_profiled(), strict=False):
+        assert part.job == job
+        seen = profile_parts(one, study, "emulated")
+        assert [other for other in seen if other.probe == "tf_trace"] == [part]
+
+
 def test_links_are_probed_once_for_each_speed(tmp_path: Path) -> None:
     text = STUDY.replace("link_mbps: 200, workers: [1, 3]", "link_mbps: 400, workers: [1, 3]")
     study = read_study(write_study(tmp_path, text))

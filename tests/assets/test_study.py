@@ -32,6 +32,16 @@ def test_a_study_gives_scenarios(study_file: Path) -> None:
     assert small.profiled("loopback").link_mbps is None
 
 
+def test_cross_traffic_is_measured_and_not_profiled(tmp_path: Path) -> None:
+    text = STUDY.replace("workers: [1, 2]", "cross_traffic: 0.3, workers: [1, 2]")
+    job = read_study(write_study(tmp_path, text)).jobs[0]
+    assert job.scenario(2, "emulated").cross_traffic == 0.3
+    assert job.scenario(2, "loopback").cross_traffic is None
+    assert job.profiled("emulated").cross_traffic is None
+    roles = [(group.role, group.count) for group in job.cluster(2)]
+    assert roles == [("worker", 2), ("server", 1), ("neighbour", 1)]
+
+
 def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
     demo = read_study(CHECKOUT / "studies" / "demo.yaml")
     assert demo.name == "demo"
@@ -53,7 +63,7 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "dnn: small_cnn, ",
             "dnn: small_cnn, zzz: 1, ",
             "jobs[0].zzz: no such key; the keys are dnn, image_size, batch_size, worker, server, "
-            "servers, placement, order, link_mbps, profiled_link_mbps, workers",
+            "servers, placement, order, link_mbps, profiled_link_mbps, cross_traffic, workers",
         ),
         ("name: paper", "", "name: missing, and it has no default"),
         ("workers: [1, 2]", "workers: [0, 2]", "jobs[0].workers: W should be 1 or more, found 0"),

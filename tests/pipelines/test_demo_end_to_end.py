@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from assets.systems import SYSTEMS
 from profilers.clusters import cgroups, netns, owner
 from profilers.hostlock import host_lock
+from tests.synthetic import FORECASTERS
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse, read_only
 
@@ -63,7 +63,7 @@ def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_pat
     kill_when(study, "measure small_cnn 16px b2, 200 Mb/s, W=2")
     interrupted = landed_runs(home / "landing")
     assert sorted(run.probe for run in interrupted) == ["links", "tf_throughput", "tf_trace"]
-    assert Warehouse(home).predictions("tiny", 1).height == 2 * len(SYSTEMS)
+    assert Warehouse(home).predictions("tiny", 1).height == 2 * len(FORECASTERS)
 
     printed = stepcast("run", str(study))
     assert "W=2" in printed
@@ -91,7 +91,7 @@ def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_pat
     rows = read_only(home, "SELECT system, split FROM report.accuracy ORDER BY ALL").rows()
     assert rows == [
         (system, split)
-        for system in sorted(system.name for system in SYSTEMS)
+        for system in sorted(system.name for system in FORECASTERS)
         for split in ("held_out_world_size", "seen")
     ]
     assert "<svg" in (home / "report.html").read_text()

@@ -11,7 +11,7 @@ from assets.systems import SYSTEMS
 from pipelines import history
 from pipelines.execution import CheckFailed, execute
 from tests.pipelines.ran import ASKED, MEASURED, Ran, statuses
-from tests.synthetic import OPERATIONS, PaperProbes
+from tests.synthetic import FORECASTERS, OPERATIONS, PaperProbes
 from warehouse.warehouse import Warehouse, read_only
 
 
@@ -39,7 +39,7 @@ def test_the_job_predicts_then_measures_then_judges(first_run: Ran) -> None:
     accuracy = Warehouse(home).accuracy()
     judged = accuracy.select("system", "label").sort("system", "label").rows()
     labels = sorted(name.removeprefix("measure ") for name in MEASURED)
-    systems = sorted(system.name for system in SYSTEMS)
+    systems = sorted(system.name for system in FORECASTERS)
     assert judged == [(system, label) for system in systems for label in labels]
     order = read_only(
         home,
@@ -71,7 +71,7 @@ def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
     common = {"dagster/row_count", "dagster/column_schema", "study", "round", "backend"}
     assert all(common <= set(metadata) for metadata in shown.values())
     assert shown["measured/throughput"]["dagster/row_count"].value == 16
-    predicted = [f"predictions/{system.name}" for system in SYSTEMS]
+    predicted = [f"predictions/{system.name}" for system in FORECASTERS]
     plotted = ["cluster/links", "profiles/tf_trace", "measured/throughput", "accuracy/table"]
     for name in (*plotted, *predicted):
         assert "data:image/png;base64," in str(shown[name]["plot"].value)
@@ -83,7 +83,7 @@ def test_the_next_call_is_a_new_round(second_run: tuple[Ran, str]) -> None:
     rounds = Warehouse(ran.home).query("runs", study="paper")["repeat"].value_counts()
     assert sorted(rounds.rows()) == [(1, 7), (2, 7)]
     floors = Warehouse(ran.home).accuracy()["noise_floor_percent"].to_list()
-    assert floors == pytest.approx([0.0] * 8 * len(SYSTEMS))
+    assert floors == pytest.approx([0.0] * 8 * len(FORECASTERS))
 
 
 def test_a_blocking_check_stops_what_is_downstream(

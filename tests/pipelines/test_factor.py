@@ -8,11 +8,10 @@ import polars as pl
 import pytest
 from dagster import AssetSelection, DagsterInstance
 
-from assets.systems import SYSTEMS
 from pipelines.definitions import definitions
 from pipelines.resources import resources
 from tests.pipelines.ran import Ran
-from tests.synthetic import PaperProbes, by_workers
+from tests.synthetic import FORECASTERS, PaperProbes, by_workers
 from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse
 
@@ -40,7 +39,7 @@ def next_round(home: Path, study: Path) -> tuple[bytes, pl.DataFrame]:
     run_demo(study, BEFORE_MEASURING)
     warehouse = Warehouse(home)
     ledger = pl.concat([warehouse.predictions("paper", repeat) for repeat in (1, 2)])
-    assert ledger.height == 2 * len(SYSTEMS) * 4
+    assert ledger.height == 2 * len(FORECASTERS) * 4
     return figures(ledger), warehouse.accuracy().select("measured")
 
 

@@ -119,6 +119,9 @@ def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: P
         samples = result.tables["sample"]
         rates = samples.filter(metric="throughput_steps_per_s")["value"].to_list()
         assert len(rates) == 2
+        (worker_s,) = samples.filter(metric="worker_cpu_s_per_step")["value"]
+        # What a worker may use of a core, and what it used between the windows' end and halting.
+        assert 0 < worker_s < 1.5 * 0.25 * workers / min(rates)
         steps = result.tables["step"]
         assert set(steps["worker"]) == set(range(workers))
         measured = steps.drop_nulls("window")

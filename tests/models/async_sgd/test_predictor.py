@@ -308,6 +308,14 @@ def test_variables_of_one_server_on_two() -> None:
     assert again == two
 
 
+def test_cross_traffic_leaves_the_rest_of_the_link() -> None:
+    """Twelve in lock-step share 0.2 s down and 0.1 s up; half of the links doubles both."""
+    beside = scenario(12).model_copy(update={"cross_traffic": 0.5})
+    model = fitted(settings=EQUAL_SHARES)
+    assert value(model, scenario(12)) == pytest.approx(12 / (12 * 0.3 + 0.48), rel=1e-3)
+    assert value(model, beside) == pytest.approx(12 / (12 * 0.6 + 0.48), rel=1e-3)
+
+
 @pytest.mark.parametrize(
     "asked", [scenario(2, batch_size=9), scenario(2, servers=2), scenario(2, node_type="emu.2c")]
 )

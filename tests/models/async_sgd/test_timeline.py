@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from models.async_sgd import timeline
+from models.async_sgd.synthetic import synthesise
 from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.timeline import INTERVALS, STEPS, Timeline
 from tests.models.async_sgd.fits import LINK_BPS, fitted
@@ -38,21 +39,21 @@ def traced(steps: int = 1, since_ready: bool = False) -> Timeline:
 
 def test_a_simulation_is_the_one_behind_the_prediction() -> None:
     model, asked = fitted(chain()), scenario(2)
-    trace = timeline.recorded_trace(model, asked, seed=1)
+    trace = synthesise(model, asked, seed=1, record=True)
     steps = model.simulation(asked, 1).options.steps
     assert len(trace.intervals) == trace.events == 2 * steps * 9
-    values = [steps_per_s(timeline.recorded_trace(model, asked, seed), 10) for seed in range(3)]
+    values = [steps_per_s(synthesise(model, asked, seed=seed), 10) for seed in range(3)]
     assert model.predict([asked])["value"].item() == pytest.approx(sum(values) / 3)
 
 
 def test_a_scenario_that_is_not_predicted_is_refused() -> None:
     with pytest.raises(BadInput, match="batch"):
-        timeline.recorded_trace(fitted(chain()), scenario(2, batch_size=16))
+        synthesise(fitted(chain()), scenario(2, batch_size=16))
 
 
 def test_steps_of_one_worker_follow_each_other() -> None:
     model = fitted(chain())
-    trace = timeline.recorded_trace(model, scenario(1))
+    trace = synthesise(model, scenario(1), record=True)
     shown = timeline.simulated(model.profile.graph, trace, skip=10, count=3)
     assert shown.steps.schema == STEPS
     assert shown.intervals.schema == INTERVALS

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.systems import SYSTEMS
 from tests.pipelines.ran import Ran, Stepcast
+from tests.synthetic import FORECASTERS
 from warehouse.warehouse import Warehouse
 
 KEYS = [
@@ -85,7 +85,7 @@ def test_bad_sql_is_one_line_and_exit_2(ask: Stepcast, statement: str, expected:
 
 def test_accuracy_as_json_has_exactly_the_promised_keys(ask: Stepcast) -> None:
     board = json.loads(ask("accuracy", "--json").out)
-    assert [list(row) for row in board] == [KEYS] * 2 * len(SYSTEMS)
+    assert [list(row) for row in board] == [KEYS] * 2 * len(FORECASTERS)
     linear = next(row for row in board if row["system"] == "linear" and row["split"] != "seen")
     assert linear["n"] == 2
     assert linear["noise_floor"] is None
@@ -95,13 +95,13 @@ def test_accuracy_as_json_has_exactly_the_promised_keys(ask: Stepcast) -> None:
 def test_accuracy_as_a_table(ask: Stepcast) -> None:
     lines = [line for line in ask("accuracy").out.splitlines() if line.strip()]
     assert lines[0].split() == KEYS
-    assert lines[-1] == f"{2 * len(SYSTEMS)} rows"
+    assert lines[-1] == f"{2 * len(FORECASTERS)} rows"
 
 
 def test_queries_take_parameters(ask: Stepcast) -> None:
     answer = ask("query", "accuracy", "--param", "study=paper", "--param", "repeat=1")
     assert answer.code == 0
-    assert f"{4 * len(SYSTEMS)} rows" in answer.out
+    assert f"{4 * len(FORECASTERS)} rows" in answer.out
     assert "0 rows" in ask("query", "accuracy", "--param", "repeat=2").out
 
 

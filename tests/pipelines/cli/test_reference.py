@@ -11,10 +11,9 @@ from assets.measuring import measure_links, measure_throughput, trace_profiles
 from assets.progress import Progress
 from assets.rounds import open_round
 from assets.study_file import read_study
-from assets.systems import SYSTEMS
 from profilers.host import host_id
 from tests.pipelines.ran import Ran, Stepcast
-from tests.synthetic import PaperProbes
+from tests.synthetic import FORECASTERS, PaperProbes
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse
 
@@ -49,7 +48,7 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     assert again.height == first.height > 0
     assert _sorted(again).equals(_sorted(first))
     board = json.loads((fresh / "leaderboard.json").read_text())
-    assert {row["system"] for row in board} == {system.name for system in SYSTEMS}
+    assert {row["system"] for row in board} == {system.name for system in FORECASTERS}
     assert board == json.loads(stepcast("accuracy", "--json").out)
 
     second = stepcast("reproduce", str(reference))

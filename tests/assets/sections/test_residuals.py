@@ -5,10 +5,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assets import residuals
 from assets.measuring import measure_links, trace_profiles
 from assets.progress import Progress
 from assets.rounds import Round, open_round
+from assets.sections import residuals
 from assets.study_file import read_study
 from profilers.host import host_id
 from tests.synthetic import PaperProbes

@@ -1,0 +1,77 @@
+"""Traffic of others: a neighbour that exchanges datagrams with the servers at a constant rate.
+
+Datagrams, because they do not slow down for those who train: what is left of the link is known.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from profilers.clusters import Cluster, Node
+from profilers.links import wait_until_listening
+from warehouse.records import BadInput, ProbeFailed
+
+_LONGEST_S = 86_400
+"""iperf3 must be given an end; it is killed when training ends."""
+
+
+@contextmanager
+def cross_traffic(cluster: Cluster, fraction: float | None) -> Iterator[None]:
+    """Send this fraction of the links' speed between the neighbour and each server, both ways.
+
+    Does nothing without a fraction.
+
+    Raises:
+        BadInput: the cluster has no neighbour, or links without a speed.
+        ProbeFailed: iperf3 ended before the training.
+    """
+    if fraction is None:
+        yield
+        return
+    neighbours = cluster.of_role("neighbour")
+    if not neighbours or cluster.link_mbps is None:
+        raise BadInput(
+            f"cross traffic: expected shaped links and a neighbour, found {cluster.link_mbps} Mb/s "
+            f"and {len(neighbours)} neighbour(s)"
+        )
+    rate_bps = fraction * cluster.link_mbps * 1e6
+    processes = []
+    try:
+        for server in cluster.of_role("server"):
+            processes += _exchange(cluster, neighbours[0], server, rate_bps)
+        yield
+        ended = [one for one in processes if one.poll() is not None]
+        if ended:
+            raise ProbeFailed(f"cross traffic: iperf3 ended early, exit {ended[0].returncode}")
+    finally:
+        for one in processes:
+            one.kill()
+
+
+def received_bytes(cluster: Cluster) -> int:
+    """Return the bytes that the neighbours have received so far, with their headers."""
+    total = 0
+    for node in cluster.of_role("neighbour"):
+        for line in cluster.run(node, ["cat", "/proc/net/dev"]).splitlines():
+            name, _, counters = line.partition(":")
+            if name.strip() == cluster.interface:
+                total += int(counters.split()[0])
+    return total
+
+
+def _exchange(
+    cluster: Cluster, neighbour: Node, server: Node, rate_bps: float
+) -> "list[subprocess.Popen[str]]":
+    port = str(cluster.free_port(server))
+    listener = cluster.popen(
+        server,
+        ["iperf3", "--server", "--one-off", "--forceflush", "--interval", "0", "--port", port],
+    )
+    wait_until_listening(listener)
+    rate = ["--udp", "--bidir", "--bitrate", f"{rate_bps:.0f}", "--time", str(_LONGEST_S)]
+    # Nobody reads the pipes, so nothing but a last report may be written to them.
+    quiet = ["--interval", "0", "--json"]
+    client = cluster.popen(
+        neighbour, ["iperf3", "--client", server.address, "--port", port, *rate, *quiet]
+    )
+    return [listener, client]
