@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import product
+from itertools import chain, product
 
 import polars as pl
 
@@ -41,11 +41,8 @@ def fit_jobs(system: System, round_: Round, warehouse: Warehouse) -> list[JobFit
     Raises:
         BadInput: a job has no profile in this round yet.
     """
-    return [
-        fit_job(system, round_, job, warehouse)
-        for job in round_.study.jobs
-        if None in _declined(system, round_, job).values()
-    ]
+    jobs = [job for job in round_.study.jobs if None in _declined(system, round_, job).values()]
+    return _fit(system, round_, jobs, warehouse)
 
 
 def predict(fit: JobFit, round_: Round, scenario: Scenario) -> Prediction:
@@ -86,17 +83,29 @@ def predict_missing(
     Raises:
         BadInput: a job has no profile in this round yet.
     """
-    known = set(_ledger(system, round_, warehouse)["subject_id"])
     for reason, labels in _unpredicted(system, round_).items():
         progress.warn(f"{system.name} does not predict {', '.join(labels)}: {reason}")
+    ledger = _ledger(system, round_, warehouse)
+    wanted = [
+        (job, scenario)
+        for job in round_.study.jobs
+        for scenario, declined in _declined(system, round_, job).items()
+        if declined is None
+    ]
+    known = set(ledger["subject_id"])
+    missing = {job: None for job, scenario in wanted if scenario.scenario_id not in known}
+    if fits is None and missing:
+        fits = _fit(system, round_, list(missing), warehouse)
+    by_job = {fit.job: fit for fit in fits or ()}
     new: list[Prediction] = []
-    for fit in fit_jobs(system, round_, warehouse) if fits is None else fits:
-        for scenario, declined in _declined(system, round_, fit.job).items():
-            name = prediction_name(system.name, scenario)
-            if declined is None and scenario.scenario_id not in known:
-                progress.say(name)
-                new.append(predict(fit, round_, scenario))
-            progress.finished(name)
+    for job, scenario in wanted:
+        name = prediction_name(system.name, scenario)
+        if scenario.scenario_id not in known:
+            progress.say(name)
+            new.append(predict(by_job[job], round_, scenario))
+        progress.finished(name)
+    if not new:
+        return ledger
     # Once for all jobs: each change publishes the history anew.
     warehouse.record_predictions(new)
     return _ledger(system, round_, warehouse)
@@ -160,10 +169,30 @@ def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> Jo
     Raises:
         BadInput: the job has no profile in this round yet.
     """
-    run_ids = [run.run_id for run in _seen(system, round_, seen_job(system, job))]
-    tables = {name: warehouse.visible(name, run_ids) for name in system.tables}
-    fitted = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})
-    record = FitRecord(
+    (fit,) = _fit(system, round_, [job], warehouse)
+    return fit
+
+
+def _fit(system: System, round_: Round, jobs: Sequence[Job], warehouse: Warehouse) -> list[JobFit]:
+    if not jobs:
+        return []
+    seen = {job: _seen(system, round_, seen_job(system, job)) for job in jobs}
+    run_ids = {job: [run.run_id for run in runs] for job, runs in seen.items()}
+    # Read once for all jobs: opening the database takes longer than reading it.
+    rows = warehouse.visible_tables(system.tables, list(dict.fromkeys(chain(*run_ids.values()))))
+    fits = []
+    for job, mine in run_ids.items():
+        of_job = pl.col("run_id").is_in(mine)
+        tables = {name: table.filter(of_job) for name, table in rows.items()}
+        fitted = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})
+        fits.append(JobFit(job, fitted, _record(system, round_, mine, fitted, tables)))
+    return fits
+
+
+def _record(
+    system: System, round_: Round, run_ids: Sequence[str], fitted: Fitted, tables: Tables
+) -> FitRecord:
+    return FitRecord(
         system=system.name,
         model_version=system.version,
         parameters=json.loads(fitted.parameters_json()),
@@ -176,7 +205,6 @@ def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> Jo
         code_version=code_version(),
         created_at=datetime.now(UTC),
     )
-    return JobFit(job, fitted, record)
 
 
 def _seen(system: System, round_: Round, job: Job) -> list[Run]:

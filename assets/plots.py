@@ -39,6 +39,7 @@ styled = mpl.rc_context(_STYLE)
 @styled
 def to_svg(figure: Figure) -> str:
     """Return a figure as an SVG element whose texts and axes take the page's colour."""
+    _lay_out(figure)
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
@@ -49,9 +50,17 @@ def to_svg(figure: Figure) -> str:
 @styled
 def to_png(figure: Figure, dpi: int = 80) -> bytes:
     """Return a figure as a PNG on white, a small one unless told otherwise."""
+    _lay_out(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
     return buffer.getvalue()
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place what a figure holds, once; while it has a layout engine, saving draws it twice."""
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 @styled

@@ -2,13 +2,13 @@
 
 from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
 
-from assets import plots
+from assets import study_plots
 from assets.fits import FITS
 from assets.fitting import predict_missing
 from assets.metadata import OWNERS, of_frame
 from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
-from assets.results import forecasts
+from assets.results import curves, forecasts
 from assets.systems import ASYNC_SGD, LINEAR, SYSTEMS, System
 
 
@@ -28,11 +28,8 @@ def _predictions(system: System, fits: AssetsDefinition) -> AssetsDefinition:
     ) -> MaterializeResult:
         round_ = study.open_round()
         ledger = predict_missing(system, round_, warehouse.open(), progress)
-        rows = forecasts(round_, ledger).with_columns(measured=None, spread_percent=None)
-        figures = [
-            plots.scaling(job, job["dnn"][0])
-            for job in rows.partition_by("job", maintain_order=True)
-        ]
+        rows = forecasts(round_, ledger, system.name).drop_nulls("predicted")
+        figures = [study_plots.forecasts(curves(rows), system.name)] if rows.height else []
         return MaterializeResult(metadata=of_frame(ledger, round_, figures))
 
     return predictions

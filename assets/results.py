@@ -59,8 +59,8 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def forecasts(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
-    """Return what the ledger forecasts for a round, in the columns of `outcome` that are known.
+def forecasts(round_: Round, ledger: pl.DataFrame, system: str = ASYNC_SGD.name) -> pl.DataFrame:
+    """Return what a system forecasts for a round, in the columns of `outcome` that are known.
 
     Columns: job, label, dnn, link_mbps, workers, scenario_id, predicted, low, high, linear.
     """
@@ -69,13 +69,21 @@ def forecasts(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
         pl.col("host_id") == round_.host_id,
         pl.col("metric") == METRIC,
     ).rename({"subject_id": "scenario_id", "value": "predicted"})
-    predicted = _of_system(ours, ASYNC_SGD.name).select("scenario_id", "predicted", "low", "high")
+    predicted = _of_system(ours, system).select("scenario_id", "predicted", "low", "high")
     baseline = _of_system(ours, LINEAR.name).select("scenario_id", linear="predicted")
     return (
         _scenarios(round_)
         .join(predicted, on="scenario_id", how="left", maintain_order="left")
         .join(baseline, on="scenario_id", how="left", maintain_order="left")
     )
+
+
+def curves(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Return workers and predicted of each job, by what its scenarios have in common."""
+    jobs = rows.partition_by("job", maintain_order=True)
+    return {
+        job["label"][0].rpartition(", W=")[0]: job.select("workers", "predicted") for job in jobs
+    }
 
 
 def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """Migrations: the numbered SQL files that make and change the warehouse's schema."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import duckdb
@@ -27,21 +27,23 @@ def migrate(
         BadInput: the database was made by newer code, or by other files of the same numbers.
         StepcastError: a migration failed; those before it stay applied.
     """
-    before, after = versions(connection, folder)
     applied, files = _applied(connection), _files(folder)
-    if applied and set(files) - set(applied):
+    before, after = _versions(applied, files)
+    lacking = set(files) - set(applied)
+    if applied and lacking:
         before_change()
-    connection.execute("SET VARIABLE schema_folder = ?", [str(folder)])
-    for version, file in files.items():
-        digest = _digest(file)
-        if version not in applied:
+    if lacking:
+        connection.execute("SET VARIABLE schema_folder = ?", [str(folder)])
+    for version, (file, *read_by_it) in files.items():
+        digest = _digest(file, *read_by_it)
+        if version in lacking:
             _apply(connection, version, file, digest)
         elif applied[version] != digest:
             raise BadInput(
                 f"the warehouse was made by another edition of {file.name}; move warehouse.duckdb "
                 "away and load the landing folder again"
             )
-    if set(files) - set(applied):
+    if lacking:
         _explain_visible(connection)
     return before, after
 
@@ -52,7 +54,11 @@ def versions(connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA) -> tu
     Raises:
         BadInput: the database was made by newer code.
     """
-    version, newest = max(_applied(connection), default=0), max(_files(folder))
+    return _versions(_applied(connection), _files(folder))
+
+
+def _versions(applied: Mapping[int, str], files: Mapping[int, object]) -> tuple[int, int]:
+    version, newest = max(applied, default=0), max(files)
     if version > newest:
         raise BadInput(
             f"the warehouse has schema version {version} but this Stepcast knows versions up to "
@@ -61,8 +67,14 @@ def versions(connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA) -> tu
     return version, newest
 
 
-def _files(folder: Path) -> dict[int, Path]:
-    return {int(file.name[:4]): file for file in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))}
+def _files(folder: Path) -> dict[int, list[Path]]:
+    """Return each migration by number, followed by the CSV files of its number, which it reads."""
+    numbered = sorted(folder.glob("[0-9][0-9][0-9][0-9]_*"))
+    found = {int(file.name[:4]): [file] for file in numbered if file.suffix == ".sql"}
+    for file in numbered:
+        if file.suffix == ".csv":
+            found[int(file.name[:4])].append(file)
+    return found
 
 
 def _apply(connection: duckdb.DuckDBPyConnection, version: int, file: Path, digest: str) -> None:
@@ -79,10 +91,8 @@ def _apply(connection: duckdb.DuckDBPyConnection, version: int, file: Path, dige
         ) from error
 
 
-def _digest(file: Path) -> str:
-    """Return the SHA-256 of a migration and of the CSV files of its number, which it reads."""
-    parts = (file, *sorted(file.parent.glob(f"{file.name[:4]}_*.csv")))
-    return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
+def _digest(*files: Path) -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _explain_visible(connection: duckdb.DuckDBPyConnection) -> None:
@@ -99,9 +109,8 @@ def _explain_visible(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _applied(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:
-    known = connection.execute(
-        "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'meta' AND table_name = 'migration'"
-    ).fetchone()
-    if not known:
+    try:
+        rows = connection.execute("SELECT version, sha256 FROM meta.migration").fetchall()
+    except duckdb.CatalogException:
         return {}
-    return dict(connection.execute("SELECT version, sha256 FROM meta.migration").fetchall())
+    return dict(rows)

@@ -42,17 +42,29 @@ class Warehouse:
 
     def visible(self, table: str, run_ids: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows of a raw table that predictors may see, of all or some runs, sorted."""
-        if table not in SCHEMAS:
-            raise BadInput(f"no table {table!r}; the tables are {', '.join(SCHEMAS)}")
+        return self.visible_tables([table], run_ids)[table]
+
+    def visible_tables(
+        self, tables: Sequence[str], run_ids: Sequence[str] | None = None
+    ) -> dict[str, pl.DataFrame]:
+        """Return what `visible` does of several tables, by name, as one moment left them."""
+        if unknown := set(tables) - set(SCHEMAS):
+            raise BadInput(f"no table {min(unknown)!r}; the tables are {', '.join(SCHEMAS)}")
+        values = {"all": run_ids is None, "run_ids": list(run_ids or [])}
         with self._open() as connection:
-            return connection.execute(
-                f'SELECT * FROM visible."{table}" '
-                "WHERE $all OR run_id IN (SELECT unnest($run_ids::VARCHAR[])) ORDER BY ALL",
-                {"all": run_ids is None, "run_ids": list(run_ids or [])},
-            ).pl()
+            return {
+                table: connection.execute(
+                    f'SELECT * FROM visible."{table}" '
+                    "WHERE $all OR run_id IN (SELECT unnest($run_ids::VARCHAR[])) ORDER BY ALL",
+                    values,
+                ).pl()
+                for table in tables
+            }
 
     def record_fit(self, *fits: FitRecord) -> None:
         """Write fits, unless they are there already."""
+        if not fits:
+            return
         with self._changing() as connection:
             for fit in fits:
                 ledger.record_fit(connection, fit)

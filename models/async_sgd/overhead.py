@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
-import statsmodels.api as sm
 from pydantic import Field
 
 from models.async_sgd.captured import transfers
@@ -80,6 +79,8 @@ def _fit_role(rows: pl.DataFrame, role: Role, node_type: str, coverage: float) -
             f"more, of different sizes, found {rows.height} of "
             f"{rows['size_bytes'].n_unique()} sizes; profile with capture"
         )
+    import statsmodels.api as sm  # takes seconds, and few studies capture packets
+
     sizes = rows["size_bytes"].to_numpy().astype(float)
     # In bytes the design matrix would be so unbalanced that its condition warns.
     scale = float(np.max(sizes))

@@ -1,7 +1,9 @@
 """What tests of assets share: a study on paper, and probes that run nothing."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +16,6 @@ from assets.rounds import Round, open_round
 from assets.study_file import read_study
 from profilers.host import host_id
 from tests.synthetic import CAPTURING, STUDY, PaperProbes, write_study
-from warehouse.landing import landed_runs
 
 
 @pytest.fixture
@@ -37,16 +38,41 @@ def landing(home: Path) -> Path:
     return home / "landing"
 
 
+@pytest.fixture(scope="session")
+def landed_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Round, Path]]:
+    """Return what runs a whole round of the study with this text, the first time it is asked.
+
+    Tests only look at the landing folder that comes with the round.
+    """
+
+    @cache
+    def run(text: str) -> tuple[Round, Path]:
+        folder = tmp_path_factory.mktemp("landed")
+        landing = folder / "landing"
+        found = open_round(read_study(write_study(folder, text)), "loopback", host_id(), [])
+        with pytest.MonkeyPatch.context() as patch:
+            PaperProbes().install(patch)
+            for measure in (measure_links, trace_profiles, measure_throughput):
+                found = measure(found, landing, Progress())
+        return found, landing
+
+    return run
+
+
 @pytest.fixture
-def landed_round(tmp_path: Path, landing: Path, probes: PaperProbes) -> Callable[[str], Round]:
-    """Return what runs a whole round of the study with this text."""
+def landed_round(
+    landed_once: Callable[[str], tuple[Round, Path]],
+    tmp_path: Path,
+    landing: Path,
+    probes: PaperProbes,
+) -> Callable[[str], Round]:
+    """Return what gives a whole round of the study with this text, in this test's home."""
     del probes
 
     def run(text: str) -> Round:
-        study = read_study(write_study(tmp_path, text))
-        found = open_round(study, "loopback", host_id(), landed_runs(landing))
-        for measure in (measure_links, trace_profiles, measure_throughput):
-            found = measure(found, landing, Progress())
+        write_study(tmp_path, text)
+        found, shared = landed_once(text)
+        shutil.copytree(shared, landing)
         return found
 
     return run

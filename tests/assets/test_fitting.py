@@ -12,7 +12,7 @@ from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
-from assets.systems import ASYNC_SGD, LINEAR, ONE_SERVER, SYSTEMS
+from assets.systems import ASYNC_SGD, LINEAR, ONE_SERVER, SYSTEMS, System
 from profilers.host import host_id
 from tests.synthetic import FORECASTERS, STUDY, PaperProbes, write_study
 from warehouse.landing import landed_runs
@@ -37,10 +37,9 @@ def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round
     return found
 
 
-def record_fits(round_: Round, warehouse: Warehouse) -> None:
-    for system in SYSTEMS:
-        for fit in fit_jobs(system, round_, warehouse):
-            warehouse.record_fit(fit.record)
+def record_fits(round_: Round, warehouse: Warehouse, *systems: System) -> None:
+    fits = [fit for system in systems for fit in fit_jobs(system, round_, warehouse)]
+    warehouse.record_fit(*(fit.record for fit in fits))
 
 
 def ledger(warehouse: Warehouse) -> pl.DataFrame:
@@ -70,7 +69,7 @@ def test_without_a_profile_there_is_no_fit(study_file: Path, warehouse: Warehous
 
 
 def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
-    record_fits(round_, warehouse)
+    record_fits(round_, warehouse, LINEAR)
     first = predict_missing(LINEAR, round_, warehouse, Progress())
     assert first.height == 4
     assert first["value"].to_list() == pytest.approx(
@@ -78,6 +77,17 @@ def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
     )
     again = predict_missing(LINEAR, round_, warehouse, Progress())
     assert again.equals(first)
+
+
+def test_what_is_known_needs_no_fit(round_: Round, warehouse: Warehouse) -> None:
+    record_fits(round_, warehouse, LINEAR)
+    first = predict_missing(LINEAR, round_, warehouse, Progress())
+    unfit = replace(LINEAR, fit=lambda **tables: pytest.fail("fitted again"))
+    told: list[str] = []
+    listener = Progress()
+    listener.finished = told.append  # type: ignore[method-assign]
+    assert predict_missing(unfit, round_, warehouse, listener).equals(first)
+    assert len(told) == 4
 
 
 def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
@@ -89,7 +99,7 @@ def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
 def test_nothing_is_measured_before_every_system_has_predicted_it(
     round_: Round, warehouse: Warehouse
 ) -> None:
-    record_fits(round_, warehouse)
+    record_fits(round_, warehouse, *SYSTEMS)
     for system in FORECASTERS:
         message = f"no prediction by {system.name} for round 1 of paper"
         with pytest.raises(BadInput, match=message):
@@ -109,8 +119,7 @@ def test_what_a_system_declines_is_told_and_not_waited_for(
     monkeypatch.setattr("assets.fitting.SYSTEMS", (shy,))
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
-    for fit in fit_jobs(shy, round_, warehouse):
-        warehouse.record_fit(fit.record)
+    record_fits(round_, warehouse, shy)
     rows = predict_missing(shy, round_, warehouse, Progress())
     assert sorted(_workers(rows, round_)) == [1, 1, 2]
     assert told == [
@@ -154,7 +163,7 @@ def two_servers(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Ro
 def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
     two_servers: Round, warehouse: Warehouse
 ) -> None:
-    record_fits(two_servers, warehouse)
+    record_fits(two_servers, warehouse, ASYNC_SGD, ONE_SERVER)
     profiles = {run.run_id: run.scenario_id for run in two_servers.runs}
     job = two_servers.study.jobs[0]
     for system, profiled in ((ASYNC_SGD, job), (ONE_SERVER, job.on_one_server())):

@@ -1,15 +1,18 @@
 """The report is one file that needs nothing else, and says what the round found."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from assets import report
 from assets.results import JUDGED
 from assets.rounds import Round
+from tests.synthetic import STUDY, PaperProbes
 
 NO_CLOSING = {"meta", "br", "img", "link"}
 
@@ -81,30 +84,38 @@ def systems() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def test_systems_are_rows_and_networks_columns(round_: Round, landing: Path) -> None:
-    text = Page(report.render(round_, results(round_), systems(), landing)).text
+@pytest.fixture(scope="module")
+def html(landed_once: Callable[[str], tuple[Round, Path]]) -> str:
+    """Return the report of these results."""
+    round_, landing = landed_once(STUDY)
+    with pytest.MonkeyPatch.context() as patch:
+        PaperProbes().install(patch)
+        return report.render(round_, results(round_), systems(), landing)
+
+
+def test_systems_are_rows_and_networks_columns(html: str) -> None:
+    text = Page(html).text
     assert "systemalexnetsmall_cnnallscenariosone worker" in text
     assert "async_sgd4.2 %2.2 %3.2 %2+1.5 %" in text
     assert "lin—12.2 %12.2 %1—" in text
 
 
-def test_the_report_loads_nothing(round_: Round, landing: Path) -> None:
-    text = report.render(round_, results(round_), systems(), landing)
-    page = Page(text)
+def test_the_report_loads_nothing(html: str) -> None:
+    page = Page(html)
     assert page.open == []
     loading = {"src", "srcset", "data", "action", "poster", "background"}
     assert not [one for one in page.attributes if one[1] in loading]
     links = [value for _, name, value in page.attributes if name in ("href", "xlink:href")]
     assert all(value.startswith("#") for value in links)
     assert {tag for tag, *_ in page.attributes}.isdisjoint({"script", "link", "iframe", "img"})
-    assert "@import" not in text
-    assert not re.findall(r"url\((?!#)", text)
+    assert "@import" not in html
+    assert not re.findall(r"url\((?!#)", html)
     spaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
-    assert set(re.findall(r"https?://[^\"'\s<)]+", text)) <= spaces
+    assert set(re.findall(r"https?://[^\"'\s<)]+", html)) <= spaces
 
 
-def test_the_report_shows_every_scenario(round_: Round, landing: Path) -> None:
-    text = Page(report.render(round_, results(round_), systems(), landing)).text
+def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
+    text = Page(html).text
     for scenario in [one for job in round_.study.jobs for one in job.scenarios("loopback")]:
         assert scenario.label in text
     for figure in ("−5.0 %", "+5.0 %", "+15.0 %", "[9.00, 10.00]", "held out world size", "2.0 %"):
@@ -113,20 +124,19 @@ def test_the_report_shows_every_scenario(round_: Round, landing: Path) -> None:
     assert "—known from the second round on" in text
 
 
-def test_plots_can_be_read_without_seeing_them(round_: Round, landing: Path) -> None:
-    text = report.render(round_, results(round_), systems(), landing)
-    assert text.count('<svg role="img"') == text.count("<title>") - 1 > 2
-    titles = re.findall(r"<title>(Steps per second[^<]*)</title>", text)
+def test_plots_can_be_read_without_seeing_them(html: str) -> None:
+    assert html.count('<svg role="img"') == html.count("<title>") - 1 > 2
+    titles = re.findall(r"<title>(Steps per second[^<]*)</title>", html)
     assert titles[0] == (
         "Steps per second by number of workers, small_cnn 16px b4, unshaped. 1 worker: 9.50 "
         "predicted, 10.00 measured; 2 workers: 10.50 predicted, 10.00 measured"
     )
-    assert "currentColor" in text
-    assert "prefers-color-scheme: dark" in text
+    assert "currentColor" in html
+    assert "prefers-color-scheme: dark" in html
 
 
-def test_the_report_says_where_figures_come_from(round_: Round, landing: Path) -> None:
-    text = Page(report.render(round_, results(round_), systems(), landing)).text
+def test_the_report_says_where_figures_come_from(html: str, round_: Round) -> None:
+    text = Page(html).text
     for fact in (round_.host_id, "paper, round 1", "loopback", "tensorflow 2.", "cpu"):
         assert fact in text
     assert all(run.run_id in text for run in round_.runs)
@@ -134,8 +144,8 @@ def test_the_report_says_where_figures_come_from(round_: Round, landing: Path) -
     assert "200.0 Mb/s" in text
 
 
-def test_the_report_warns(round_: Round, landing: Path) -> None:
-    quiet = Page(report.render(round_, results(round_), systems(), landing)).text
+def test_the_report_warns(html: str, round_: Round, landing: Path) -> None:
+    quiet = Page(html).text
     assert "no accuracy is claimed" in quiet
     assert "host itself was busy" not in quiet
     busy = Page(report.render(round_, results(round_, host_busy=True), systems(), landing)).text

@@ -7,7 +7,7 @@ from typing import cast
 import polars as pl
 import pytest
 
-from assets.results import JUDGED, Summary, by_system, forecasts, outcome, summary, unjudged
+from assets.results import JUDGED, Summary, by_system, curves, forecasts, outcome, summary, unjudged
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
 from assets.wording import headline
@@ -130,3 +130,7 @@ def test_forecasts_put_the_systems_side_by_side(round_: Round) -> None:
     rows = forecasts(round_, ledger)
     assert rows["predicted"].to_list() == [None, 100.0, None, None]
     assert rows["linear"].to_list() == [None, 200.0, None, None]
+    others = forecasts(round_, ledger, "linear")
+    assert others["predicted"].to_list() == [None, 200.0, None, None]
+    (label, curve), *more = curves(others.drop_nulls("predicted")).items()
+    assert (label, curve.rows(), more) == ("small_cnn 16px b4, 200 Mb/s", [(2, 200.0)], [])

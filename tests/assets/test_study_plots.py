@@ -23,6 +23,12 @@ def test_comparisons_show_what_was_measured() -> None:
     assert axes.lines[0].get_color() == axes.lines[1].get_color() != axes.lines[2].get_color()
 
 
+def test_forecasts_have_a_line_for_each_job() -> None:
+    (axes,) = study_plots.forecasts({"a": CURVE, "b": CURVE.head(1)}).axes
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[3.0, 5.0], [3.0]]  # type: ignore[union-attr]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]  # type: ignore[union-attr]
+
+
 def test_errors_have_a_line_for_each_job() -> None:
     (axes,) = study_plots.errors({"a": CURVE, "b": CURVE}).axes
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]  # type: ignore[union-attr]

@@ -1,9 +1,12 @@
-"""What tests of pipelines share: a study on paper, and probes that run nothing."""
+"""What tests of pipelines share: studies on paper, and probes that run nothing."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.pipelines.ran import Ran, leave_dead_run, run_study
 from tests.synthetic import PaperProbes, write_study
 
 
@@ -19,3 +22,24 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> PaperProbes:
     installed = PaperProbes()
     installed.install(monkeypatch)
     return installed
+
+
+@pytest.fixture(scope="session")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Return a study that has run once. A run takes long: tests only look at its home."""
+    folder = tmp_path_factory.mktemp("ran")
+    return run_study(folder / "home", write_study(folder), PaperProbes())
+
+
+@pytest.fixture(scope="session")
+def second_run(first_run: Ran, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, str]:
+    """Return its next run, on a busy host, and the run of a dead process that it found there."""
+    home = shutil.copytree(first_run.home, tmp_path_factory.mktemp("again") / "home")
+    dead = leave_dead_run(home)
+    return run_study(home, first_run.study, PaperProbes(idle=0.1)), dead
+
+
+@pytest.fixture
+def finished(first_run: Ran, home: Path) -> Ran:
+    """Return the first run as if it had been in the home of this test, which may change it."""
+    return replace(first_run, home=shutil.copytree(first_run.home, home, dirs_exist_ok=True))

@@ -1,9 +1,6 @@
 """The whole job, in process, on probes that run nothing."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import polars as pl
 import pytest
@@ -11,49 +8,34 @@ from dagster import AssetKey, DagsterRunStatus
 
 from assets.progress import Progress
 from assets.systems import SYSTEMS
-from assets.turns import OWNER_TAG
 from pipelines import history
-from pipelines.definitions import defs
-from pipelines.execution import CheckFailed, Verdict, execute
-from tests.synthetic import FORECASTERS, OPERATIONS, PaperProbes, write_study
-from warehouse.records import ProbeFailed
+from pipelines.execution import CheckFailed, execute
+from tests.pipelines.ran import ASKED, MEASURED, Ran, statuses
+from tests.synthetic import FORECASTERS, OPERATIONS, PaperProbes
 from warehouse.warehouse import Warehouse, read_only
 
-MEASURED = [
-    "measure small_cnn 16px b4, unshaped, W=1",
-    "measure small_cnn 16px b4, unshaped, W=2",
-    "measure alexnet 64px b4, unshaped, W=1",
-    "measure alexnet 64px b4, unshaped, W=3",
-]
-ASKED = ["links", "profile small_cnn", "profile alexnet", *MEASURED]
 
-
-def run(home: Path, study: Path) -> list[Verdict]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STEPCAST_HOME", str(home))
-        with history.instance(home) as instance:
-            return list(execute(instance, study, "loopback", Progress()))
-
-
-def statuses(home: Path) -> list[DagsterRunStatus]:
+def run(home: Path, study: Path) -> None:
     with history.instance(home) as instance:
-        return [one.status for one in instance.get_runs()]
+        execute(instance, study, "loopback", Progress())
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, PaperProbes]]:
-    """Return a home in which the job has run once, and the probes it ran."""
-    home = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        probes = PaperProbes()
-        probes.install(patch)
-        assert run(home, write_study(home)) == []
-    yield home, probes
+def warnings(ran: Ran) -> list[str]:
+    """Return what checks warned of."""
+    said = [line for line in ran.answer.err.splitlines() if line.startswith("warning: ")]
+    of_loopback = "warning: loopback shapes no links", "warning: 3 workers share"
+    return [line for line in said if not line.startswith(of_loopback)]
 
 
-def test_the_job_predicts_then_measures_then_judges(finished: tuple[Path, PaperProbes]) -> None:
-    home, probes = finished
-    assert probes.asked == ASKED
+@pytest.fixture(autouse=True)
+def dagster_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
+
+
+def test_the_job_predicts_then_measures_then_judges(first_run: Ran) -> None:
+    home = first_run.home
+    assert list(first_run.asked) == ASKED
+    assert warnings(first_run) == []
     accuracy = Warehouse(home).accuracy()
     judged = accuracy.select("system", "label").sort("system", "label").rows()
     labels = sorted(name.removeprefix("measure ") for name in MEASURED)
@@ -69,17 +51,17 @@ def test_the_job_predicts_then_measures_then_judges(finished: tuple[Path, PaperP
     assert statuses(home) == [DagsterRunStatus.SUCCESS]
 
 
-def test_one_worker_is_predicted_as_it_was_profiled(finished: tuple[Path, PaperProbes]) -> None:
+def test_one_worker_is_predicted_as_it_was_profiled(first_run: Ran) -> None:
     """The exact ones are; Cynthia knows no overlap, and the line rate no worker."""
     exact = pl.col("system").is_in(["async_sgd", "linear", "lin"])
-    single = Warehouse(finished[0]).accuracy().filter(pl.col("split") == "seen", exact)
+    single = Warehouse(first_run.home).accuracy().filter(pl.col("split") == "seen", exact)
     assert single.height == 6
     assert single["predicted"].to_list() == pytest.approx([10.0] * 6, rel=0.05)
 
 
-def test_assets_show_rows_columns_and_plots(finished: tuple[Path, PaperProbes]) -> None:
+def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
     shown = {}
-    with history.instance(finished[0]) as instance:
+    with history.instance(first_run.home) as instance:
         for key in instance.all_asset_keys():
             event = instance.get_latest_materialization_event(key)
             assert event is not None
@@ -89,54 +71,19 @@ def test_assets_show_rows_columns_and_plots(finished: tuple[Path, PaperProbes]) 
     common = {"dagster/row_count", "dagster/column_schema", "study", "round", "backend"}
     assert all(common <= set(metadata) for metadata in shown.values())
     assert shown["measured/throughput"]["dagster/row_count"].value == 16
-    for plotted in ("cluster/links", "profiles/tf_trace", "measured/throughput", "accuracy/table"):
-        assert "data:image/png;base64," in str(shown[plotted]["plot"].value)
+    predicted = [f"predictions/{system.name}" for system in FORECASTERS]
+    plotted = ["cluster/links", "profiles/tf_trace", "measured/throughput", "accuracy/table"]
+    for name in (*plotted, *predicted):
+        assert "data:image/png;base64," in str(shown[name]["plot"].value)
 
 
-def test_the_next_call_is_a_new_round(
-    finished: tuple[Path, PaperProbes], probes: PaperProbes, tmp_path: Path
-) -> None:
-    home = shutil.copytree(finished[0], tmp_path / "again")
-    run(home, home / "paper.yaml")
-    assert probes.asked == ASKED
-    rounds = Warehouse(home).query("runs", study="paper")["repeat"].value_counts()
+def test_the_next_call_is_a_new_round(second_run: tuple[Ran, str]) -> None:
+    ran, _ = second_run
+    assert list(ran.asked) == ASKED
+    rounds = Warehouse(ran.home).query("runs", study="paper")["repeat"].value_counts()
     assert sorted(rounds.rows()) == [(1, 7), (2, 7)]
-    floors = Warehouse(home).accuracy()["noise_floor_percent"].to_list()
+    floors = Warehouse(ran.home).accuracy()["noise_floor_percent"].to_list()
     assert floors == pytest.approx([0.0] * 8 * len(FORECASTERS))
-
-
-def test_a_failed_probe_fails_the_job_and_is_resumed(
-    home: Path, study_file: Path, probes: PaperProbes
-) -> None:
-    probes.fail_at = MEASURED[-1]
-    with pytest.raises(ProbeFailed, match=r"W=3 failed: .*\n.*no paper left"):
-        run(home, study_file)
-    assert statuses(home) == [DagsterRunStatus.FAILURE]
-    made_at = Warehouse(home).predictions("paper", 1)["made_at"].to_list()
-    probes.fail_at, probes.asked = "", []
-    run(home, study_file)
-    assert probes.asked == MEASURED[-1:]
-    runs = Warehouse(home).query("runs", study="paper")
-    assert (runs["status"] == "failed").sum() == 1
-    assert set(runs["repeat"]) == {1}
-    assert Warehouse(home).predictions("paper", 1)["made_at"].to_list() == made_at
-
-
-def test_an_interrupted_job_is_resumed(
-    home: Path, study_file: Path, probes: PaperProbes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(scenario: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(probes, "throughput", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run(home, study_file)
-    assert probes.asked == ASKED[:4]
-    monkeypatch.undo()
-    PaperProbes.install(probes, monkeypatch)
-    probes.asked = []
-    run(home, study_file)
-    assert probes.asked == MEASURED
 
 
 def test_a_blocking_check_stops_what_is_downstream(
@@ -150,31 +97,19 @@ def test_a_blocking_check_stops_what_is_downstream(
         assert instance.get_latest_materialization_event(AssetKey(["fits", "linear"])) is None
 
 
-def test_a_busy_host_is_warned_of_and_a_dead_run_is_ended(
-    home: Path, study_file: Path, probes: PaperProbes
-) -> None:
-    dead = leave_dead_run(home)
-    probes.idle = 0.1
-    (warning,) = run(home, study_file)
+def test_a_busy_host_is_warned_of_and_a_dead_run_is_ended(second_run: tuple[Ran, str]) -> None:
+    ran, dead = second_run
+    (warning,) = warnings(ran)
     assert "host was not busy: measure small_cnn 16px b4, unshaped, W=1, window 1: 10 % idle" in (
-        str(warning)
+        warning
     )
-    with history.instance(home) as instance:
+    assert statuses(ran.home) == [
+        DagsterRunStatus.SUCCESS,
+        DagsterRunStatus.FAILURE,
+        DagsterRunStatus.SUCCESS,
+    ]
+    with history.instance(ran.home) as instance:
         ended = instance.get_run_by_id(dead)
         assert ended is not None
         assert ended.status == DagsterRunStatus.FAILURE
         assert not instance.event_log_storage.get_concurrency_run_ids()
-
-
-def leave_dead_run(home: Path) -> str:
-    """Make a run that holds the measuring pool, of a process that ended long ago."""
-    with history.instance(home) as instance:
-        dead = instance.create_run_for_job(
-            job_def=defs.resolve_job_def("demo"),
-            tags={OWNER_TAG: "stepcast-1-1-0-run"},
-            status=DagsterRunStatus.STARTED,
-        )
-        storage = instance.event_log_storage
-        storage.initialize_concurrency_limit_to_default("measuring_host")
-        assert storage.claim_concurrency_slot("measuring_host", dead.run_id, "step").is_claimed
-        return dead.run_id

@@ -1,5 +1,6 @@
 """Predictions never see what judges them: not even in rounds that were measured long ago."""
 
+import shutil
 from pathlib import Path
 from random import Random
 
@@ -9,6 +10,7 @@ from dagster import AssetSelection, DagsterInstance
 
 from pipelines.definitions import definitions
 from pipelines.resources import resources
+from tests.pipelines.ran import Ran
 from tests.synthetic import FORECASTERS, PaperProbes, by_workers
 from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse
@@ -29,17 +31,23 @@ def two_rounds(
 
     monkeypatch.setenv("STEPCAST_HOME", str(home))
     PaperProbes(throughput).install(monkeypatch)
-    defs = definitions(resources(study, "loopback"))
-    with DagsterInstance.ephemeral() as instance:
-        defs.resolve_job_def("demo").execute_in_process(instance=instance)
-        keys = BEFORE_MEASURING.resolve(defs.resolve_asset_graph())
-        defs.resolve_job_def("demo").execute_in_process(
-            instance=instance, asset_selection=sorted(keys)
-        )
+    run_demo(study, AssetSelection.all())
+    return next_round(home, study)
+
+
+def next_round(home: Path, study: Path) -> tuple[bytes, pl.DataFrame]:
+    run_demo(study, BEFORE_MEASURING)
     warehouse = Warehouse(home)
     ledger = pl.concat([warehouse.predictions("paper", repeat) for repeat in (1, 2)])
     assert ledger.height == 2 * len(FORECASTERS) * 4
     return figures(ledger), warehouse.accuracy().select("measured")
+
+
+def run_demo(study: Path, wanted: AssetSelection) -> None:
+    defs = definitions(resources(study, "loopback"))
+    keys = sorted(wanted.resolve(defs.resolve_asset_graph()))
+    with DagsterInstance.ephemeral() as instance:
+        defs.resolve_job_def("demo").execute_in_process(instance=instance, asset_selection=keys)
 
 
 def figures(ledger: pl.DataFrame) -> bytes:
@@ -48,20 +56,36 @@ def figures(ledger: pl.DataFrame) -> bytes:
     return ledger.select(columns).sort(columns).write_csv().encode()
 
 
+@pytest.fixture(scope="module")
+def plain(first_run: Ran, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, pl.DataFrame]:
+    """Return the same of a study of which nothing was multiplied."""
+    home = shutil.copytree(first_run.home, tmp_path_factory.mktemp("plain") / "home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STEPCAST_HOME", str(home))
+        PaperProbes().install(patch)
+        return next_round(home, first_run.study)
+
+
 def test_factors_on_measurements_change_no_prediction(
-    tmp_path: Path, study_file: Path, monkeypatch: pytest.MonkeyPatch
+    plain: tuple[bytes, pl.DataFrame],
+    tmp_path: Path,
+    study_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain, measured = two_rounds(tmp_path / "plain", study_file, None, monkeypatch)
+    forecasts, measured = plain
     altered, otherwise = two_rounds(tmp_path / "altered", study_file, Random(7), monkeypatch)
     assert not measured.equals(otherwise)
-    assert plain == altered
+    assert forecasts == altered
 
 
 def test_a_factor_on_what_is_profiled_does_change_them(
-    tmp_path: Path, study_file: Path, monkeypatch: pytest.MonkeyPatch
+    plain: tuple[bytes, pl.DataFrame],
+    tmp_path: Path,
+    study_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain, measured = two_rounds(tmp_path / "plain", study_file, None, monkeypatch)
+    forecasts, measured = plain
     monkeypatch.setattr("tests.synthetic.LINK_BPS", 5e6)
     slower, otherwise = two_rounds(tmp_path / "slower", study_file, None, monkeypatch)
     assert measured.equals(otherwise)
-    assert plain != slower
+    assert forecasts != slower

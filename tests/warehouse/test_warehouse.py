@@ -22,6 +22,11 @@ def test_visible_hides_measurements_and_failures(make: "Maker") -> None:
     assert make.warehouse.visible("sample").is_empty()
     assert make.warehouse.visible("timing", ["p2", "m1"])["run_id"].to_list() == ["p2", "p2"]
     assert make.warehouse.visible("timing", []).is_empty()
+    together = make.warehouse.visible_tables(["run", "timing"], ["p2", "m1"])
+    assert list(together) == ["run", "timing"]
+    for name, rows in together.items():
+        assert rows.equals(make.warehouse.visible(name, ["p2", "m1"]))
+        assert set(rows["run_id"]) == {"p2"}
 
 
 def test_visible_rows_come_in_one_order(make: "Maker") -> None:

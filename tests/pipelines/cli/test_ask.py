@@ -5,16 +5,12 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from assets.progress import Progress
-from pipelines import history
-from pipelines.execution import execute
-from tests.synthetic import FORECASTERS, PaperProbes, write_study
+from tests.pipelines.ran import Ran, Stepcast
+from tests.synthetic import FORECASTERS
 from warehouse.warehouse import Warehouse
 
 KEYS = [
@@ -31,25 +27,10 @@ KEYS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return a home in which a study has run."""
-    home = tmp_path_factory.mktemp("measured")
-    with pytest.MonkeyPatch.context() as patch:
-        PaperProbes().install(patch)
-        patch.setenv("STEPCAST_HOME", str(home))
-        patch.setenv("DAGSTER_HOME", "/nowhere")
-        with history.instance(home) as instance:
-            execute(instance, write_study(home), "loopback", Progress())
-    yield home
-
-
 @pytest.fixture
-def ask(
-    stepcast: Callable[..., Any], measured: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Any]:
-    """Return the command line on that home."""
-    monkeypatch.setenv("STEPCAST_HOME", str(measured))
+def ask(stepcast: Stepcast, first_run: Ran, monkeypatch: pytest.MonkeyPatch) -> Stepcast:
+    """Return the command line on the home in which a study has run."""
+    monkeypatch.setenv("STEPCAST_HOME", str(first_run.home))
     return stepcast
 
 
@@ -57,7 +38,7 @@ HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush
 SQL = "SELECT probe, count(*) AS runs, NULL AS nothing FROM raw.run GROUP BY probe ORDER BY probe"
 
 
-def test_sql_prints_a_table(ask: Callable[..., Any]) -> None:
+def test_sql_prints_a_table(ask: Stepcast) -> None:
     lines = [line.split() for line in ask("sql", SQL).out.splitlines() if line.strip()]
     assert lines[0] == ["probe", "runs", "nothing"]
     assert lines[2:] == [
@@ -68,18 +49,18 @@ def test_sql_prints_a_table(ask: Callable[..., Any]) -> None:
     ]
 
 
-def test_sql_prints_csv(ask: Callable[..., Any]) -> None:
+def test_sql_prints_csv(ask: Stepcast) -> None:
     rows = list(csv.DictReader(io.StringIO(ask("sql", SQL, "--format", "csv").out)))
     assert rows[1] == {"probe": "tf_throughput", "runs": "4", "nothing": ""}
 
 
-def test_sql_prints_json(ask: Callable[..., Any]) -> None:
+def test_sql_prints_json(ask: Stepcast) -> None:
     rows = json.loads(ask("sql", SQL, "--format", "json").out)
     assert rows[1] == {"probe": "tf_throughput", "runs": 4, "nothing": None}
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "json"])
-def test_every_type_of_column_can_be_printed(ask: Callable[..., Any], form: str) -> None:
+def test_every_type_of_column_can_be_printed(ask: Stepcast, form: str) -> None:
     for table in ("raw.run", "fit.fit", "pred.ledger", "report.accuracy", "raw.link"):
         answer = ask("sql", f"SELECT * FROM {table}", "--format", form)
         assert answer.code == 0, answer.err
@@ -95,16 +76,14 @@ def test_every_type_of_column_can_be_printed(ask: Callable[..., Any], form: str)
         ("", "no SQL statement given"),
     ],
 )
-def test_bad_sql_is_one_line_and_exit_2(
-    ask: Callable[..., Any], statement: str, expected: str
-) -> None:
+def test_bad_sql_is_one_line_and_exit_2(ask: Stepcast, statement: str, expected: str) -> None:
     answer = ask("sql", statement)
     assert answer.code == 2
     (line,) = answer.err.splitlines()
     assert expected in line
 
 
-def test_accuracy_as_json_has_exactly_the_promised_keys(ask: Callable[..., Any]) -> None:
+def test_accuracy_as_json_has_exactly_the_promised_keys(ask: Stepcast) -> None:
     board = json.loads(ask("accuracy", "--json").out)
     assert [list(row) for row in board] == [KEYS] * 2 * len(FORECASTERS)
     linear = next(row for row in board if row["system"] == "linear" and row["split"] != "seen")
@@ -113,13 +92,13 @@ def test_accuracy_as_json_has_exactly_the_promised_keys(ask: Callable[..., Any])
     assert linear["max_ape"] == pytest.approx(100 * (30 / (30 / 1.4 * 1.01) - 1))
 
 
-def test_accuracy_as_a_table(ask: Callable[..., Any]) -> None:
+def test_accuracy_as_a_table(ask: Stepcast) -> None:
     lines = [line for line in ask("accuracy").out.splitlines() if line.strip()]
     assert lines[0].split() == KEYS
     assert lines[-1] == f"{2 * len(FORECASTERS)} rows"
 
 
-def test_queries_take_parameters(ask: Callable[..., Any]) -> None:
+def test_queries_take_parameters(ask: Stepcast) -> None:
     answer = ask("query", "accuracy", "--param", "study=paper", "--param", "repeat=1")
     assert answer.code == 0
     assert f"{4 * len(FORECASTERS)} rows" in answer.out
@@ -135,7 +114,7 @@ def test_queries_take_parameters(ask: Callable[..., Any]) -> None:
     ],
 )
 def test_bad_queries_are_one_line_and_exit_2(
-    ask: Callable[..., Any], arguments: list[str], expected: str
+    ask: Stepcast, arguments: list[str], expected: str
 ) -> None:
     answer = ask("query", *arguments)
     assert answer.code == 2
@@ -143,9 +122,7 @@ def test_bad_queries_are_one_line_and_exit_2(
 
 
 @pytest.mark.parametrize("arguments", [["sql", "SELECT 1"], ["accuracy"], ["query", "runs"]])
-def test_an_empty_home_is_told(
-    stepcast: Callable[..., Any], home: Path, arguments: list[str]
-) -> None:
+def test_an_empty_home_is_told(stepcast: Stepcast, home: Path, arguments: list[str]) -> None:
     answer = stepcast(*arguments)
     assert answer.code == 2
     assert f"in {home} yet; run `make demo` or `stepcast run`" in answer.err
@@ -153,18 +130,18 @@ def test_an_empty_home_is_told(
 
 
 def test_a_locked_warehouse_is_told_with_the_pid(
-    ask: Callable[..., Any], measured: Path, monkeypatch: pytest.MonkeyPatch
+    stepcast: Stepcast, finished: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     defaults = Warehouse.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "patience_s", 0.1)
-    command = [sys.executable, "-c", HOLD, str(measured / "warehouse.duckdb")]
+    command = [sys.executable, "-c", HOLD, str(finished.home / "warehouse.duckdb")]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        answer = ask("accuracy")
+        answer = stepcast("accuracy")
         holder.communicate("\n", timeout=30)
     assert answer.code == 2
     assert f"is held by process {holder.pid} (python" in answer.err

@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.cli.main import main
 from tests.synthetic import STUDY
+from warehouse.warehouse import Warehouse
 
 HOLD = """
 import sys
@@ -101,6 +102,9 @@ def held(home: Path) -> Iterator[int]:
 
 
 def test_a_locked_warehouse_names_the_holder(
-    home: Path, held: int, capsys: pytest.CaptureFixture[str]
+    home: Path, held: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    defaults = Warehouse.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "patience_s", 0.1)
     assert str(held) in refused(capsys, "load")

@@ -10,7 +10,7 @@ import pytest
 
 import networks
 from profilers.clusters.node_types import node_types
-from tests.pipelines.test_execution import leave_dead_run
+from tests.pipelines.ran import leave_dead_run
 
 
 def test_networks_are_listed(stepcast: Callable[..., Any]) -> None:

@@ -2,14 +2,19 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
+from assets.measuring import measure_links, measure_throughput, trace_profiles
+from assets.progress import Progress
+from assets.rounds import open_round
+from assets.study_file import read_study
+from profilers.host import host_id
+from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS, PaperProbes
+from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse
 
 COMPARED = ["system", "label", "predicted", "low", "high", "measured", "error_percent", "split"]
@@ -22,16 +27,14 @@ def studies(study_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
-    stepcast: Callable[..., Any],
-    home: Path,
-    study_file: Path,
+    stepcast: Stepcast,
+    finished: Ran,
     studies: Path,
     probes: PaperProbes,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert stepcast("run", str(study_file)).code == 0
-    first = Warehouse(home).accuracy()
+    first = Warehouse(finished.home).accuracy()
     reference = tmp_path / "reference"
     kept = stepcast("export", "paper", str(reference))
     assert kept.out.startswith("copied 7 of 7 runs")
@@ -54,7 +57,7 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
 
 
 def test_there_must_be_something_to_reproduce(
-    stepcast: Callable[..., Any], home: Path, studies: Path, tmp_path: Path
+    stepcast: Stepcast, home: Path, studies: Path, tmp_path: Path
 ) -> None:
     answer = stepcast("reproduce", str(tmp_path))
     assert answer.code == 2
@@ -64,7 +67,7 @@ def test_there_must_be_something_to_reproduce(
 
 
 def test_the_command_prints_and_writes_the_leaderboard(
-    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+    stepcast: Stepcast, home: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -85,7 +88,7 @@ def test_the_command_prints_and_writes_the_leaderboard(
 
 
 def test_a_folder_without_measurements_is_refused(
-    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+    stepcast: Stepcast, home: Path, tmp_path: Path
 ) -> None:
     answer = stepcast("reproduce-external", str(tmp_path / "none"))
     assert (answer.code, answer.err.count("\n")) == (2, 1)
@@ -99,22 +102,23 @@ def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def test_a_part_can_be_reproduced(
-    stepcast: Callable[..., Any],
-    home: Path,
-    study_file: Path,
+    stepcast: Stepcast,
+    finished: Ran,
     studies: Path,
     probes: PaperProbes,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of two studies one; and of that one the jobs whose profile is there."""
-    text = study_file.read_text()
-    (studies / "other.yaml").write_text(text.replace("name: paper", "name: other"))
-    assert stepcast("run", str(study_file)).code == 0
-    assert stepcast("run", str(studies / "other.yaml")).code == 0
+    other = studies / "other.yaml"
+    other.write_text(finished.study.read_text().replace("name: paper", "name: other"))
+    landing = finished.home / "landing"
+    round_ = open_round(read_study(other), "loopback", host_id(), landed_runs(landing))
+    for measure in (measure_links, trace_profiles, measure_throughput):
+        round_ = measure(round_, landing, Progress())
     reference = tmp_path / "reference"
     for name in ("paper", "other"):
-        stepcast("export", name, str(reference))
+        assert stepcast("export", name, str(reference)).out.startswith("copied 7 of 7 runs")
     for folder in reference.glob("*-tf_trace-*"):
         run = pl.read_parquet(folder / "run.parquet")
         if (

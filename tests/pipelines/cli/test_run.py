@@ -2,19 +2,20 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from dagster import DagsterRunStatus
 
-from tests.synthetic import STUDY, PaperProbes, write_study
+from tests.pipelines.ran import ASKED, MEASURED, Ran, Stepcast, statuses
+from tests.synthetic import STUDY, PaperProbes, by_workers, write_study
+from warehouse.warehouse import Warehouse
 
 
 def test_a_run_ends_with_the_table_and_where_things_are(
-    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
+    first_run: Ran, second_run: tuple[Ran, str]
 ) -> None:
-    answer = stepcast("run", str(study_file))
+    answer, home = first_run.answer, first_run.home
     assert answer.code == 0, answer.err
     told = answer.err.splitlines()
     assert told[0].startswith("study paper, round 1: 7 runs, about ")
@@ -36,13 +37,14 @@ def test_a_run_ends_with_the_table_and_where_things_are(
     assert f"report     {home}/report.html" in answer.out
     assert f"warehouse  {home}/history.duckdb" in answer.out
 
-    again = stepcast("run", str(study_file))
+    again = second_run[0].answer
+    assert again.code == 0, again.err
     assert again.err.startswith("study paper, round 2: 7 runs")
     assert "noise floor 0.0 % (n = 2)" in again.out
 
 
 def test_loopback_warns_when_workers_exceed_cores(
-    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+    stepcast: Stepcast, home: Path, tmp_path: Path
 ) -> None:
     many = (os.cpu_count() or 1) + 1
     study = write_study(tmp_path, STUDY.replace("[1, 3]", f"[1, {many}]"))
@@ -51,25 +53,8 @@ def test_loopback_warns_when_workers_exceed_cores(
     assert f"warning: {many} workers share {many - 1} cores" in answer.err
 
 
-def test_a_failed_run_is_one_line_and_is_resumed(
-    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
-) -> None:
-    probes.fail_at = "measure alexnet 64px b4, unshaped, W=3"
-    answer = stepcast("run", str(study_file))
-    assert (answer.code, answer.out) == (1, "")
-    assert answer.err.splitlines()[-1] == (
-        "stepcast: measure alexnet 64px b4, unshaped, W=3 failed: worker0 of measure alexnet 64px "
-        "b4, unshaped, W=3 ended early (exit 1): no paper left; its run has landed"
-    )
-    assert "Traceback" not in answer.err
-    plan = stepcast("plan", str(study_file))
-    assert plan.err.startswith("study paper, round 1: 1 of 7 runs are missing")
-    probes.fail_at = ""
-    assert stepcast("run", str(study_file)).code == 0
-
-
-def test_an_interrupt_says_how_to_resume(
-    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
+def test_what_was_interrupted_or_failed_is_one_line_and_is_resumed(
+    stepcast: Stepcast, home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
     def interrupted(scenario: object) -> float:
         raise KeyboardInterrupt
@@ -81,10 +66,34 @@ def test_an_interrupt_says_how_to_resume(
         "stepcast: stopped, and everything torn down; "
         f"`stepcast run {study_file} --backend loopback` resumes with what is missing"
     )
+    assert probes.asked == ASKED[:4]
+    made_at = Warehouse(home).predictions("paper", 1)["made_at"].to_list()
+
+    probes.throughput, probes.fail_at, probes.asked = by_workers, MEASURED[-1], []
+    answer = stepcast("run", str(study_file))
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.splitlines()[-1] == (
+        "stepcast: measure alexnet 64px b4, unshaped, W=3 failed: worker0 of measure alexnet 64px "
+        "b4, unshaped, W=3 ended early (exit 1): no paper left; its run has landed"
+    )
+    assert "Traceback" not in answer.err
+    assert probes.asked == MEASURED
+    assert statuses(home)[0] == DagsterRunStatus.FAILURE
+    plan = stepcast("plan", str(study_file))
+    assert plan.err.startswith("study paper, round 1: 1 of 7 runs are missing")
+
+    probes.fail_at, probes.asked = "", []
+    assert stepcast("run", str(study_file)).code == 0
+    assert probes.asked == MEASURED[-1:]
+    assert statuses(home)[0] == DagsterRunStatus.SUCCESS
+    runs = Warehouse(home).query("runs", study="paper")
+    assert (runs["status"] == "failed").sum() == 1
+    assert set(runs["repeat"]) == {1}
+    assert Warehouse(home).predictions("paper", 1)["made_at"].to_list() == made_at
 
 
 def test_a_plan_runs_nothing(
-    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
+    stepcast: Stepcast, home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
     answer = stepcast("plan", str(study_file))
     assert answer.code == 0
@@ -93,16 +102,18 @@ def test_a_plan_runs_nothing(
     assert list(home.iterdir()) == []
 
 
-def test_a_report_can_be_written_again(
-    stepcast: Callable[..., Any], home: Path, study_file: Path, probes: PaperProbes
-) -> None:
+def test_a_report_of_nothing_is_refused(stepcast: Stepcast, home: Path, study_file: Path) -> None:
     early = stepcast("report", str(study_file))
     assert early.code == 2
     assert "nothing of study paper has run on loopback" in early.err
-    stepcast("run", str(study_file))
-    (home / "report.html").unlink()
-    assert stepcast("report", str(study_file)).out == f"{home}/report.html\n"
-    assert (home / "report.html").exists()
+
+
+def test_a_report_can_be_written_again(stepcast: Stepcast, finished: Ran) -> None:
+    report = finished.home / "report.html"
+    before = report.read_text()
+    report.unlink()
+    assert stepcast("report", str(finished.study)).out == f"{report}\n"
+    assert report.read_text() == before
 
 
 @pytest.mark.parametrize(
@@ -115,7 +126,7 @@ def test_a_report_can_be_written_again(
     ],
 )
 def test_bad_studies_are_one_line_and_exit_2(
-    stepcast: Callable[..., Any], home: Path, tmp_path: Path, right: str, wrong: str, expected: str
+    stepcast: Stepcast, home: Path, tmp_path: Path, right: str, wrong: str, expected: str
 ) -> None:
     study = write_study(tmp_path, STUDY.replace(right, wrong))
     for command in ("run", "plan"):
@@ -127,7 +138,7 @@ def test_bad_studies_are_one_line_and_exit_2(
 
 @pytest.mark.cluster
 def test_more_cpu_shares_than_cores_are_refused(
-    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+    stepcast: Stepcast, home: Path, tmp_path: Path
 ) -> None:
     many = ", ".join(str(workers) for workers in range(1, 4 * (os.cpu_count() or 1) + 2))
     text = STUDY.replace("backend: loopback", "backend: emulated")

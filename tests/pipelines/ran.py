@@ -1,0 +1,86 @@
+"""The command line in this process, and studies on paper that it has run."""
+
+import io
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from dagster import DagsterRunStatus
+
+from assets.turns import OWNER_TAG
+from pipelines import history
+from pipelines.cli.main import main
+from pipelines.definitions import defs
+from tests.synthetic import PaperProbes
+
+MEASURED = [
+    "measure small_cnn 16px b4, unshaped, W=1",
+    "measure small_cnn 16px b4, unshaped, W=2",
+    "measure alexnet 64px b4, unshaped, W=1",
+    "measure alexnet 64px b4, unshaped, W=3",
+]
+ASKED = ["links", "profile small_cnn", "profile alexnet", *MEASURED]
+"""What probes are asked for in a whole round of the study."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Stepcast = Callable[..., Answer]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A study that has run: its home and file, what probes were asked for, what was printed."""
+
+    home: Path
+    study: Path
+    asked: tuple[str, ...]
+    answer: Answer
+
+
+def stepcast(*arguments: str) -> Answer:
+    """Run the command line; it changes DAGSTER_HOME."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert isinstance(ended.value.code, int)
+    return Answer(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def run_study(home: Path, study: Path, probes: PaperProbes) -> Ran:
+    """Run a study on paper in a home; afterwards the environment is what it was."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STEPCAST_HOME", str(home))
+        patch.setenv("DAGSTER_HOME", "/nowhere")
+        probes.install(patch)
+        answer = stepcast("run", str(study))
+    return Ran(home, study, tuple(probes.asked), answer)
+
+
+def statuses(home: Path) -> list[DagsterRunStatus]:
+    """Return how the runs of a home ended, the newest first."""
+    with history.instance(home) as instance:
+        return [one.status for one in instance.get_runs()]
+
+
+def leave_dead_run(home: Path) -> str:
+    """Make a run that holds the measuring pool, of a process that ended long ago."""
+    with history.instance(home) as instance:
+        dead = instance.create_run_for_job(
+            job_def=defs.resolve_job_def("demo"),
+            tags={OWNER_TAG: "stepcast-1-1-0-run"},
+            status=DagsterRunStatus.STARTED,
+        )
+        storage = instance.event_log_storage
+        storage.initialize_concurrency_limit_to_default("measuring_host")
+        assert storage.claim_concurrency_slot("measuring_host", dead.run_id, "step").is_claimed
+        return dead.run_id
