@@ -119,6 +119,7 @@ class AsyncSGD:
             downlink_spread=link.downlink_spread,
             uplink_spread=link.uplink_spread,
             newcomer_weight=1.0 if probed else settings.newcomer_weight,
+            newcomer_pause_s=settings.newcomer_pause_s,
             downlink_measured=link.downlink_measured if own else None,
             uplink_measured=link.uplink_measured if own else None,
             window_bytes=settings.window_bytes if strategy.flow_control else None,
