@@ -96,7 +96,11 @@ class Evaluator:
         wanted = found_s <= at_most_s
         ends_s = np.full(len(rows), np.inf)
         ends_s[wanted] = exchange_batch.exchange_s(
-            starts_s[wanted], wire_bytes[wanted], bus_Bps[wanted], self._cap_Bps(rows[wanted])
+            starts_s[wanted],
+            wire_bytes[wanted],
+            bus_Bps[wanted],
+            self._cap_Bps(rows[wanted]),
+            self.performance.streams,
         )
         self.simulated += int(wanted.sum())
         return passes.step_s(ends_s)

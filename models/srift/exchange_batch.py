@@ -6,7 +6,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def exchange_s(starts_s: Floats, wire_bytes: Floats, bus_Bps: Floats, cap_Bps: Floats) -> Floats:
+def exchange_s(
+    starts_s: Floats,
+    wire_bytes: Floats,
+    bus_Bps: Floats,
+    cap_Bps: Floats,
+    most: int | None = None,
+) -> Floats:
     """Return when each exchange ends, seconds after its backward pass began.
 
     Every turn of the loop processes one event, a start or a finish, of every exchange that still
@@ -17,6 +23,7 @@ def exchange_s(starts_s: Floats, wire_bytes: Floats, bus_Bps: Floats, cap_Bps: F
         wire_bytes: [rows, transfers], 2s(n − 1)/n.
         bus_Bps: [rows, transfers], above 0.
         cap_Bps: [rows], may be infinite.
+        most: how many transfers of a row go on at a time; None: all.
 
     Returns:
         [rows]
@@ -29,6 +36,7 @@ def exchange_s(starts_s: Floats, wire_bytes: Floats, bus_Bps: Floats, cap_Bps: F
     left = wire_bytes.astype(np.float64, copy=True)
     # Only active transfers have a rate; a row's place says which of its transfers starts next.
     active = np.zeros((rows, transfers), dtype=bool)
+    limit = transfers if most is None else most
     place, now_s, index = np.zeros(rows, dtype=np.int64), np.zeros(rows), np.arange(rows)
     bus, cap = bus_Bps, cap_Bps
     while len(index):
@@ -39,7 +47,8 @@ def exchange_s(starts_s: Floats, wire_bytes: Floats, bus_Bps: Floats, cap_Bps: F
         rate = np.minimum(bus, share[:, None])
         finish = np.where(active, left / rate, np.inf)
         first = finish.argmin(axis=1)
-        finish_s, start_s = now_s + finish[each, first], starts[each, place]
+        finish_s, start_s = now_s + finish[each, first], np.maximum(starts[each, place], now_s)
+        start_s[count >= limit] = np.inf
         next_s = np.minimum(finish_s, start_s)
         done = np.isinf(next_s)
         if done.any():

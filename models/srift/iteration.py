@@ -92,6 +92,7 @@ def _exchange(
             for ready, size, bus in zip(todo.ready, todo.expected_bytes, bus_Bps, strict=True)
         ],
         cap_Bps,
+        performance.streams,
     )
 
 

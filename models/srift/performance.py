@@ -51,6 +51,8 @@ class Performance:
         bandwidth: model of all-reduce bandwidth.
         buckets: PyTorch's bucketing; None: ideal overlap, as the paper.
         probability: with which each layer is executed; None: always.
+        streams: how many all-reduces go on at a time (PyTorch: one with NCCL, two with Gloo, unless
+            told otherwise); None: any number, as the paper.
     """
 
     layer_bytes: tuple[int, ...]
@@ -58,6 +60,7 @@ class Performance:
     bandwidth: BusBandwidth
     buckets: Buckets | None = None
     probability: tuple[float, ...] | None = None
+    streams: int | None = None
 
     def node(self, node_type: str) -> NodeProfile:
         """Return the profile of a node type.

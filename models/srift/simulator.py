@@ -1,5 +1,6 @@
 """The parameter exchange of one iteration, event by event (section 4.3)."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -36,11 +37,18 @@ class _Active:
     version: int = 0
 
 
-def exchange(allreduces: Sequence[Allreduce], cap_Bps: float) -> list[Event]:
+def exchange(
+    allreduces: Sequence[Allreduce], cap_Bps: float, most: int | None = None
+) -> list[Event]:
     """Return all events in order; the last one ends the exchange, no transfers: no events.
 
     The clock begins with the backward pass. An estimated finish that a change of rates made wrong
     stays in the queue and is passed over.
+
+    Args:
+        allreduces: the transfers, in the order in which they were issued.
+        cap_Bps: b_cap.
+        most: how many go on at a time, others wait for their turn; None: all, as in the paper.
 
     Source: section 4.3: event queue, concurrency counter and equation (2).
     """
@@ -48,6 +56,7 @@ def exchange(allreduces: Sequence[Allreduce], cap_Bps: float) -> list[Event]:
     for index, allreduce in enumerate(allreduces):
         heappush(queue, (allreduce.start_s, 1, index, 0))
     active: dict[int, _Active] = {}
+    waiting: deque[int] = deque()
     events: list[Event] = []
     now_s = 0.0
     while queue:
@@ -58,18 +67,22 @@ def exchange(allreduces: Sequence[Allreduce], cap_Bps: float) -> list[Event]:
             other.left_bytes = max(other.left_bytes - other.rate_Bps * (time_s - now_s), 0.0)
         now_s = time_s
         if is_start:
-            active[index] = _Active(allreduces[index].wire_bytes, allreduces[index].bus_Bps)
+            waiting.append(index)
         else:
             del active[index]
-        events.append(Event(now_s, "start" if is_start else "finish", index, len(active)))
+            events.append(Event(now_s, "finish", index, len(active)))
+        while waiting and (most is None or len(active) < most):
+            index = waiting.popleft()
+            active[index] = _Active(allreduces[index].wire_bytes, allreduces[index].bus_Bps)
+            events.append(Event(now_s, "start", index, len(active)))
         for transfer, finish_s, renewed in _reallocate(active, cap_Bps, now_s):
             heappush(queue, (finish_s, 0, transfer, renewed))
     return events
 
 
-def exchange_s(allreduces: Sequence[Allreduce], cap_Bps: float) -> float:
+def exchange_s(allreduces: Sequence[Allreduce], cap_Bps: float, most: int | None = None) -> float:
     """Return when the exchange ends, seconds after the backward pass began."""
-    events = exchange(allreduces, cap_Bps)
+    events = exchange(allreduces, cap_Bps, most)
     return events[-1].time_s if events else 0.0
 
 

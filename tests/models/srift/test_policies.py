@@ -110,6 +110,37 @@ def test_the_order_follows_the_objective() -> None:
     assert found.choice.configuration.node_types == ("p3",)
 
 
+def test_an_interrupted_job_goes_on_with_other_nodes() -> None:
+    """Section 5.4: ResNet50, 1024 samples, 400 iterations within 500 s, nodes up after 150 s.
+
+    When 200 are left, 124 s remain, and of p3 there is only the one that survived.
+    """
+    gradients = tuple(1 - i / 10 for i in range(10))
+    resnet = Performance(
+        layer_bytes=(10_000_000,) * 10,
+        nodes={
+            "p3": node(0.0010, 0.0018, max_batch=128, devices=4, ready=gradients, link_Bps=1.4e9),
+            "g3": node(0.0028, 0.0046, max_batch=64, ready=gradients, link_Bps=1.4e9),
+            "g4dn": node(0.0028, 0.0046, max_batch=64, ready=gradients, link_Bps=2.5e9),
+        },
+        bandwidth=Rated(rated_Bps={"p3": 1.3e9, "g3": 1.3e9, "g4dn": 2.4e9}),
+    )
+    job = Job(global_batch=1024, iterations=400, minimize="cost", deadline_s=350.0)
+    offered = [one.model_copy(update={"capacity": 32}) for one in OFFERS]
+
+    def chosen(job: Job, offered: list[Offer]) -> str:
+        found = optimize_eagerly(
+            resnet, offered, job, preference=("p3", "g3", "g4dn"), clock=lambda: 0.0
+        )
+        assert found.choice is not None
+        return found.choice.configuration.label
+
+    assert chosen(job, offered) == "2 p3@512"
+    left = job.model_copy(update={"iterations": 200, "deadline_s": 124.0})
+    survivor = [offered[0].model_copy(update={"capacity": 1}), *offered[1:]]
+    assert chosen(left, survivor) == "1 p3@512 + 8 g3@64"
+
+
 def test_bad_eager_searches() -> None:
     job = Job(global_batch=8, iterations=1, minimize="time")
     with pytest.raises(BadInput, match="K must be at least 1, found 0"):

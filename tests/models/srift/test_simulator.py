@@ -19,6 +19,7 @@ TRANSFERS = st.lists(
     min_size=1,
     max_size=8,
 )
+MOST = st.sampled_from([None, 1, 2])
 CAPS = st.one_of(st.just(float("inf")), st.floats(0.5, 80.0))
 
 
@@ -57,16 +58,31 @@ def test_below_the_cap_nobody_waits() -> None:
     assert exchange_s([Allreduce(0.0, 8.0, 4.0), Allreduce(0.0, 10.0, 5.0)], 9.5) == 2.0
 
 
+def test_one_at_a_time() -> None:
+    """Waiting for its turn, the second starts at 2 s, the third, issued at 5 s, at once."""
+    jobs = [Allreduce(0.0, 8.0, 4.0), Allreduce(1.0, 10.0, 5.0), Allreduce(5.0, 5.0, 5.0)]
+    events = exchange(jobs, 100.0, most=1)
+    assert [(one.time_s, one.kind, one.transfer, one.concurrent) for one in events] == [
+        (0.0, "start", 0, 1),
+        (2.0, "finish", 0, 0),
+        (2.0, "start", 1, 1),
+        (4.0, "finish", 1, 0),
+        (5.0, "start", 2, 1),
+        (6.0, "finish", 2, 0),
+    ]
+
+
 def test_nothing_to_exchange_takes_no_time() -> None:
     assert exchange([], 1.0) == []
     assert exchange_s([], 1.0) == 0.0
 
 
-@given(TRANSFERS, CAPS)
+@given(TRANSFERS, CAPS, MOST)
 def test_every_transfer_starts_and_finishes_once(
-    transfers: list[Allreduce], cap_Bps: float
+    transfers: list[Allreduce], cap_Bps: float, most: int | None
 ) -> None:
-    events = exchange(transfers, cap_Bps)
+    events = exchange(transfers, cap_Bps, most)
+    assert most is None or max(one.concurrent for one in events) <= most
     assert [one.time_s for one in events] == sorted(one.time_s for one in events)
     for kind in ("start", "finish"):
         assert sorted(one.transfer for one in events if one.kind == kind) == list(
@@ -75,9 +91,11 @@ def test_every_transfer_starts_and_finishes_once(
     assert events[-1].concurrent == 0
 
 
-@given(TRANSFERS, CAPS)
-def test_no_exchange_beats_its_bounds(transfers: list[Allreduce], cap_Bps: float) -> None:
-    end_s = exchange_s(transfers, cap_Bps) * (1 + 1e-9) + 1e-12
+@given(TRANSFERS, CAPS, MOST)
+def test_no_exchange_beats_its_bounds(
+    transfers: list[Allreduce], cap_Bps: float, most: int | None
+) -> None:
+    end_s = exchange_s(transfers, cap_Bps, most) * (1 + 1e-9) + 1e-12
     for one in transfers:
         assert end_s >= one.start_s + one.wire_bytes / one.bus_Bps
         later = sum(other.wire_bytes for other in transfers if other.start_s >= one.start_s)
@@ -91,9 +109,9 @@ def test_twice_the_bandwidth_never_slows_it(transfers: list[Allreduce], cap_Bps:
     assert exchange_s(transfers, 2 * cap_Bps) <= exchange_s(transfers, cap_Bps) * (1 + 1e-9)
 
 
-@given(st.lists(st.tuples(TRANSFERS, CAPS), min_size=1, max_size=5))
+@given(st.lists(st.tuples(TRANSFERS, CAPS), min_size=1, max_size=5), MOST)
 def test_many_at_once_are_as_one_after_the_other(
-    jobs: list[tuple[list[Allreduce], float]],
+    jobs: list[tuple[list[Allreduce], float]], most: int | None
 ) -> None:
     most = max(len(transfers) for transfers, _ in jobs)
     starts = np.full((len(jobs), most), np.inf)
@@ -103,6 +121,7 @@ def test_many_at_once_are_as_one_after_the_other(
         starts[row, : len(ordered)] = [one.start_s for one in ordered]
         wire[row, : len(ordered)] = [one.wire_bytes for one in ordered]
         bus[row, : len(ordered)] = [one.bus_Bps for one in ordered]
-    found = exchange_batch.exchange_s(starts, wire, bus, np.array([cap for _, cap in jobs]))
-    expected = [exchange_s(transfers, cap_Bps) for transfers, cap_Bps in jobs]
+    caps = np.array([cap_Bps for _, cap_Bps in jobs])
+    found = exchange_batch.exchange_s(starts, wire, bus, caps, most)
+    expected = [exchange_s(transfers, cap_Bps, most) for transfers, cap_Bps in jobs]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
