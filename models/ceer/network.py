@@ -1,0 +1,54 @@
+"""What a prediction needs to know of a DNN."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from models.ceer.observed import WORKS_ON, computing
+from warehouse.records import BadInput
+
+COLUMNS = ("type", "count", *WORKS_ON)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A DNN's training step on one device: parameters, and operations with what they work on.
+
+    `operations` has columns type, count (how many a step has), inputs, outputs, attributes (JSON as
+    in table operation_shape), input_bytes and output_bytes.
+
+    Raises:
+        BadInput: a column is missing, or a count, the batch or the parameters are not above 0.
+    """
+
+    dnn: str
+    batch_size: int
+    parameter_count: int
+    operations: pl.DataFrame
+
+    def __post_init__(self) -> None:
+        missing = [name for name in COLUMNS if name not in self.operations.columns]
+        if missing:
+            raise BadInput(
+                f"operations of {self.dnn}: expected columns {', '.join(COLUMNS)}, found no "
+                f"{', '.join(missing)}; extract the graph again"
+            )
+        counts = self.operations["count"]
+        if min(self.batch_size, self.parameter_count) < 1 or not (counts > 0).all():
+            raise BadInput(
+                f"network {self.dnn}: expected a batch, parameters and counts above 0, found batch "
+                f"{self.batch_size}, {self.parameter_count} parameters and counts from "
+                f"{counts.min()}; extract the graph again"
+            )
+
+
+def of_observed(rows: pl.DataFrame, dnn: str, batch_size: int, parameter_count: int) -> Network:
+    """Return the network whose step was profiled, whatever its operations took.
+
+    Args:
+        rows: `models.ceer.observed.OBSERVED` of one step: one DNN, batch and node type.
+        dnn: its name.
+        batch_size: images per step and device.
+        parameter_count: its trained parameters.
+    """
+    return Network(dnn, batch_size, parameter_count, computing(rows).select(COLUMNS))

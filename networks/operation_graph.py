@@ -1,0 +1,165 @@
+"""What a training step computes, from the DNN's graph alone: operations and what they work on.
+
+The graph is pruned, folded and fused as TensorFlow does before it runs one, by the same code
+(Grappler), and shapes are inferred; nothing runs. Types are canonical, so that they are those of an
+executed graph whatever library computes them.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from networks.operation_types import canonical
+from networks.tensorflow_training import training_loss
+
+if TYPE_CHECKING:
+    from tensorflow import Graph
+
+_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+_ATTRIBUTES = ("strides", "padding", "ksize", "dilations", "transpose_a", "transpose_b")
+
+
+@dataclass(frozen=True)
+class GraphOperation:
+    """An operation of a step; shapes and attributes are JSON as in table `operation_shape`.
+
+    `known` is false where a dimension could not be inferred; it counts as 0 elements then.
+    """
+
+    name: str
+    type: str
+    inputs: str
+    outputs: str
+    attributes: str
+    input_bytes: int
+    output_bytes: int
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class OperationGraph:
+    """The operations of a training step on one device, and the trained parameters."""
+
+    dnn: str
+    batch_size: int
+    image_size: int
+    parameter_count: int
+    operations: tuple[GraphOperation, ...]
+
+
+def operation_graph(
+    dnn: str, batch_size: int, image_size: int, num_classes: int = 10
+) -> OperationGraph:
+    """Return what one step of stochastic gradient descent computes.
+
+    Args:
+        dnn: one of `networks.names()`.
+        batch_size: images per step.
+        image_size: side of an image, pixels.
+        num_classes: of the last layer.
+
+    Raises:
+        UnknownNetwork: no network has that name.
+        ValueError: the images are too small for the network.
+        RuntimeError: TensorFlow 2 behavior is on.
+    """
+    import tensorflow.compat.v1 as tf1
+
+    with tf1.Graph().as_default() as graph:
+        loss = training_loss(dnn, batch_size, image_size, num_classes)
+        minimize = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
+        step = tf1.group(minimize, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
+        trained = tf1.trainable_variables()
+        parameter_count = sum(variable.shape.num_elements() for variable in trained)
+        operations = step_operations(graph, step.name)
+    return OperationGraph(dnn, batch_size, image_size, parameter_count, operations)
+
+
+def step_operations(graph: "Graph", step: str) -> tuple[GraphOperation, ...]:
+    """Return the operations that running the operation `step` of a TensorFlow 1 graph executes."""
+    import tensorflow.compat.v1 as tf1
+
+    optimised = _optimised(graph, step)
+    nodes = {node.name: node for node in optimised.node}
+    needed = _needed(step, nodes)
+    for node in list(optimised.node):
+        if node.name not in needed:
+            optimised.node.remove(node)
+    with tf1.Graph().as_default() as inferred:
+        tf1.import_graph_def(optimised, name="")
+    return tuple(_described(operation) for operation in inferred.get_operations())
+
+
+def _optimised(graph: "Graph", step: str) -> Any:
+    """Return the GraphDef after Grappler, for one CPU."""
+    import tensorflow.compat.v1 as tf1
+    from tensorflow.core.protobuf import config_pb2
+    from tensorflow.python.grappler import tf_optimizer
+
+    meta = tf1.train.export_meta_graph(graph=graph, clear_extraneous_savers=True)
+    for node in meta.graph_def.node:
+        node.device = _DEVICE
+    # Grappler keeps what collections name: of all of them only the step shall stay.
+    meta.ClearField("collection_def")
+    meta.collection_def["train_op"].node_list.value.append(step)
+    config = config_pb2.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1
+    return tf_optimizer.OptimizeGraph(config, meta, verbose=False)
+
+
+def _needed(step: str, nodes: Mapping[str, Any]) -> set[str]:
+    """Return the names of a node and of all it waits for."""
+    found = {step}
+    todo = deque(found)
+    while todo:
+        for source in nodes[todo.popleft()].input:
+            name = source.removeprefix("^").partition(":")[0]
+            if name not in found:
+                found.add(name)
+                todo.append(name)
+    return found
+
+
+def _described(operation: Any) -> GraphOperation:
+    inputs, outputs = list(operation.inputs), list(operation.outputs)
+    return GraphOperation(
+        name=operation.name,
+        type=canonical(operation.type),
+        inputs=json.dumps([_shape(tensor) for tensor in inputs]),
+        outputs=json.dumps([_shape(tensor) for tensor in outputs]),
+        attributes=json.dumps(_attributes(operation)),
+        input_bytes=sum(map(_bytes, inputs)),
+        output_bytes=sum(map(_bytes, outputs)),
+        known=all(tensor.shape.is_fully_defined() for tensor in (*inputs, *outputs)),
+    )
+
+
+def _shape(tensor: Any) -> list[int]:
+    """Return the shape; what is not known of it is 0."""
+    if tensor.shape.rank is None:
+        return [0]
+    return [size or 0 for size in tensor.shape.as_list()]
+
+
+def _bytes(tensor: Any) -> int:
+    if not tensor.shape.is_fully_defined():
+        return 0
+    return int(tensor.shape.num_elements()) * _element_bytes(tensor.dtype.base_dtype)
+
+
+def _element_bytes(kind: Any) -> int:
+    """Return the size of an element; handles of variables and text have none that counts."""
+    return 0 if kind.name in ("resource", "variant", "string") else int(kind.size)
+
+
+def _attributes(operation: Any) -> dict[str, object]:
+    given = operation.node_def.attr
+    return {name: _plain(operation.get_attr(name)) for name in _ATTRIBUTES if name in given}
+
+
+def _plain(value: Any) -> object:
+    if isinstance(value, bytes):
+        return value.decode()
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
