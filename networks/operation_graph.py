@@ -48,6 +48,11 @@ class OperationGraph:
     parameter_count: int
     operations: tuple[GraphOperation, ...]
 
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Return the names of operations of which not all shapes could be inferred."""
+        return tuple(one.name for one in self.operations if not one.known)
+
 
 def operation_graph(
     dnn: str, batch_size: int, image_size: int, num_classes: int = 10
@@ -89,7 +94,9 @@ def step_operations(graph: "Graph", step: str) -> tuple[GraphOperation, ...]:
             optimised.node.remove(node)
     with tf1.Graph().as_default() as inferred:
         tf1.import_graph_def(optimised, name="")
-    return tuple(_described(operation) for operation in inferred.get_operations())
+    operations = [_described(operation) for operation in inferred.get_operations()]
+    # Grappler's own order differs from one time to the next.
+    return tuple(sorted(operations, key=lambda one: one.name))
 
 
 def _optimised(graph: "Graph", step: str) -> Any:

@@ -6,7 +6,7 @@ bytes where a table does not say how many bytes there are (float32).
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import polars as pl
@@ -15,7 +15,7 @@ from warehouse.records import BadInput
 
 Shape = Sequence[int]
 _BYTES = 4
-_CONVOLUTIONS = {
+_CONVOLUTIONS: Mapping[str, tuple[int | str, int | str, int | str]] = {
     "Conv2D": (0, 1, "output"),
     "_FusedConv2D": (0, 1, "output"),
     "DepthwiseConv2dNative": (0, 1, "output"),

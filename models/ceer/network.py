@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from models.ceer.observed import WORKS_ON, computing
+from models.ceer.observed import OBSERVED, WORKS_ON, computing
+from networks.operation_graph import OperationGraph
 from warehouse.records import BadInput
 
 COLUMNS = ("type", "count", *WORKS_ON)
@@ -37,9 +38,20 @@ class Network:
         if min(self.batch_size, self.parameter_count) < 1 or not (counts > 0).all():
             raise BadInput(
                 f"network {self.dnn}: expected a batch, parameters and counts above 0, found batch "
-                f"{self.batch_size}, {self.parameter_count} parameters and counts from "
-                f"{counts.min()}; extract the graph again"
+                f"{self.batch_size}, {self.parameter_count} parameters and counts "
+                f"{counts.sort().to_list()[:1]}; extract the graph again"
             )
+
+
+def of_graph(graph: OperationGraph) -> Network:
+    """Return the network whose graph was extracted; equal operations are counted together."""
+    rows = [(one.type, *(getattr(one, name) for name in WORKS_ON)) for one in graph.operations]
+    schema = {"type": pl.String} | {name: OBSERVED[name] for name in WORKS_ON}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    counted = frame.group_by(frame.columns, maintain_order=True).agg(
+        pl.len().cast(pl.Float64).alias("count")
+    )
+    return Network(graph.dnn, graph.batch_size, graph.parameter_count, counted.select(COLUMNS))
 
 
 def of_observed(rows: pl.DataFrame, dnn: str, batch_size: int, parameter_count: int) -> Network:

@@ -1,13 +1,16 @@
 """Which instance to rent, what it is better than, and why (sections IV-D and V)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import polars as pl
 
 from models.ceer.objectives import Objective
 from warehouse.records import BadInput
+
+_GIVEN = "instance node_type devices link_mbps usd_per_hour time_s cost_usd".split()
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,8 @@ def recommend(priced: pl.DataFrame, objective: Objective) -> Recommended:
         raise BadInput("recommendation: expected candidates, found none; predict and price some")
     unseen = pl.col("unseen") if "unseen" in priced.columns else pl.lit([], pl.List(pl.String))
     link = pl.col("link_mbps") if "link_mbps" in priced.columns else pl.lit(None, pl.Float64)
-    columns = ["instance", "node_type", "devices", link.alias("link_mbps"), "usd_per_hour"]
-    rows = priced.select(*columns, "time_s", "cost_usd", unseen.alias("unseen"))
-    candidates = [_candidate(*row, objective) for row in rows.iter_rows()]
+    rows = priced.with_columns(link.alias("link_mbps"), unseen.alias("unseen"))
+    candidates = [_candidate(row, objective) for row in rows.iter_rows(named=True)]
     within = [one for one in candidates if _within(one, objective)]
     return Recommended(
         objective,
@@ -126,34 +128,13 @@ def regrets(recommended: Recommended, measured: pl.DataFrame) -> Mapping[str, fl
     }
 
 
-def _candidate(
-    instance: str,
-    node_type: str,
-    devices: int,
-    link_mbps: float | None,
-    usd_per_hour: float,
-    time_s: float | None,
-    cost_usd: float | None,
-    unseen: Sequence[str],
-    objective: Objective,
-) -> Candidate:
+def _candidate(row: Mapping[str, Any], objective: Objective) -> Candidate:
     value: float | None = None
-    if time_s is None or cost_usd is None:
-        obstacle: str | None = f"nobody measured {', '.join(unseen) or 'a step'} there"
-    else:
-        value = objective.value(time_s, cost_usd)
-        obstacle = objective.obstacle(time_s, cost_usd, usd_per_hour)
-    return Candidate(
-        instance=instance,
-        node_type=node_type,
-        devices=devices,
-        link_mbps=link_mbps,
-        usd_per_hour=usd_per_hour,
-        time_s=time_s,
-        cost_usd=cost_usd,
-        objective=value,
-        obstacle=obstacle,
-    )
+    obstacle: str | None = f"nobody measured {', '.join(row['unseen']) or 'a step'} there"
+    if row["time_s"] is not None:
+        value = objective.value(row["time_s"], row["cost_usd"])
+        obstacle = objective.obstacle(row["time_s"], row["cost_usd"], row["usd_per_hour"])
+    return Candidate(**{name: row[name] for name in _GIVEN}, objective=value, obstacle=obstacle)
 
 
 def _within(one: Candidate, objective: Objective) -> bool:

@@ -34,6 +34,7 @@ OWN_FORMS: Forms = {
 }
 """Forms past the paper: a convolution takes as long as it multiplies, if it multiplies enough."""
 _PREFERENCE = 0.05
+_EXACT = 1e-9
 _FOLDS = 5
 _LEAST_US = 1.0
 
@@ -65,7 +66,8 @@ class Regression(Record):
         Args:
             features: `NAMES` → one value per operation.
         """
-        return _design(self.terms, features) @ np.array(self.coefficients_us)
+        us: Array = _design(self.terms, features) @ np.array(self.coefficients_us)
+        return us
 
 
 def fit(
@@ -107,7 +109,7 @@ def fit(
     offered = PAPER_FORMS if forms == "paper" else {**PAPER_FORMS, **OWN_FORMS}
     folds = _folds(points["dnn"])
     form, left_out_us = _chosen(offered, features, us, weight, count, folds)
-    terms = _distinct(offered[form], features)
+    terms = _varying(offered[form], features)
     coefficients, errors = _final(_design(terms, features), us, weight)
     predicted_us = _design(terms, features) @ coefficients
     return Regression(
@@ -155,13 +157,11 @@ def _chosen(
     """Return the name of a form and what it predicts of each row without having seen its fold."""
     least = min((folds != fold).sum() for fold in set(folds.tolist()))
     if least == 0:
-        return ("proportional" if features["input"].min() > 0 else "constant"), None
+        return next(iter(offered)), None
     tried: dict[str, tuple[float, Array]] = {}
     for form, named in offered.items():
-        terms = _distinct(named, features)
-        if len(terms) <= least and terms not in [
-            _distinct(offered[one], features) for one in tried
-        ]:
+        terms = _varying(named, features)
+        if len(terms) <= least and terms not in [_varying(offered[one], features) for one in tried]:
             design = _design(terms, features)
             left_out_us = np.empty_like(us)
             for fold in set(folds.tolist()):
@@ -171,13 +171,14 @@ def _chosen(
             wrong_us = count * np.abs(left_out_us - us)
             tried[form] = float(wrong_us.sum() / max((count * us).sum(), _LEAST_US)), left_out_us
     best = min(error for error, _ in tried.values())
-    form = next(form for form, (error, _) in tried.items() if error <= best / (1 - _PREFERENCE))
+    enough = best / (1 - _PREFERENCE) + _EXACT
+    form = next(form for form, (error, _) in tried.items() if error <= enough)
     return form, tried[form][1]
 
 
-def _distinct(terms: Sequence[str], features: Mapping[str, Array]) -> tuple[str, ...]:
-    """Leave out terms that are 0 throughout, but never all."""
-    kept = tuple(t for t in terms if all(n == "1" or features[n].any() for n in t.split("*")))
+def _varying(terms: Sequence[str], features: Mapping[str, Array]) -> tuple[str, ...]:
+    """Leave out terms of features that are the same throughout: nobody knows what they do."""
+    kept = tuple(t for t in terms if all(n == "1" or np.ptp(features[n]) for n in t.split("*")))
     return kept or ("1",)
 
 

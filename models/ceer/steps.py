@@ -18,18 +18,18 @@ Without = frozenset[Literal["light", "overhead"]]
 
 PREDICTED = pl.Schema(
     {
-        "dnn": pl.String,
-        "batch_size": pl.Int64,
-        "node_type": pl.String,
-        "devices": pl.Int64,
-        "link_mbps": pl.Float64,
-        "step_s": pl.Float64,
-        "low_s": pl.Float64,
-        "high_s": pl.Float64,
-        "heavy_s": pl.Float64,
-        "light_s": pl.Float64,
-        "cpu_s": pl.Float64,
-        "overhead_s": pl.Float64,
+        "dnn": pl.String(),
+        "batch_size": pl.Int64(),
+        "node_type": pl.String(),
+        "devices": pl.Int64(),
+        "link_mbps": pl.Float64(),
+        "step_s": pl.Float64(),
+        "low_s": pl.Float64(),
+        "high_s": pl.Float64(),
+        "heavy_s": pl.Float64(),
+        "light_s": pl.Float64(),
+        "cpu_s": pl.Float64(),
+        "overhead_s": pl.Float64(),
         "unseen": pl.List(pl.String),
     }
 )

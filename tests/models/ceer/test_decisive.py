@@ -6,7 +6,7 @@ from models.ceer.job import epochs
 from models.ceer.objectives import Objective, cheapest
 from models.ceer.offers import market_prices, priced
 from models.ceer.recommendation import recommend
-from tests.models.ceer.frames import network, operation
+from tests.models.ceer.frames import MB, network, operation
 from tests.models.ceer.test_predictor import model
 
 NEW = network(operation("", "Conv2D", 0), operation("", "Relu", 0), parameters=10**6)
@@ -38,7 +38,7 @@ def test_the_operations_that_decide_add_up_to_the_difference() -> None:
 
 def test_what_nobody_measured_has_no_time() -> None:
     fitted = model()
-    new = network(operation("", "Einsum", 0))
+    new = network(operation("", "Einsum", 0, inputs=((9 * MB,),)))
     candidates = priced(epochs(fitted.predict(new)), market_prices({"slow": 1.0, "fast": 3.0}, 2))
     found = recommend(candidates, Objective("cheapest", cheapest))
     assert found.choice is None

@@ -25,7 +25,7 @@ def rows(scale: float = 1.0) -> list[dict[str, Any]]:
             found += [
                 operation(dnn, "Conv2D", 1000 * us, node=node, inputs=inputs, count=2),
                 operation(dnn, "Relu", 50 * us, node=node, inputs=inputs, count=3),
-                operation(dnn, "SparseToDense", 10 * scale, node=node, inputs=((1,),)),
+                operation(dnn, "DecodeJpeg", 10 * scale, node=node, inputs=((1,),)),
             ]
     return found
 
@@ -51,7 +51,7 @@ def test_a_step_is_operations_and_overhead() -> None:
     new = network(
         operation("", "Conv2D", 0, inputs=((4 * MB,),), count=5),
         operation("", "Relu", 0, inputs=((2 * MB,),), count=7),
-        operation("", "SparseToDense", 0, inputs=((1,),)),
+        operation("", "DecodeJpeg", 0, inputs=((1,),)),
         parameters=20_000_000,
     )
     found = model().predict(new)
@@ -74,7 +74,7 @@ def test_classes_are_those_of_the_slowest_node_type() -> None:
     found = model().parameters
     assert found.classes.slowest == "slow"
     assert found.classes.heavy == ("Conv2D",)
-    assert found.classes.cpu == ("SparseToDense",)
+    assert found.classes.cpu == ("DecodeJpeg",)
     assert found.dnns == DNNS
 
 
@@ -169,7 +169,7 @@ def test_the_order_of_rows_does_not_matter(seed: int) -> None:
 
 @given(scale=st.floats(1, 4))
 def test_a_slower_machine_is_slower_by_as_much(scale: float) -> None:
-    new = network(operation("", "Conv2D", 0), operation("", "SparseToDense", 0))
+    new = network(operation("", "Conv2D", 0), operation("", "DecodeJpeg", 0))
     settings = Settings(threshold_us=500 * scale)
     ours, theirs = model().predict(new), model(settings, scale).predict(new)
     assert theirs["step_s"].to_list() == pytest.approx([scale * s for s in ours["step_s"]])

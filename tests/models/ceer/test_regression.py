@@ -87,11 +87,12 @@ def test_errors_are_of_dnns_that_were_left_out() -> None:
     assert pairs.sum_error == pytest.approx(0)
 
 
-def test_one_operation_is_scaled_by_its_input() -> None:
-    found = fitted(points([4.0], [100.0]))
-    assert (found.form, found.error, found.sum_error) == ("proportional", None, None)
-    assert found.predict_us(at(input=8.0)) == pytest.approx([200])
-    assert fitted(points([0.0], [100.0])).form == "constant"
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_what_never_varied_is_not_extrapolated(count: int) -> None:
+    found = fitted(points([4e-6] * count, [100.0 / 3] * count))
+    assert (found.form, found.terms) == ("constant", ("1",))
+    assert found.predict_us(at(input=8.0)) == pytest.approx([100 / 3])
+    assert (found.error is None) == (count == 1)
 
 
 def test_how_often_an_operation_runs_is_its_weight() -> None:
