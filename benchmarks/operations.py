@@ -1,14 +1,12 @@
 """A made-up history of profiled operations: what Ceer's benchmark fits."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warehouse.records import NodeGroup, Scenario, Strategy, Workload
 
-if TYPE_CHECKING:
-    import duckdb
+Execute = Callable[[str, Mapping[str, object]], object]
 
 DNNS = tuple(f"dnn{i:02d}" for i in range(12))
 NODE_TYPES: Mapping[str, float] = {"old": 8.0, "middle": 4.0, "cheap": 2.0, "new": 1.0}
@@ -17,6 +15,7 @@ TYPES = (*(f"Type{i:02d}" for i in range(22)), "Conv2D", "MatMul")
 STEP_OPERATIONS = 2500
 _DISTINCT = 400
 
+_DESCRIBED = "CREATE OR REPLACE TEMP TABLE distinct_operation AS FROM read_parquet($file)"
 _RUNS = """
 INSERT INTO raw.run BY NAME
 SELECT
@@ -84,34 +83,32 @@ def fill(home: str, rows: int) -> float:
     with connect(main) as connection:
         for dnn, node_type in ((dnn, one) for dnn in DNNS for one in NODE_TYPES):
             with transaction(connection):
-                _fill_one(connection, dnn, node_type, runs)
+                step_us = _describe(Path(home), connection.execute, dnn)
+                _fill_one(connection.execute, _scenario(dnn, node_type), runs, step_us)
     return 0.0
 
 
-def _fill_one(connection: "duckdb.DuckDBPyConnection", dnn: str, node_type: str, runs: int) -> None:
-    scenario = _scenario(dnn, node_type)
+def _fill_one(execute: Execute, scenario: Scenario, runs: int, step_us: float) -> None:
     known = {"scenario_id": scenario.scenario_id}
-    parameters = 10**6 * (5 + 10 * DNNS.index(dnn))
-    step_us = _describe(connection, dnn)
-    step_s = step_us * NODE_TYPES[node_type] / 1e6 + 0.01 + 1e-9 * parameters
-    connection.execute(_RUNS, {**known, "runs": runs})
-    connection.execute(_SCENARIOS, {**known, "canonical": scenario.canonical_json()})
-    connection.execute(_SAMPLES, {**known, "step_s": step_s})
-    received = {"operations": STEP_OPERATIONS, "bytes": 4 * parameters}
-    connection.execute(_OPERATIONS, known)
-    connection.execute(_RECEIVED, {**known, **received})
-    connection.execute(_SHAPES, known)
-    connection.execute(_TIMES, {**known, "slowness": NODE_TYPES[node_type]})
+    parameters = 10**6 * (5 + 10 * DNNS.index(scenario.workload.dnn))
+    slowness = NODE_TYPES[scenario.nodes[0].node_type]
+    step_s = step_us * slowness / 1e6 + 0.01 + 1e-9 * parameters
+    execute(_RUNS, {**known, "runs": runs})
+    execute(_SCENARIOS, {**known, "canonical": scenario.canonical_json()})
+    execute(_SAMPLES, {**known, "step_s": step_s})
+    execute(_OPERATIONS, known)
+    execute(_RECEIVED, {**known, "operations": STEP_OPERATIONS, "bytes": 4 * parameters})
+    execute(_SHAPES, known)
+    execute(_TIMES, {**known, "slowness": slowness})
 
 
-def _describe(connection: "duckdb.DuckDBPyConnection", dnn: str) -> float:
+def _describe(home: Path, execute: Execute, dnn: str) -> float:
     """Put the operations of a DNN's step into a table and return what they take together, us."""
     import polars as pl
 
     frame = pl.DataFrame(list(_operations(DNNS.index(dnn))))
-    connection.register("described", frame.to_arrow())
-    connection.execute("CREATE OR REPLACE TEMP TABLE distinct_operation AS FROM described")
-    connection.unregister("described")
+    frame.write_parquet(home / "step.parquet")
+    execute(_DESCRIBED, {"file": str(home / "step.parquet")})
     return float(frame["us"].sum())
 
 
