@@ -71,13 +71,16 @@ def overheads(steps: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
     Source: Hafeez, Gandhi, Ceer, sections IV-A (equation 2) and IV-C.
     """
     missing = [name for name in STEPS if name not in steps.columns]
-    bad = 0 if missing else steps.filter(~(pl.col("step_s") > 0).fill_null(False)).height
+    good = ((pl.col("step_s") > 0) & (pl.col("parameter_count") > 0)).fill_null(False)
+    bad = 0 if missing else steps.filter(~good).height
     if missing or bad:
-        found = f"no {', '.join(missing)}" if missing else f"{bad} rows with step_s not above 0"
+        found = f"no {', '.join(missing)}"
+        found = found if missing else f"{bad} rows with step_s or parameter_count not above 0"
         raise BadInput(f"steps to fit: expected {', '.join(STEPS)}, found {found}; measure again")
     repeated = [name for name in STEPS if name != "step_s"]
     joined = (
-        steps.group_by(repeated)
+        steps.select([pl.col(name).cast(kind) for name, kind in STEPS.items()])
+        .group_by(repeated)
         .agg(pl.col("step_s").mean())
         .join(operation_sums(observed), on=STEP)
         .with_columns((pl.col("step_s") - pl.col("operations_s")).alias("overhead_s"))

@@ -38,8 +38,8 @@ class Candidate:
 
     @property
     def usd_per_device_hour(self) -> float:
-        """Return the price of one device."""
-        return self.usd_per_hour / self.devices
+        """Return the price of one device, to a millionth of a cent: k of n cost as much each."""
+        return round(self.usd_per_hour / self.devices, 8)
 
 
 @dataclass(frozen=True)

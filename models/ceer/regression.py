@@ -188,7 +188,7 @@ def _solve(design: Array, us: Array, weight: Array) -> Array:
     scaled = design * root[:, None]
     size = np.linalg.norm(scaled, axis=0)
     size[size == 0] = 1.0
-    solved, _ = nnls(scaled / size, us * root)
+    solved, _ = nnls(scaled / size, us * root, maxiter=100 * len(size))
     return np.asarray(solved / size, dtype=np.float64)
 
 

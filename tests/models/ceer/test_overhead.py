@@ -101,8 +101,9 @@ def test_one_dnn_gives_a_constant_and_no_error() -> None:
 
 
 def test_what_cannot_be_fitted_is_named() -> None:
-    with pytest.raises(BadInput, match="1 rows with step_s not above 0"):
-        overheads(steps(step("a", 0.0, 1)), PROFILES)
+    for row in (step("a", 0.0, 1), step("a", 1.0, 1, parameter_count=None)):
+        with pytest.raises(BadInput, match="1 rows with step_s or parameter_count not above 0"):
+            overheads(steps(row), PROFILES)
     with pytest.raises(BadInput, match="found none for 1 steps"):
         overheads(steps(step("z", 1.0, 1)), PROFILES)
     with pytest.raises(BadInput, match="found no step_s"):
