@@ -17,7 +17,7 @@ from networks.tensorflow_training import training_loss
 if TYPE_CHECKING:
     from tensorflow import Graph
 
-_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+_WORKER, _SERVER = (f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("worker", "ps"))
 _ATTRIBUTES = ("strides", "padding", "ksize", "dilations", "transpose_a", "transpose_b")
 
 
@@ -55,7 +55,12 @@ class OperationGraph:
 
 
 def operation_graph(
-    dnn: str, batch_size: int, image_size: int, num_classes: int = 10
+    dnn: str,
+    batch_size: int,
+    image_size: int,
+    num_classes: int = 10,
+    *,
+    server: bool = False,
 ) -> OperationGraph:
     """Return what one step of stochastic gradient descent computes.
 
@@ -64,6 +69,8 @@ def operation_graph(
         batch_size: images per step.
         image_size: side of an image, pixels.
         num_classes: of the last layer.
+        server: variables, and updates of them, are on a parameter server; only what its worker
+            computes is returned.
 
     Raises:
         UnknownNetwork: no network has that name.
@@ -73,9 +80,13 @@ def operation_graph(
     import tensorflow.compat.v1 as tf1
 
     with tf1.Graph().as_default() as graph:
-        loss = training_loss(dnn, batch_size, image_size, num_classes)
-        minimize = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
-        step = tf1.group(minimize, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
+        placement = tf1.train.replica_device_setter(
+            ps_tasks=int(server), ps_device=_SERVER, worker_device=_WORKER
+        )
+        with tf1.device(placement if server else _WORKER):
+            loss = training_loss(dnn, batch_size, image_size, num_classes)
+            minimize = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
+            step = tf1.group(minimize, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
         trained = tf1.trainable_variables()
         parameter_count = sum(variable.shape.num_elements() for variable in trained)
         operations = step_operations(graph, step.name)
@@ -83,31 +94,36 @@ def operation_graph(
 
 
 def step_operations(graph: "Graph", step: str) -> tuple[GraphOperation, ...]:
-    """Return the operations that running the operation `step` of a TensorFlow 1 graph executes."""
+    """Return the operations that a worker runs for the operation `step` of a TensorFlow 1 graph.
+
+    What the graph does not place anywhere is the worker's.
+    """
     import tensorflow.compat.v1 as tf1
 
     optimised = _optimised(graph, step)
-    nodes = {node.name: node for node in optimised.node}
-    needed = _needed(step, nodes)
-    for node in list(optimised.node):
-        if node.name not in needed:
-            optimised.node.remove(node)
+    needed = _needed(step, {node.name: node for node in optimised.node})
+    kept = tf1.GraphDef(versions=optimised.versions, library=optimised.library)
+    kept.node.extend(node for node in optimised.node if node.name in needed)
     with tf1.Graph().as_default() as inferred:
-        tf1.import_graph_def(optimised, name="")
-    operations = [_described(operation) for operation in inferred.get_operations()]
+        tf1.import_graph_def(kept, name="")
+    operations = [
+        _described(operation)
+        for operation in inferred.get_operations()
+        if "/job:ps/" not in operation.device
+    ]
     # Grappler's own order differs from one time to the next.
     return tuple(sorted(operations, key=lambda one: one.name))
 
 
 def _optimised(graph: "Graph", step: str) -> Any:
-    """Return the GraphDef after Grappler, for one CPU."""
+    """Return the GraphDef after Grappler, for CPUs."""
     import tensorflow.compat.v1 as tf1
     from tensorflow.core.protobuf import config_pb2
     from tensorflow.python.grappler import tf_optimizer
 
     meta = tf1.train.export_meta_graph(graph=graph, clear_extraneous_savers=True)
     for node in meta.graph_def.node:
-        node.device = _DEVICE
+        node.device = _SERVER if "/job:ps/" in node.device else _WORKER
     # Grappler keeps what collections name: of all of them only the step shall stay.
     meta.ClearField("collection_def")
     meta.collection_def["train_op"].node_list.value.append(step)

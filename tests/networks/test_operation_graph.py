@@ -71,6 +71,19 @@ def test_inputs_of_the_first_convolution(graph: Any) -> None:
     assert all(one.known for one in found.operations if "Conv2D" in one.type)
 
 
+def test_a_worker_leaves_variables_to_its_server(graph: Any) -> None:
+    alone, worker = (operation_graph("squeezenet", 2, 48, server=one) for one in (False, True))
+    theirs = {"VariableV2", "ApplyGradientDescent", "Identity", "Const", "NoOp"}
+    here, there = (
+        Counter(one.type for one in graph.operations if one.type not in theirs)
+        for graph in (alone, worker)
+    )
+    assert here == there
+    assert alone.parameter_count == worker.parameter_count
+    types = {one.type for one in worker.operations}
+    assert not {"VariableV2", "ApplyGradientDescent"} & types
+
+
 def test_what_the_step_does_not_need_is_left_out(graph: Any) -> None:
     import tensorflow.compat.v1 as tf1
 
