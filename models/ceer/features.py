@@ -7,7 +7,8 @@ bytes where a table does not say how many bytes there are (float32).
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from operator import attrgetter
 
 import polars as pl
 
@@ -49,6 +50,7 @@ class Features:
 
 
 NAMES = tuple(Features.__dataclass_fields__)
+_VALUES = attrgetter(*NAMES)
 
 
 def features(
@@ -116,8 +118,9 @@ def table(operations: pl.DataFrame) -> pl.DataFrame:
     """
     key = ["type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
     known = operations.select(key).unique(maintain_order=True)
-    rows = [asdict(_row(*row)) for row in known.iter_rows()]
-    found = known.hstack(pl.DataFrame(rows, schema=dict.fromkeys(NAMES, pl.Float64)))
+    rows = [_VALUES(_row(*row)) for row in known.iter_rows()]
+    schema = dict.fromkeys(NAMES, pl.Float64)
+    found = known.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
     joined = operations.select(key).join(
         found, on=key, how="left", nulls_equal=True, maintain_order="left"
     )
