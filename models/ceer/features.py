@@ -57,7 +57,7 @@ def features(
     operation_type: str,
     inputs: Sequence[Shape],
     outputs: Sequence[Shape],
-    attributes: dict[str, object],
+    attributes: Mapping[str, object],
     input_bytes: int | None = None,
     output_bytes: int | None = None,
 ) -> Features:
@@ -176,13 +176,13 @@ def _numbers(value: object) -> list[int]:
     return [int(number) for number in value]
 
 
-def _strides(attributes: dict[str, object]) -> list[int]:
+def _strides(attributes: Mapping[str, object]) -> list[int]:
     """Return the strides over y and x; 1 where none are given."""
     strides = _numbers(attributes.get("strides", [1, 1, 1, 1]))
     return strides[1:3] if len(strides) == 4 else strides
 
 
-def _padding(attributes: dict[str, object]) -> float:
+def _padding(attributes: Mapping[str, object]) -> float:
     return 1.0 if attributes.get("padding") in ("SAME", "same") else 0.0
 
 

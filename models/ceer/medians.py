@@ -26,7 +26,7 @@ def median(rows: pl.DataFrame, types: Collection[str]) -> Median | None:
     # Half of all operations take this long or less.
     below = found["count"].cum_sum() >= found["count"].sum() / 2
     us = float(found["mean_us"].filter(below)[0])
-    sums = found.group_by("dnn", "node_type").agg(
+    sums = found.group_by("dnn", "node_type", maintain_order=True).agg(
         pl.col("count").sum(), (pl.col("count") * pl.col("mean_us")).sum().alias("us")
     )
     relative = (sums["count"] * us - sums["us"]) / sums["us"].clip(1.0)

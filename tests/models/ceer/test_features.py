@@ -96,7 +96,7 @@ def test_the_padding_is_not_inside(side: int, size: int, stride: int, padded: bo
 
 
 def test_tables_are_read_row_by_row() -> None:
-    rows = [("Relu", "[[2, 3]]", "[[2, 3]]", "{}", None, None)]
+    rows: list[tuple[str | int | None, ...]] = [("Relu", "[[2, 3]]", "[[2, 3]]", "{}", None, None)]
     rows += [
         ("Relu", None, None, None, 4000, None),
         ("aten::add", "[[2], 1.0, []]", "[]", None, None, None),

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_market_prices_are_linear() -> None:
     assert found[2].usd_per_hour == pytest.approx(9.18)
 
 
-def times(rows: dict[tuple[str, int], float | None], **columns: Any) -> pl.DataFrame:
+def times(rows: Mapping[tuple[str, int], float | None], **columns: Any) -> pl.DataFrame:
     """Return epochs by node type and number of devices, hours."""
     frame = pl.DataFrame(
         [(node, k, None if hours is None else hours * 3600) for (node, k), hours in rows.items()],
