@@ -8,7 +8,7 @@ from typing import Literal
 import polars as pl
 import yaml
 
-from warehouse.records import Record
+from warehouse.records import BadInput, Record
 
 OperationClass = Literal["heavy", "light", "cpu"]
 HEAVY_US = 500.0
@@ -67,6 +67,27 @@ def classify(rows: pl.DataFrame, threshold_us: float = HEAVY_US) -> Classes:
     heavy = decisive.filter(pl.col("us") >= threshold_us, ~on_host)["type"]
     cpu = decisive.filter(on_host)["type"]
     return Classes(slowest=slowest, heavy=tuple(sorted(heavy)), cpu=tuple(sorted(cpu)))
+
+
+def refuse_sizeless(rows: pl.DataFrame, classes: Classes, whose: str) -> None:
+    """Refuse heavy operations of which nobody knows what they work on.
+
+    Args:
+        rows: type (canonical), inputs and input_bytes.
+        classes: of the types.
+        whose: begins the message.
+
+    Raises:
+        BadInput: a heavy operation has neither inputs nor input_bytes.
+    """
+    unknown = pl.col("inputs").is_null() & pl.col("input_bytes").is_null()
+    types = rows.filter(unknown, pl.col("type").is_in(classes.heavy))["type"]
+    if len(types):
+        raise BadInput(
+            f"{whose}: expected shapes or input_bytes of every heavy operation, found none of "
+            f"{len(types)} ({', '.join(types.unique().sort()[:3])}); profile with table "
+            "operation_shape, or extract the graph"
+        )
 
 
 def shares(rows: pl.DataFrame, classes: Classes) -> pl.DataFrame:

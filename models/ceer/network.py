@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from models.ceer.observed import OBSERVED, WORKS_ON, computing
-from networks.operation_graph import OperationGraph
+from networks.operation_graph import GraphOperation, OperationGraph
 from warehouse.records import BadInput
 
 COLUMNS = ("type", "count", *WORKS_ON)
@@ -44,14 +44,23 @@ class Network:
 
 
 def of_graph(graph: OperationGraph) -> Network:
-    """Return the network whose graph was extracted; equal operations are counted together."""
-    rows = [(one.type, *(getattr(one, name) for name in WORKS_ON)) for one in graph.operations]
+    """Return the network whose graph was extracted; equal operations are counted together.
+
+    Operations of which a shape could not be inferred keep NULL for what they work on.
+    """
+    rows = [(one.type, *_worked_on(one)) for one in graph.operations]
     schema = {"type": pl.String} | {name: OBSERVED[name] for name in WORKS_ON}
     frame = pl.DataFrame(rows, schema=schema, orient="row")
     counted = frame.group_by(frame.columns, maintain_order=True).agg(
         pl.len().cast(pl.Float64).alias("count")
     )
     return Network(graph.dnn, graph.batch_size, graph.parameter_count, counted.select(COLUMNS))
+
+
+def _worked_on(operation: GraphOperation) -> tuple[str | int | None, ...]:
+    if not operation.known:
+        return (None, None, operation.attributes, None, None)
+    return tuple(getattr(operation, name) for name in WORKS_ON)
 
 
 def of_observed(rows: pl.DataFrame, dnn: str, batch_size: int, parameter_count: int) -> Network:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from models.ceer.classes import OperationClass
+from models.ceer.classes import OperationClass, refuse_sizeless
 from models.ceer.features import NAMES, table
 from models.ceer.network import COLUMNS, Network
 from models.ceer.parameters import Median, Parameters
@@ -92,10 +92,15 @@ def operation_times(
     as light if even as slow, for its input, as the slowest heavy type it would stay below the
     threshold.
 
+    Raises:
+        BadInput: it is not known what a heavy operation works on.
+
     Source: Hafeez, Gandhi, Ceer, sections IV-B (equations 3 and 4) and IV-D.
     """
     types = [canonical(one) for one in network.operations["type"]]
-    frame = table(network.operations.with_columns(pl.Series("type", types, dtype=pl.String)))
+    operations = network.operations.with_columns(pl.Series("type", types, dtype=pl.String))
+    refuse_sizeless(operations, parameters.classes, f"operations of {network.dnn}")
+    frame = table(operations)
     features = {name: frame[name].to_numpy() for name in NAMES}
     rows: dict[str, list[int]] = {}
     for row, one in enumerate(types):

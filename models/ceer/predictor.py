@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from models.ceer import overhead, regression
-from models.ceer.classes import classify
+from models.ceer.classes import classify, refuse_sizeless
 from models.ceer.features import NAMES, table
 from models.ceer.medians import median
 from models.ceer.network import Network
@@ -125,6 +125,7 @@ def fit(
     settings = settings or Settings()
     rows = computing(operations)
     classes = classify(rows, settings.threshold_us)
+    refuse_sizeless(rows, classes, "operations to fit")
     measured = overhead.overheads(steps, operations)
     return Ceer(
         Parameters(

@@ -191,6 +191,17 @@ def test_epochs_have_as_many_steps_as_batches() -> None:
         epochs(found, 0)
 
 
+def test_a_heavy_operation_of_unknown_size_is_refused() -> None:
+    blind = [one | {"inputs": None} if one["type"] == "Conv2D" else one for one in rows()]
+    with pytest.raises(BadInput, match=r"operations to fit: expected shapes .* of 12 \(Conv2D\)"):
+        fit(operations=observed(*blind), steps=steps(*measured()))
+    new = network(operation("", "Conv2D", 0) | {"inputs": None})
+    with pytest.raises(BadInput, match=r"operations of new: expected shapes .* of 1 \(Conv2D\)"):
+        model().predict(new)
+    light = network(operation("", "Relu", 0) | {"inputs": None})
+    assert model().predict(light, ["slow"], devices=[1])["unseen"].to_list() == [[]]
+
+
 def test_what_was_not_measured_is_refused() -> None:
     new = network(operation("", "Conv2D", 0))
     with pytest.raises(BadInput, match="node type p9 was not measured, only fast, slow"):
