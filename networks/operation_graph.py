@@ -25,7 +25,8 @@ _ATTRIBUTES = ("strides", "padding", "ksize", "dilations", "transpose_a", "trans
 class GraphOperation:
     """An operation of a step; shapes and attributes are JSON as in table `operation_shape`.
 
-    `known` is false where a dimension could not be inferred; it counts as 0 elements then.
+    `known` is false where a dimension could not be inferred; it counts as 0 elements then, as does
+    scratch space that one kernel leaves to another, whose size depends on the device.
     """
 
     name: str
@@ -109,10 +110,16 @@ def step_operations(graph: "Graph", step: str) -> tuple[GraphOperation, ...]:
     operations = [
         _described(operation)
         for operation in inferred.get_operations()
-        if "/job:ps/" not in operation.device
+        if not _on_server(operation)
     ]
     # Grappler's own order differs from one time to the next.
     return tuple(sorted(operations, key=lambda one: one.name))
+
+
+def _on_server(operation: Any) -> bool:
+    """Tell whether it is placed there, as what takes a variable's handle is with the variable."""
+    handles = (tensor.op for tensor in operation.inputs if tensor.dtype.name == "resource")
+    return any("/job:ps/" in one.device for one in (operation, *handles))
 
 
 def _optimised(graph: "Graph", step: str) -> Any:
@@ -155,8 +162,16 @@ def _described(operation: Any) -> GraphOperation:
         attributes=json.dumps(_attributes(operation)),
         input_bytes=sum(map(_bytes, inputs)),
         output_bytes=sum(map(_bytes, outputs)),
-        known=all(tensor.shape.is_fully_defined() for tensor in (*inputs, *outputs)),
+        known=all(
+            tensor.shape.is_fully_defined() or _is_scratch(tensor) for tensor in (*inputs, *outputs)
+        ),
     )
+
+
+def _is_scratch(tensor: Any) -> bool:
+    given = tensor.op.op_def.output_arg
+    index = tensor.value_index
+    return index < len(given) and given[index].name.startswith("reserve_space")
 
 
 def _shape(tensor: Any) -> list[int]:

@@ -40,7 +40,9 @@ def executed(dnn: str, batch_size: int, image_size: int) -> tuple[list[Any], dic
     ("dnn", "image_size"), [("small_cnn", 32), ("squeezenet", 48), ("mobilenet_v2", 32)]
 )
 def test_the_graph_is_the_one_that_is_executed(graph: Any, dnn: str, image_size: int) -> None:
-    found = operation_graph(dnn, 4, image_size).operations
+    extracted = operation_graph(dnn, 4, image_size)
+    found = extracted.operations
+    assert extracted.unknown == ()
     nodes, wrote = executed(dnn, 4, image_size)
     assert Counter(one.type for one in found) == Counter(canonical(node.op) for node in nodes)
     outputs = {one.name: json.loads(one.outputs) for one in found if one.known}
