@@ -71,6 +71,9 @@ def features(
         input_bytes: of all inputs, None: four for each element.
         output_bytes: of all outputs, likewise.
     """
+    if "FusedBatchNorm" in operation_type and inputs and outputs:
+        inputs, outputs = _without_scratch(operation_type, inputs, outputs)
+        input_bytes = output_bytes = None
     sizes = {
         "input": _megabytes(input_bytes, inputs),
         "output": _megabytes(output_bytes, outputs),
@@ -156,6 +159,15 @@ def _shapes(text: str | None) -> list[list[int]]:
     # A PyTorch operator may take lists of tensors, numbers or nothing: only tensors have a shape.
     found = json.loads(text or "[]")
     return [one for one in found if isinstance(one, list) and all(isinstance(n, int) for n in one)]
+
+
+def _without_scratch(
+    operation_type: str, inputs: Sequence[Shape], outputs: Sequence[Shape]
+) -> tuple[Sequence[Shape], Sequence[Shape]]:
+    """Leave out what a normalization leaves to its gradient: a library's own, of its own size."""
+    if "Grad" in operation_type:
+        return [*inputs[:5], *inputs[6:]], outputs
+    return inputs, outputs[:5]
 
 
 def _tensor(where: int | str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> Shape:

@@ -49,6 +49,8 @@ def test_the_graph_is_the_one_that_is_executed(graph: Any, dnn: str, image_size:
     compared = 0
     for node in nodes:
         for slot, shape in enumerate(wrote.get(node.name, [])):
+            if "FusedBatchNorm" in node.op and slot == 5:
+                continue  # Scratch space of the library.
             if node.name in outputs and slot < len(outputs[node.name]) and shape:
                 assert outputs[node.name][slot] == shape, node.name
                 compared += 1

@@ -72,6 +72,23 @@ def test_pools_compare_each_window() -> None:
     assert forward.stride == 4.0
 
 
+def test_scratch_space_of_normalizations_does_not_count() -> None:
+    image, channel = [2, 4, 4, 8], [8]
+    outputs = [image, *[channel] * 4]
+    forward = [
+        features("_FusedBatchNormEx", [image, *[channel] * 4], [*outputs, scratch], {}, size)
+        for scratch, size in (([0], None), ([999], 10**6))
+    ]
+    assert forward[0] == forward[1]
+    assert forward[0].input == forward[0].output == pytest.approx(4 * (256 + 32) / 1e6)
+    backward = [
+        features("FusedBatchNormGradV3", [image, image, *[channel] * 3, scratch], outputs, {})
+        for scratch in ([0], [999])
+    ]
+    assert backward[0] == backward[1]
+    assert backward[0].input == pytest.approx(4 * (512 + 24) / 1e6)
+
+
 def test_bytes_go_before_shapes() -> None:
     found = features("Relu", [[1000]], [[1000]], {}, input_bytes=2000, output_bytes=1000)
     assert (found.input, found.output, found.work) == (0.002, 0.001, 0.0)
