@@ -75,10 +75,12 @@ def computing(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows that are computation, with canonical types.
 
     Communication is left out: its time is part of S. Where a type was timed both on an accelerator
-    and on the host of the same node type, the host's rows only launch it and are left out too.
+    and on the host of the same node type, the host's rows only launch it and are left out too, as
+    are operators of PyTorch on the host of a GPU.
 
     Raises:
-        BadInput: columns that `OBSERVED` has are missing, or there are no rows.
+        BadInput: columns that `OBSERVED` has are missing, there are no rows, or operators of
+            PyTorch were timed on hosts alone.
     """
     missing = [name for name in OBSERVED if name not in rows.columns]
     if missing or rows.is_empty():
@@ -91,11 +93,19 @@ def computing(rows: pl.DataFrame) -> pl.DataFrame:
     renamed = rows.with_columns(
         [pl.col(name).cast(kind) for name, kind in OBSERVED.items()]
     ).with_columns(pl.col("type").replace_strict(types, [canonical(one) for one in types]))
-    launched = renamed.filter(pl.col("device") == "gpu").select("node_type", "type").unique()
+    on_gpu = renamed.filter(pl.col("device") == "gpu")
     kept = renamed.filter(~pl.col("type").str.contains(_COMMUNICATION))
-    host = kept.filter(pl.col("device").fill_null("host") == "host")
-    elsewhere = kept.filter(pl.col("device").fill_null("host") != "host")
-    computed = pl.concat([elsewhere, host.join(launched, on=["node_type", "type"], how="anti")])
+    on_host = pl.col("device").fill_null("host") == "host"
+    host = kept.filter(on_host).join(on_gpu, on=["node_type", "type"], how="anti")
+    nested = pl.col("type").str.contains("::", literal=True)
+    unclear = host.filter(nested).join(on_gpu, on="node_type", how="anti")
+    if not unclear.is_empty():
+        raise BadInput(
+            f"operations to fit: {unclear['type'][0]} on {unclear['node_type'][0]} was timed on "
+            "the host with the operators that it calls, so that their sum is no step; expected "
+            "what a GPU did"
+        )
+    computed = pl.concat([kept.filter(~on_host), host.filter(~nested)])
     # Sums of the same rows in another order differ in their last digits.
     return computed.sort(list(OBSERVED))
 

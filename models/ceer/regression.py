@@ -7,10 +7,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.optimize import nnls
-from statsmodels.regression.linear_model import WLS
 
 from models.ceer.features import NAMES
+from models.ceer.least_squares import solve, solve_with_errors
 from warehouse.records import BadInput, Record
 
 Array = NDArray[np.float64]
@@ -81,8 +80,8 @@ def fit(
     """Fit the form that predicts best what it has not seen; simpler ones are preferred.
 
     Whole DNNs are left out where there are three or more. A form is taken if no later one has an
-    error that is smaller by more than 5 % of it. Coefficients are those of weighted least squares
-    under the condition that none is negative: so no prediction is, and none falls with size.
+    error that is smaller by more than 5 % of it. No coefficient is negative: so no prediction is,
+    and none falls with size.
 
     Args:
         points: `dnn`, `count` (how often in a step), `mean_us` and the columns `NAMES`; one row per
@@ -91,7 +90,7 @@ def fit(
         node_type: where they were measured.
         forms: those of the paper alone, or also ours.
         weights: `equal`: the sum of squared errors is least, as in the paper; `relative`: that of
-            squared relative errors.
+            errors relative to the prediction.
 
     Raises:
         BadInput: no rows, or a time that is no number above or equal to 0.
@@ -105,13 +104,13 @@ def fit(
             f"one operation, found {points.height} rows; profile again"
         )
     features = {name: points[name].to_numpy() for name in NAMES}
-    weight = count / np.maximum(us, _LEAST_US) ** 2 if weights == "relative" else count
+    relative = weights == "relative"
     offered = PAPER_FORMS if forms == "paper" else {**PAPER_FORMS, **OWN_FORMS}
     folds = _folds(points["dnn"])
-    form, left_out_us = _chosen(offered, features, us, weight, count, folds)
+    form, left_out_us = _chosen(offered, features, us, count, folds, relative)
     terms = _varying(offered[form], features)
-    coefficients, errors = _final(_design(terms, features), us, weight)
-    predicted_us = _design(terms, features) @ coefficients
+    design = _design(terms, features)
+    coefficients, errors = solve_with_errors(design, us, count, relative=relative)
     return Regression(
         type=operation_type,
         node_type=node_type,
@@ -119,7 +118,7 @@ def fit(
         terms=terms,
         coefficients_us=tuple(coefficients.tolist()),
         standard_errors_us=tuple(errors.tolist()),
-        r_squared=_r_squared(us, predicted_us, count),
+        r_squared=_r_squared(us, design @ coefficients, count),
         points=points.select(NAMES).unique().height,
         dnns=points["dnn"].n_unique(),
         error=_error(us, left_out_us, count, np.arange(len(us))),
@@ -150,9 +149,9 @@ def _chosen(
     offered: Forms,
     features: Mapping[str, Array],
     us: Array,
-    weight: Array,
     count: Array,
     folds: NDArray[np.int64],
+    relative: bool,
 ) -> tuple[str, Array | None]:
     """Return the name of a form and what it predicts of each row without having seen its fold."""
     least = min((folds != fold).sum() for fold in set(folds.tolist()))
@@ -166,7 +165,7 @@ def _chosen(
             left_out_us = np.empty_like(us)
             for fold in set(folds.tolist()):
                 seen, unseen = folds != fold, folds == fold
-                solved = _solve(design[seen], us[seen], weight[seen])
+                solved = solve(design[seen], us[seen], count[seen], relative=relative)
                 left_out_us[unseen] = design[unseen] @ solved
             wrong_us = count * np.abs(left_out_us - us)
             tried[form] = float(wrong_us.sum() / max((count * us).sum(), _LEAST_US)), left_out_us
@@ -180,32 +179,6 @@ def _varying(terms: Sequence[str], features: Mapping[str, Array]) -> tuple[str, 
     """Leave out terms of features that are the same throughout: nobody knows what they do."""
     kept = tuple(t for t in terms if all(n == "1" or np.ptp(features[n]) for n in t.split("*")))
     return kept or ("1",)
-
-
-def _solve(design: Array, us: Array, weight: Array) -> Array:
-    """Return the coefficients of weighted least squares of which none is negative."""
-    root = np.sqrt(weight)
-    scaled = design * root[:, None]
-    size = np.linalg.norm(scaled, axis=0)
-    size[size == 0] = 1.0
-    solved, _ = nnls(scaled / size, us * root, maxiter=100 * len(size))
-    return np.asarray(solved / size, dtype=np.float64)
-
-
-def _final(design: Array, us: Array, weight: Array) -> tuple[Array, Array]:
-    """Return coefficients and their standard errors; 0 and 0 for those that would be negative.
-
-    Where the condition holds terms at 0, the others are plain least squares without them.
-    """
-    used = _solve(design, us, weight) > 0
-    coefficients, errors = np.zeros(len(used)), np.zeros(len(used))
-    if used.any():
-        fitted = WLS(us, design[:, used], weights=weight).fit()
-        # Rounding aside, they are above 0 already.
-        coefficients[used] = np.maximum(fitted.params, 0.0)
-        if len(us) > used.sum():
-            errors[used] = fitted.bse
-    return coefficients, errors
 
 
 def _r_squared(us: Array, predicted_us: Array, count: Array) -> float | None:

@@ -5,6 +5,7 @@ from models.ceer.classes import classify, cpu_operations, shares
 from models.ceer.medians import median
 from models.ceer.observed import computing
 from tests.models.ceer.frames import observed, operation
+from warehouse.records import BadInput
 
 ROWS = observed(
     operation("a", "Conv2D", 400.0, count=2),
@@ -61,6 +62,14 @@ def test_medians_are_of_operations_not_of_rows() -> None:
     # 7 · 10 instead of 110 and 2 · 10 instead of 100.
     assert found.error == pytest.approx((((40 / 110) ** 2 + 0.8**2) / 2) ** 0.5)
     assert median(rows, ["Exp"]) is None
+
+
+def test_operators_that_include_others_are_not_summed() -> None:
+    host = operation("a", "aten::conv2d", 9.0, device="host")
+    gpu = operation("a", "aten::cudnn_convolution", 5.0, device="gpu")
+    assert computing(observed(host, gpu))["mean_us"].to_list() == [5.0]
+    with pytest.raises(BadInput, match=r"aten::conv2d on slow was timed on the host with"):
+        computing(observed(host))
 
 
 def test_launches_and_communication_are_not_computation() -> None:
