@@ -66,6 +66,44 @@ def ingest(
 
 
 @bench.command()
+def ceer(
+    rows: Annotated[int, typer.Option(help="Profiled operations in the history.")] = 10_000_000,
+    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+) -> None:
+    """Time Ceer: from a history of operations to a saved fit, and one network on each node type.
+
+    On one core. The default takes about a minute and 1 GB of the temporary folder (TMPDIR), given
+    back at the end.
+
+    Example: stepcast bench ceer --rows 1000000 --json
+    """
+    import polars as pl
+
+    from benchmarks.ceer import measure
+    from pipelines.cli.tables import print_table
+
+    found = measure(rows, lambda line: typer.echo(line, err=True))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    print_table(
+        pl.DataFrame(
+            [
+                ("operations fitted", f"{found.fit_rows:,} of {found.fit_types} types"),
+                ("history to saved fit", f"{found.fit_s:.1f} s"),
+                ("peak memory", f"{found.fit_peak_mb:.0f} MB"),
+                (
+                    f"a network on {found.predict_node_types} node types",
+                    f"{found.predict_ms:.1f} ms",
+                ),
+            ],
+            schema=["Ceer", "figure"],
+            orient="row",
+        )
+    )
+
+
+@bench.command()
 def simulator(
     as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
 ) -> None:
