@@ -27,6 +27,7 @@ RunStatus = Literal["ok", "failed"]
 Role = Literal["worker", "server", "neighbour"]
 Order = Literal["framework", "tic", "reverse", "random"]
 Placement = Literal["round_robin", "greedy"]
+StrategyKind = Literal["async_parameter_server", "all_reduce"]
 Market = Literal["on_demand", "spot"]
 SubjectKind = Literal["scenario", "operation", "allreduce", "job", "external"]
 
@@ -85,25 +86,57 @@ class Workload(Record):
     dataset: Literal["synthetic"] = "synthetic"
 
 
-class Strategy(Record):
-    """How training is distributed over workers and parameter servers.
+_SERVERLESS = (True, "framework", "round_robin")
 
-    `placement` says how variables are divided among several servers.
+
+class Strategy(Record):
+    """How training is distributed over workers, and over parameter servers where it has them.
+
+    `placement` says how variables are divided among several servers. An all-reduce has no servers,
+    and nothing of what concerns them; each of its workers (nodes) has `devices_per_node` ranks.
     """
 
-    kind: Literal["async_parameter_server"] = "async_parameter_server"
+    kind: StrategyKind = "async_parameter_server"
     workers: int = Field(ge=1)
-    servers: int = Field(default=1, ge=1)
+    servers: int = Field(default=1, ge=0)
     flow_control: bool = True
     order: Order = "framework"
     placement: Placement = "round_robin"
+    devices_per_node: int = Field(default=1, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _servers_by_kind(cls, fields: object) -> object:
+        if isinstance(fields, Mapping) and fields.get("kind") == "all_reduce":
+            return {"servers": 0, **fields}
+        return fields
+
+    @model_validator(mode="after")
+    def _kind_has_its_own(self) -> "Strategy":
+        if self.kind == "all_reduce":
+            if self.servers or (self.flow_control, self.order, self.placement) != _SERVERLESS:
+                raise ValueError(
+                    "an all_reduce has no parameter servers; leave out servers, flow_control, "
+                    "order and placement"
+                )
+        elif not self.servers or self.devices_per_node > 1:
+            raise ValueError(
+                "async_parameter_server needs servers and one device per node, found "
+                f"{self.servers} servers and {self.devices_per_node} devices"
+            )
+        return self
 
     @model_serializer(mode="wrap")
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         # Scenarios keep the id that they had before there was a choice.
         fields: dict[str, JsonValue] = handler(self)
-        if self.placement == "round_robin":
+        if self.kind == "all_reduce":
+            for name in ("flow_control", "order", "placement"):
+                fields.pop(name, None)
+        elif self.placement == "round_robin":
             fields.pop("placement", None)
+        if self.devices_per_node == 1:
+            fields.pop("devices_per_node", None)
         return fields
 
 
@@ -177,6 +210,9 @@ class Scenario(Record):
         placed = f" {strategy.placement}" if strategy.placement != "round_robin" else ""
         servers = f", M={strategy.servers}{placed}" if strategy.servers > 1 else ""
         order = f", {strategy.order}" if strategy.order != "framework" else ""
+        if strategy.kind == "all_reduce":
+            each = strategy.devices_per_node
+            servers = f", all-reduce{f' of {each} devices each' if each > 1 else ''}"
         others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (
             f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{others}{order}{servers}, "

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.models.runs import scenario
-from warehouse.records import Scenario
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
 
 
 def test_what_was_added_later_leaves_scenarios_their_ids() -> None:
@@ -34,3 +34,46 @@ def test_another_placement_is_another_scenario() -> None:
     greedy = scenario(2, servers=2, placement="greedy")
     assert '"placement":"greedy"' in greedy.canonical_json()
     assert greedy.scenario_id != scenario(2, servers=2).scenario_id
+
+
+def all_reduce(workers: int, **strategy: object) -> Scenario:
+    """Return a scenario without parameter servers."""
+    return Scenario(
+        workload=Workload(dnn="resnet18", framework="pytorch", image_size=64, batch_size=8),
+        strategy=Strategy.model_validate({"kind": "all_reduce", "workers": workers, **strategy}),
+        nodes=(NodeGroup(role="worker", node_type="emu.1c", count=workers),),
+        link_mbps=300.0,
+    )
+
+
+def test_an_all_reduce_has_workers_and_no_servers() -> None:
+    asked = all_reduce(2)
+    assert asked.strategy.servers == 0
+    assert asked.model_dump()["strategy"] == {"kind": "all_reduce", "workers": 2, "servers": 0}
+    assert asked.label == "resnet18 64px b8, 300 Mb/s, all-reduce, W=2"
+    assert asked.with_workers(3) == all_reduce(3)
+    assert Scenario.model_validate_json(asked.canonical_json()) == asked
+
+
+def test_devices_of_a_node_are_part_of_a_scenario() -> None:
+    four = all_reduce(2, devices_per_node=4)
+    assert Scenario.model_validate_json(four.canonical_json()) == four
+    assert all_reduce(2, devices_per_node=1).scenario_id == all_reduce(2).scenario_id
+    assert four.scenario_id != all_reduce(2).scenario_id
+    assert "all-reduce of 4 devices each, W=2" in four.label
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        ({"kind": "all_reduce", "workers": 2, "servers": 1}, "leave out servers"),
+        ({"kind": "all_reduce", "workers": 2, "order": "tic"}, "no parameter servers"),
+        ({"workers": 2, "servers": 0}, "needs servers and one device per node, found 0 servers"),
+        ({"workers": 2, "devices_per_node": 2}, "found 1 servers and 2 devices"),
+    ],
+)
+def test_what_a_strategy_does_not_have_is_refused(
+    strategy: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Strategy.model_validate(strategy)
