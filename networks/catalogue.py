@@ -95,6 +95,20 @@ _MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
 }
 
 
+_PYTORCH_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
+    "small_cnn": 16,
+    "alexnet": 64,
+    "vgg11": 32,
+    "vgg19": 32,
+    "squeezenet": 32,
+    # Below this, batch normalization of a batch of one image has a single value to normalize.
+    **dict.fromkeys(
+        ("resnet18", "resnet50", "resnext50", "shufflenet_v2", "shufflenet_v2_x2", "mobilenet"), 33
+    ),
+}
+_SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_SIZES}
+
+
 class UnknownNetwork(ValueError):
     """No network has the name asked for; the message lists the closest ones."""
 
@@ -105,34 +119,41 @@ def names(framework: str = "tensorflow") -> tuple[str, ...]:
     Raises:
         ValueError: no network can be built for that framework.
     """
-    if framework != "tensorflow":
-        raise ValueError(f"no network can be built for framework {framework!r}: use 'tensorflow'")
-    return tuple(sorted(_MINIMUM_IMAGE_SIZES))
+    return tuple(sorted(_sizes(framework)))
 
 
-def minimum_image_size(name: str) -> int:
+def minimum_image_size(name: str, framework: str = "tensorflow") -> int:
     """Return the side, in pixels, of the smallest square image a network takes.
 
     Raises:
-        UnknownNetwork: no network has that name.
+        UnknownNetwork: no network of that framework has that name.
     """
-    if name not in _MINIMUM_IMAGE_SIZES:
-        close = get_close_matches(name.lower(), names())
+    sizes = _sizes(framework)
+    if name not in sizes:
+        close = get_close_matches(name.lower(), names(framework))
         hint = f"the closest are {', '.join(close)}; " if close else ""
         raise UnknownNetwork(f"unknown DNN {name!r}: {hint}`stepcast networks` lists all")
-    return _MINIMUM_IMAGE_SIZES[name]
+    return sizes[name]
 
 
-def check(name: str, image_size: int | None = None) -> None:
+def check(name: str, image_size: int | None = None, framework: str = "tensorflow") -> None:
     """Do nothing if the network exists and, where asked, takes images of `image_size` pixels.
 
     Raises:
-        UnknownNetwork: no network has that name.
+        UnknownNetwork: no network of that framework has that name.
         ValueError: the image is too small for the network.
     """
-    smallest = minimum_image_size(name)
+    smallest = minimum_image_size(name, framework)
     if image_size is not None and image_size < smallest:
         raise ValueError(
             f"DNN {name!r} needs images of at least {smallest} pixels a side, found {image_size}: "
             f"raise image_size to {smallest} or more"
         )
+
+
+def _sizes(framework: str) -> Mapping[str, int]:
+    if framework not in _SIZES:
+        raise ValueError(
+            f"no network can be built for framework {framework!r}: use 'tensorflow' or 'pytorch'"
+        )
+    return _SIZES[framework]

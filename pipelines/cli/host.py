@@ -44,8 +44,11 @@ def networks() -> None:
     """
     import networks
 
-    for name in networks.names():
-        typer.echo(f"{name}  (images of {networks.minimum_image_size(name)} px or more)")
+    for framework in ("tensorflow", "pytorch"):
+        typer.echo(f"{framework}:")
+        for name in networks.names(framework):
+            smallest = networks.minimum_image_size(name, framework)
+            typer.echo(f"  {name}  (images of {smallest} px or more)")
 
 
 def node_types() -> None:

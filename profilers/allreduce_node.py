@@ -1,0 +1,160 @@
+"""The program of a rank that all-reduces buffers.
+
+Started as `python -m profilers.allreduce_node CONFIG_JSON`; see `torch_nodes.obey`. Commands:
+`join` (meet the other ranks), `group` (the first n ranks connect for c transfers at once), `reduce`
+(buffers, a number of times). Times are nanoseconds of the clock of rank 0.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from profilers import torch_nodes
+from profilers.torch_nodes import Say
+
+TIMEOUT_S = 300.0
+_EXCHANGES = 20
+"""Questions for the time of rank 0; the one that was answered soonest counts."""
+
+
+@dataclass(frozen=True)
+class RankConfig:
+    """What a rank must know at once: its network device, threads, and which GPU of its node."""
+
+    interface: str
+    threads: int
+    device: int
+
+    def to_json(self) -> str:
+        """Encode for the command line."""
+        return json.dumps(asdict(self))
+
+
+class Rank:
+    """One rank, and the commands it obeys."""
+
+    def __init__(self, config: RankConfig, say: Say) -> None:
+        import torch
+        import torch.distributed as dist
+
+        torch.set_num_threads(config.threads)
+        self._torch, self._dist, self._say, self._config = torch, dist, say, config
+        self._offset_ns = 0
+        self._groups: list[Any] = []
+
+    def join(self, rank: int, ranks: int, library: str, address: str, port: int) -> None:
+        """Meet the other ranks at a store of rank 0, and compare clocks with it."""
+        timeout = timedelta(seconds=TIMEOUT_S)
+        store = self._dist.TCPStore(address, port, ranks, is_master=rank == 0, timeout=timeout)
+        self._dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+        self._library, self._device = library, self._torch.device("cpu")
+        if library == "nccl":
+            self._device = self._torch.device("cuda", self._config.device)
+            self._torch.cuda.set_device(self._device)
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        store.set(f"boot/{rank}", boot)
+        of_rank = [store.get(f"boot/{other}").decode() for other in range(ranks)]
+        # Programs of one kernel share its clock: nothing that is measured could be as exact.
+        for other in (other for other in range(1, ranks) if of_rank[other] != of_rank[0]):
+            if rank == 0:
+                self._tell_time(other)
+            elif rank == other:
+                self._offset_ns = clock_offset_ns(self._ask_time())
+        self._say("joined", offset_ns=self._offset_ns)
+
+    def group(self, ranks: int, concurrent: int) -> None:
+        """Connect the first `ranks` ranks, once for each transfer at once; all ranks take part."""
+        members = list(range(ranks))
+        self._control = self._dist.new_group(members, backend="gloo")
+        self._groups = [
+            self._dist.new_group(members, backend=self._library) for _ in range(concurrent)
+        ]
+        if self._dist.get_rank() in members:
+            for group in self._groups:
+                self._check_sum(group, ranks)
+        self._say("grouped")
+
+    def reduce(self, size_bytes: int, concurrent: int, times: int) -> None:
+        """All-reduce buffers together, some times; say when each started and ended."""
+        torch = self._torch
+        buffers = [
+            torch.zeros(size_bytes // 4, dtype=torch.float32, device=self._device)
+            for _ in range(concurrent)
+        ]
+        measured = [self._reduce_together(buffers) for _ in range(times)]
+        self._say(
+            "reduced",
+            starts_ns=[starts for starts, _ in measured],
+            ends_ns=[ends for _, ends in measured],
+        )
+
+    def _reduce_together(self, buffers: Sequence[Any]) -> tuple[list[int], list[int]]:
+        works, starts, ends = [], [], []
+        self._settle()
+        self._dist.barrier(self._control)
+        # In one order on all ranks: NCCL's groups would wait for each other otherwise.
+        for group, buffer in zip(self._groups, buffers, strict=False):
+            starts.append(self._now_ns())
+            works.append(self._dist.all_reduce(buffer, group=group, async_op=True))
+        for work in works:
+            work.wait()
+            self._settle()
+            ends.append(self._now_ns())
+        return starts, ends
+
+    def _check_sum(self, group: Any, ranks: int) -> None:
+        one = self._torch.tensor([float(self._dist.get_rank() + 1)], device=self._device)
+        self._dist.all_reduce(one, group=group)
+        if one.item() != ranks * (ranks + 1) / 2:
+            raise RuntimeError(f"{self._library} sums 1 to {ranks} to {one.item():g}")
+
+    def _settle(self) -> None:
+        if self._device.type == "cuda":
+            self._torch.cuda.synchronize(self._device)
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() + self._offset_ns
+
+    def _tell_time(self, rank: int) -> None:
+        for _ in range(_EXCHANGES):
+            self._dist.recv(self._torch.zeros(1, dtype=self._torch.int64), src=rank)
+            self._dist.send(self._torch.tensor([time.monotonic_ns()]), dst=rank)
+
+    def _ask_time(self) -> list[tuple[int, int, int]]:
+        exchanges = []
+        for _ in range(_EXCHANGES):
+            told = self._torch.zeros(1, dtype=self._torch.int64)
+            asked_ns = time.monotonic_ns()
+            self._dist.send(told, dst=0)
+            self._dist.recv(told, src=0)
+            exchanges.append((asked_ns, int(told.item()), time.monotonic_ns()))
+        return exchanges
+
+
+def clock_offset_ns(exchanges: Sequence[tuple[int, int, int]]) -> int:
+    """Return what to add to this clock to get another one's time.
+
+    Args:
+        exchanges: when the other was asked, what it said, when that came. Of the quickest, the
+            answer is taken to have been given half-way.
+    """
+    asked, told, came = min(exchanges, key=lambda one: one[2] - one[0])
+    return told - (asked + came) // 2
+
+
+def main() -> None:
+    """Run this rank until its controller closes stdin."""
+    config = RankConfig(**json.loads(sys.argv[1]))
+    say = torch_nodes.answers()
+    rank = Rank(config, say)
+    say("ready", **torch_nodes.own_facts(config.interface))
+    torch_nodes.obey({"join": rank.join, "group": rank.group, "reduce": rank.reduce})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""One PyTorch network in training on one node: started, asked for steps, ended."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, cast
+
+import polars as pl
+
+from profilers.clusters import Cluster
+from profilers.compute_node import ComputeConfig
+from profilers.programs import Programs
+from profilers.torch_nodes import START_TIMEOUT_S, Facts, cluster_nodes, environment
+from profilers.torch_training import Step
+from warehouse.records import BadInput, Scenario
+
+STEP_TIMEOUT_S = 300.0
+
+
+class ComputeJob:
+    """The network of a scenario on worker 0; a context manager.
+
+    With `confined_start` the program is held to its node's share and memory before it loads
+    anything: slower, but what PyTorch itself takes counts.
+
+    Raises:
+        Killed: the node has too little memory.
+        ProbeFailed: the program died.
+    """
+
+    def __init__(
+        self, cluster: Cluster, scenario: Scenario, *, confined_start: bool = False
+    ) -> None:
+        check_single(scenario)
+        self._node = cluster.of_role("worker")[0]
+        self._name = self._node.name
+        self._programs = Programs(cluster, scenario.label)
+        load, group = scenario.workload, self._node.group
+        self._config = ComputeConfig(
+            interface=cluster.interface,
+            dnn=load.dnn,
+            image_size=load.image_size,
+            threads=group.threads,
+            inter_op_threads=group.inter_op_threads,
+        )
+        self._environment = environment(cluster, self._node)
+        self._confined_start = confined_start
+
+    def __enter__(self) -> Self:
+        self._programs.__enter__()
+        try:
+            self._start()
+        except BaseException:
+            self._programs.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._programs.__exit__(kind, error, trace)
+
+    def train(self, batch_size: int, steps: int, *, watched: bool = False) -> list[Step] | None:
+        """Train steps; None where an allocation was refused. `watched` as in `Trainer.step`."""
+        command = {"batch_size": batch_size, "steps": steps, "watched": watched}
+        timeout_s = STEP_TIMEOUT_S * steps
+        reply = self._programs.ask([self._name], "trained", timeout_s, do="train", **command)
+        done = cast(Sequence[dict[str, Any]] | None, reply[self._name]["steps"])
+        return None if done is None else [Step(**fields) for fields in done]
+
+    def _start(self) -> None:
+        programs, name = self._programs, self._name
+        module = "profilers.compute_node"
+        programs.start(name, self._node, module, self._config.to_json(), self._environment)
+        if self._confined_start:
+            programs.confine(name)
+        ready = programs.expect([name], "ready", START_TIMEOUT_S)[name]
+        self.layers: list[dict[str, Any]] = list(cast(Sequence[dict[str, Any]], ready["layers"]))
+        self.cluster_node: pl.DataFrame = cluster_nodes({self._node: Facts.of(ready)})
+        if not self._confined_start:
+            programs.confine(name)
+
+
+def check_single(scenario: Scenario) -> None:
+    """Refuse what is not one worker that trains a PyTorch network without servers.
+
+    Raises:
+        BadInput: naming what is wrong.
+    """
+    strategy = scenario.strategy
+    if (strategy.kind, strategy.workers) != ("all_reduce", 1):
+        raise BadInput(
+            f"{scenario.label}: a compute profile needs one worker of kind all_reduce, found "
+            f"{strategy.workers} of kind {strategy.kind}"
+        )
+    if scenario.workload.framework != "pytorch":
+        raise BadInput(f"{scenario.label}: expected framework pytorch, found tensorflow")

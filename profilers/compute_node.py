@@ -1,0 +1,78 @@
+"""The program that trains a PyTorch network on one device.
+
+Started as `python -m profilers.compute_node CONFIG_JSON`; see `torch_nodes.obey`. Its one command
+is `train`: a batch size, a number of steps.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+
+from profilers import torch_nodes
+from profilers.torch_nodes import Say
+from profilers.torch_training import Trainer
+
+_CLASSES = 10
+_NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+"""What PyTorch says, in a RuntimeError, where an allocation is refused."""
+
+
+@dataclass(frozen=True)
+class ComputeConfig:
+    """What to train, with how many threads."""
+
+    interface: str
+    dnn: str
+    image_size: int
+    threads: int
+    inter_op_threads: int
+
+    def to_json(self) -> str:
+        """Encode for the command line."""
+        return json.dumps(asdict(self))
+
+
+class Device:
+    """A network on the node's first GPU, or its processor where it has none."""
+
+    def __init__(self, config: ComputeConfig, say: Say) -> None:
+        import torch
+
+        import networks
+
+        torch.set_num_threads(config.threads)
+        torch.set_num_interop_threads(config.inter_op_threads)
+        network = networks.build_pytorch(config.dnn, config.image_size, _CLASSES)
+
+        def draw(batch_size: int) -> tuple[torch.Tensor, torch.Tensor]:
+            images = torch.rand(batch_size, 3, config.image_size, config.image_size)
+            return images, torch.arange(batch_size) % _CLASSES
+
+        device = "cuda:0" if torch.cuda.is_available() else "cpu"
+        self.trainer = Trainer(network, draw, device)
+        self._say = say
+
+    def train(self, batch_size: int, steps: int, watched: bool) -> None:
+        """Train steps and report each; `watched` as in `Trainer.step`."""
+        try:
+            done = [self.trainer.step(batch_size, watched=watched) for _ in range(steps)]
+        except (RuntimeError, MemoryError) as error:
+            if not any(words in str(error) for words in _NO_MEMORY):
+                raise
+            self._say("trained", steps=None)
+        else:
+            self._say("trained", steps=[asdict(step) for step in done])
+
+
+def main() -> None:
+    """Run this program until its controller closes stdin."""
+    config = ComputeConfig(**json.loads(sys.argv[1]))
+    say = torch_nodes.answers()
+    device = Device(config, say)
+    layers = [asdict(layer) for layer in device.trainer.layers]
+    say("ready", layers=layers, **torch_nodes.own_facts(config.interface))
+    torch_nodes.obey({"train": device.train})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Programs on nodes that obey JSON lines on stdin and answer with JSON lines on stdout."""
+
+import json
+import queue
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from profilers.clusters import Cluster, Node
+from warehouse.records import ProbeFailed
+
+Message = Mapping[str, object]
+
+
+class Killed(ProbeFailed):
+    """A program was killed, most likely because its node has no more memory."""
+
+
+class Programs:
+    """The programs of one job by name, `label` in messages; a context manager that ends them.
+
+    Raises:
+        Killed: a program was killed.
+        ProbeFailed: a program died, or did not answer; `detail` is what it wrote to stderr.
+    """
+
+    def __init__(self, cluster: Cluster, label: str) -> None:
+        self._cluster, self._label = cluster, label
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._nodes: dict[str, Node] = {}
+        self._inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="stepcast-job-"))
+        self._logs = Path(folder)
+        self._stack.callback(self._kill)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def start(
+        self, name: str, node: Node, module: str, config: str, environment: Mapping[str, str]
+    ) -> None:
+        """Start `python -m module config` on a node."""
+        process = self._cluster.popen(
+            node,
+            [self._cluster.python(node), "-m", module, config],
+            env={"PYTHONPATH": str(Path(__file__).parents[1]), **environment},
+            stderr=self._logs / name,
+        )
+        self._processes[name], self._nodes[name] = process, node
+        threading.Thread(target=self._listen, args=(name, process), daemon=True).start()
+
+    def confine(self, name: str) -> None:
+        """Hold a program to its node's CPU share and memory from now on."""
+        self._cluster.confine(self._nodes[name], self._processes[name])
+
+    def ask(
+        self, names: Collection[str], answer: str, timeout_s: float, **command: object
+    ) -> dict[str, Message]:
+        """Give programs the same command; return each one's answer."""
+        for name in names:
+            self.tell(name, **command)
+        return self.expect(names, answer, timeout_s)
+
+    def tell(self, name: str, **command: object) -> None:
+        """Give a program a command."""
+        stdin = self._processes[name].stdin
+        assert stdin is not None
+        try:
+            stdin.write(json.dumps(command) + "\n")
+        except BrokenPipeError:
+            raise self._died(name) from None
+
+    def expect(self, names: Collection[str], answer: str, timeout_s: float) -> dict[str, Message]:
+        """Wait for an answer of each program; anything else they say is dropped."""
+        deadline = time.monotonic() + timeout_s
+        answers: dict[str, Message] = {}
+        while answers.keys() < set(names):
+            try:
+                name, message = self._inbox.get(timeout=max(deadline - time.monotonic(), 0.0))
+            except queue.Empty:
+                silent = ", ".join(sorted(set(names) - answers.keys()))
+                raise ProbeFailed(
+                    f"{silent} of {self._label} did not answer for {timeout_s:g} s"
+                ) from None
+            if message is None:
+                raise self._died(name)
+            if message["event"] == answer:
+                answers[name] = message
+        return answers
+
+    def _listen(self, name: str, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self._inbox.put((name, json.loads(line)))
+        self._inbox.put((name, None))
+
+    def _died(self, name: str) -> ProbeFailed:
+        code = self._processes[name].wait(timeout=30)
+        said = (self._logs / name).read_text().strip()
+        if code == -9:
+            why = "killed, most likely out of memory"
+            return Killed(f"{name} of {self._label} ended early ({why})", said)
+        why = f"exit {code}: {said.splitlines()[-1]}" if said else f"exit {code}"
+        return ProbeFailed(f"{name} of {self._label} ended early ({why})", said)
+
+    def _kill(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait(timeout=30)

@@ -1,0 +1,148 @@
+"""Probe `torch_compute`: how long passes of a PyTorch network take, and when gradients are ready.
+
+Source: Srift, section 4.1.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+
+from profilers.clusters import Cluster
+from profilers.compute_job import ComputeJob, check_single
+from profilers.hostlock import host_lock
+from profilers.quiet import Measured, Patience
+from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.torch_training import Step
+from warehouse.records import BadInput, ProbeFailed, Scenario
+
+WARM_UPS = 3
+"""First steps of each batch size, in which oneDNN prepares its kernels."""
+PIECE_STEPS = 5
+"""Steps that are measured again together if something disturbs them."""
+
+
+def profile(
+    cluster: Cluster,
+    scenario: Scenario,
+    context: RunContext,
+    *,
+    batch_sizes: Sequence[int],
+    trials: int,
+    watched_trials: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProbeResult:
+    """Time the passes of a network on one node at some batch sizes.
+
+    Args:
+        cluster: at least one worker; the first one trains.
+        scenario: an all-reduce of one worker. Its batch size is replaced by the largest of
+            `batch_sizes`.
+        context: study and round.
+        batch_sizes: the points to sample, e.g. 1, a third, two thirds and all of what fits.
+        trials: timed steps of each batch size.
+        watched_trials: further steps of each, with hooks that record when gradients are ready.
+            Networks with branches need many: they tell how often each layer is executed.
+        progress: told what runs now.
+
+    Returns:
+        A run with tables `compute` (a row for each batch size and trial), `layer`, `layer_time`
+        (gradient_ready only), `cluster_node` and `sample`. A failed run if the job failed or a
+        batch did not fit.
+
+    Raises:
+        BadInput: more than one worker, another framework, or no batch sizes.
+    """
+    check_single(scenario)
+    if not batch_sizes or min(batch_sizes) < 1:
+        raise BadInput(f"batch_sizes: expected some, 1 or more, found {list(batch_sizes)}")
+    workload = scenario.workload.model_copy(update={"batch_size": max(batch_sizes)})
+    scenario = scenario.model_copy(update={"workload": workload})
+    started_at = datetime.now(UTC)
+    patience = Patience()
+    times: dict[int, list[Measured[list[Step]]]] = {}
+    watched: dict[int, list[Step]] = {}
+    try:
+        with host_lock(progress), ComputeJob(cluster, scenario) as job:
+            for batch_size in sorted(set(batch_sizes)):
+                progress(f"profile {workload.dnn}: {trials} steps of {batch_size}")
+                train = partial(_train, job, batch_size)
+                train(WARM_UPS)
+                times[batch_size] = [
+                    patience.quietly(partial(train, min(PIECE_STEPS, trials - first)))
+                    for first in range(0, trials, PIECE_STEPS)
+                ]
+                watched[batch_size] = train(watched_trials, watched=True)
+    except ProbeFailed as error:
+        return failed("torch_compute", cluster, scenario, context, started_at, error)
+    stolen = fmean(one.stolen for pieces in times.values() for one in pieces)
+    settings: dict[str, Setting] = {
+        "trials": trials,
+        "watched_trials": watched_trials,
+        "warm_ups": WARM_UPS,
+    }
+    run = finished_run("torch_compute", cluster, scenario, context, started_at, settings)
+    timed = {size: [step for one in pieces for step in one.value] for size, pieces in times.items()}
+    tables = {
+        "compute": compute_rows(timed),
+        "layer": layer_rows(job.layers),
+        "layer_time": layer_time_rows(watched),
+        "cluster_node": job.cluster_node,
+        "sample": pl.DataFrame(
+            [{"metric": "stolen_cpu_fraction", "unit": "1", "window": None, "value": stolen}],
+            schema_overrides={"window": pl.Int16},
+        ),
+    }
+    return ProbeResult(run, scenario, tables)
+
+
+def compute_rows(timed: dict[int, list[Step]]) -> pl.DataFrame:
+    """Return table compute of the steps of each batch size."""
+    return pl.DataFrame(
+        [
+            (batch_size, trial, 0, step.forward_s, step.backward_s, step.update_s)
+            for batch_size, steps in timed.items()
+            for trial, step in enumerate(steps)
+        ],
+        schema=["batch_size", "trial", "rank", "forward_s", "backward_s", "update_s"],
+        orient="row",
+    )
+
+
+def layer_rows(layers: Sequence[dict[str, Any]]) -> pl.DataFrame:
+    """Return table layer of a network's layers, in order."""
+    return (
+        pl.DataFrame(list(layers)).with_row_index("layer").with_columns(pl.col("layer").cast(int))
+    )
+
+
+def layer_time_rows(watched: dict[int, list[Step]]) -> pl.DataFrame:
+    """Return table layer_time; a layer that a step did not execute has no time in it."""
+    return pl.DataFrame(
+        [
+            (batch_size, trial, layer, ready)
+            for batch_size, steps in watched.items()
+            for trial, step in enumerate(steps)
+            for layer, ready in enumerate(step.gradient_ready)
+        ],
+        schema={
+            "batch_size": pl.Int32,
+            "trial": pl.Int16,
+            "layer": pl.Int32,
+            "gradient_ready": pl.Float64,
+        },
+        orient="row",
+    )
+
+
+def _train(job: ComputeJob, batch_size: int, steps: int, *, watched: bool = False) -> list[Step]:
+    done = job.train(batch_size, steps, watched=watched)
+    if done is None:
+        raise ProbeFailed(
+            f"a batch of {batch_size} does not fit the node's memory; search the largest one first "
+            "(probe torch_memory)"
+        )
+    return done

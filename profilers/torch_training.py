@@ -1,0 +1,171 @@
+"""Training steps of a PyTorch module, timed pass by pass, gradient by gradient.
+
+Source: Srift, section 4.1.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    Batch = tuple[torch.Tensor, torch.Tensor]
+
+_LEARNING_RATE = 0.01
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A module with parameters of its own, in the order in which they are registered."""
+
+    name: str
+    type: str
+    parameter_count: int
+    gradient_bytes: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """Seconds of the passes of one training step.
+
+    `gradient_ready` has, for each layer, the part of the backward pass after which the last of its
+    gradients was there; None for a layer that this step did not execute. Empty if nobody looked.
+    """
+
+    forward_s: float
+    backward_s: float
+    update_s: float
+    gradient_ready: Sequence[float | None] = ()
+
+
+class Clock(Protocol):
+    """Marks moments of a device's work; they may be compared once it has settled."""
+
+    def mark(self) -> Any:
+        """Mark what the device has been given so far as done by then."""
+
+    def settle(self) -> None:
+        """Wait until the device has done everything."""
+
+    def seconds(self, before: Any, after: Any) -> float:
+        """Return the time between two marks."""
+
+
+class HostClock:
+    """A processor has done what it was given when a call returns."""
+
+    def mark(self) -> Any:
+        """Return the time."""
+        return time.perf_counter()
+
+    def settle(self) -> None:
+        """Do nothing."""
+
+    def seconds(self, before: Any, after: Any) -> float:
+        """Return the difference."""
+        return float(after - before)
+
+
+class CudaClock:
+    """A GPU works behind its program; events among its work tell when it got there."""
+
+    def mark(self) -> Any:
+        """Put an event behind the work given so far."""
+        import torch
+
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def settle(self) -> None:
+        """Wait for the GPU."""
+        import torch
+
+        torch.cuda.synchronize()
+
+    def seconds(self, before: Any, after: Any) -> float:
+        """Return the time between two events."""
+        return float(before.elapsed_time(after)) / 1e3
+
+
+class Trainer:
+    """A module, its optimizer, and the batches it is trained on; `device` as PyTorch names it."""
+
+    def __init__(
+        self, network: "nn.Module", draw: Callable[[int], "Batch"], device: str = "cpu"
+    ) -> None:
+        import torch
+
+        self._network = network.to(device)
+        self._draw, self._device = draw, device
+        self._optimizer = torch.optim.SGD(network.parameters(), lr=_LEARNING_RATE)
+        self._loss = torch.nn.functional.cross_entropy
+        self._clock: Clock = CudaClock() if device.startswith("cuda") else HostClock()
+        self._owned = [
+            (name, module, parameters)
+            for name, module in network.named_modules()
+            if (parameters := [one for one in module.parameters(False) if one.requires_grad])
+        ]
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The modules that have trained parameters of their own."""
+        return [
+            Layer(
+                name,
+                type(module).__name__,
+                sum(one.numel() for one in parameters),
+                sum(one.numel() * one.element_size() for one in parameters),
+            )
+            for name, module, parameters in self._owned
+        ]
+
+    def step(self, batch_size: int, *, watched: bool = False) -> Step:
+        """Train one batch, drawn anew, and time its passes.
+
+        Zeroing gradients belongs to the update. `watched` also records when gradients are ready.
+        """
+        images, labels = (one.to(self._device) for one in self._draw(batch_size))
+        clock = self._clock
+        with self._watching(watched) as ready:
+            clock.settle()
+            start = clock.mark()
+            loss = self._loss(self._network(images), labels)
+            forward = clock.mark()
+            loss.backward()
+            backward = clock.mark()
+            self._optimizer.step()
+            self._optimizer.zero_grad()
+            update = clock.mark()
+            clock.settle()
+        backward_s = clock.seconds(forward, backward)
+        return Step(
+            clock.seconds(start, forward),
+            backward_s,
+            clock.seconds(backward, update),
+            [None if one is None else clock.seconds(forward, one) / backward_s for one in ready],
+        )
+
+    @contextmanager
+    def _watching(self, watched: bool) -> Iterator[list[Any]]:
+        """Yield, for each layer, the mark behind the last of its gradients so far."""
+        ready: list[Any] = [None] * len(self._owned) if watched else []
+
+        def gradient_is_there(layer: int, _: "torch.Tensor") -> None:
+            ready[layer] = self._clock.mark()
+
+        hooks = [
+            parameter.register_post_accumulate_grad_hook(partial(gradient_is_there, layer))
+            for layer, (_, _, parameters) in enumerate(self._owned if watched else [])
+            for parameter in parameters
+        ]
+        try:
+            yield ready
+        finally:
+            for hook in hooks:
+                hook.remove()

@@ -1,0 +1,65 @@
+"""The PyTorch networks: sizes against the published ones, gradients everywhere."""
+
+import pytest
+import torch
+
+import networks
+
+PUBLISHED = {
+    "alexnet": 61_100_840,
+    "vgg11": 132_863_336,
+    "vgg19": 143_667_240,
+    "squeezenet": 1_235_496,
+    "resnet18": 11_689_512,
+    "resnet50": 25_557_032,
+    "resnext50": 25_028_904,
+    "shufflenet_v2": 2_278_604,
+    "shufflenet_v2_x2": 7_393_996,
+    "mobilenet": 4_231_976,
+}
+"""Trained parameters at 224 px and 1000 classes, as the authors' and PyTorch's own models have."""
+SMALL_CNN_16PX = (
+    (3 * 9 * 64 + 64) + 2 * (64 * 9 * 64 + 64) + (4 * 4 * 64 * 320 + 320) + (320 * 10 + 10)
+)
+
+
+def parameters(name: str, image_size: int, num_classes: int = 10) -> int:
+    """Count what is trained."""
+    # A meta device holds no values, so that large networks cost nothing.
+    with torch.device("meta"):
+        network = networks.build_pytorch(name, image_size, num_classes)
+    return sum(one.numel() for one in network.parameters())
+
+
+@pytest.mark.parametrize(("name", "count"), PUBLISHED.items())
+def test_a_network_is_as_large_as_published(name: str, count: int) -> None:
+    assert parameters(name, 224, 1000) == count
+
+
+def test_small_images_make_small_dense_layers() -> None:
+    assert parameters("small_cnn", 16) == SMALL_CNN_16PX
+    assert parameters("vgg11", 32) < parameters("vgg11", 64)
+
+
+def test_every_network_is_either_published_or_ours() -> None:
+    assert {"small_cnn", *PUBLISHED} == set(networks.names("pytorch"))
+
+
+@pytest.mark.parametrize(
+    "name", ["small_cnn", "squeezenet", "resnet18", "shufflenet_v2", "mobilenet"]
+)
+def test_a_single_smallest_image_trains_every_parameter(name: str) -> None:
+    torch.manual_seed(1)
+    side = networks.minimum_image_size(name, "pytorch")
+    network = networks.build_pytorch(name, side)
+    logits = network(torch.rand(1, 3, side, side))
+    assert logits.shape == (1, 10)
+    torch.nn.functional.cross_entropy(logits, torch.tensor([3])).backward()
+    assert all(one.grad is not None and one.grad.isfinite().all() for one in network.parameters())
+
+
+def test_an_unknown_network_and_a_small_image_are_refused() -> None:
+    with pytest.raises(networks.UnknownNetwork, match="the closest are resnet50"):
+        networks.build_pytorch("resnet51", 64)
+    with pytest.raises(ValueError, match="at least 33 pixels a side, found 32"):
+        networks.build_pytorch("resnet18", 32)

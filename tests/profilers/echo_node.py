@@ -1,0 +1,17 @@
+"""A program as `profilers.programs` starts them: echoes, fails or dies as told."""
+
+import json
+import os
+import signal
+import sys
+
+for line in sys.stdin:
+    command = json.loads(line)
+    match command["do"]:
+        case "echo":
+            print(json.dumps({"event": "noise"}), flush=True)  # noqa: T201
+            print(json.dumps({"event": "echoed", "back": command["words"]}), flush=True)  # noqa: T201
+        case "fail":
+            sys.exit("what went wrong")
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)

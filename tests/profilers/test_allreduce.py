@@ -1,0 +1,149 @@
+"""The all-reduce probe: its arithmetic on typed-in times, and real Gloo between two nodes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from models.srift import allreduce_samples
+from profilers import allreduce
+from profilers.allreduce_node import clock_offset_ns
+from profilers.clusters import Node, cgroups, netns, open_cluster, owner
+from profilers.clusters.node_types import node_group
+from profilers.hostlock import host_lock
+from profilers.result import RunContext
+from profilers.torch_nodes import Facts, cluster_nodes, in_turn
+from warehouse import tables
+from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed
+
+LINK_MBPS = 100
+MIB = 2**20
+
+
+def test_waiting_for_the_last_rank_is_taken_off() -> None:
+    # Rank 1 starts 200 ns after rank 0 in the first repetition, before it in the second.
+    starts = [[[1000], [5000]], [[1200], [4900]]]
+    ends = [[[2000], [6000]], [[2100], [6100]]]
+    timed = allreduce.without_waiting(starts, ends)
+    assert [(one.trial, one.rank) for one in timed] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [one.raw_seconds for one in timed] == pytest.approx([1e-6, 0.9e-6, 1e-6, 1.2e-6])
+    assert [one.seconds for one in timed] == pytest.approx([0.8e-6, 0.9e-6, 1e-6, 1.1e-6])
+
+
+def test_transfers_at_once_are_averaged() -> None:
+    timed = allreduce.without_waiting([[[0, 100]], [[50, 120]]], [[[400, 600]], [[410, 590]]])
+    assert timed[0].raw_seconds == pytest.approx((400 + 500) / 2 * 1e-9)
+    assert timed[0].seconds == pytest.approx((350 + 480) / 2 * 1e-9)
+    assert timed[1].seconds == pytest.approx((360 + 470) / 2 * 1e-9)
+
+
+def test_a_sum_before_the_last_start_can_only_be_the_clocks() -> None:
+    with pytest.raises(ProbeFailed, match="rank 0 had its sum before the last rank started"):
+        allreduce.without_waiting([[[1000]], [[9000]]], [[[2000]], [[9900]]])
+
+
+def test_the_quickest_answer_sets_the_clock() -> None:
+    # The other clock is 1000 ahead; the first answer was held up on its way back.
+    assert clock_offset_ns([(0, 1010, 500), (600, 1610, 620)]) == 1000
+    assert clock_offset_ns([(1600, 610, 1620)]) == -1000
+
+
+def nodes(*types: str) -> list[Node]:
+    """Workers of these types."""
+    return [
+        Node(
+            f"worker{i}", "worker", i, f"10.0.0.{i}", NodeGroup(role="worker", node_type=t, count=1)
+        )
+        for i, t in enumerate(types)
+    ]
+
+
+def test_the_first_ranks_are_of_all_types() -> None:
+    assert [node.index for node in in_turn(nodes("a", "a", "a", "b", "c"))] == [0, 3, 4, 1, 2]
+    assert [node.index for node in in_turn(nodes("a", "a"))] == [0, 1]
+
+
+def test_nodes_are_described_by_type_where_it_says_and_by_themselves_else() -> None:
+    (whole,) = nodes("p3.8xlarge")
+    group = NodeGroup(role="worker", node_type="e", count=1, cpu_share=0.25, memory_bytes=MIB)
+    share = Node("worker1", "worker", 1, "10.0.0.9", group)
+    table = cluster_nodes(
+        {whole: Facts(("V100",) * 4, 32, 99, 9001), share: Facts((), 2, 99, 1500)}
+    )
+    shown = table.select("cores", "memory_bytes", "device_count", "device_name").rows()
+    assert shown == [(32.0, 99, 4, "V100"), (0.25, MIB, 0, None)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "worlds", "concurrent", "message"),
+    [
+        ([6], [2], [1], "multiples of 4, found"),
+        ([4], [3], [1], "expected 2 to 2, the ranks of this cluster"),
+        ([4], [1], [1], "expected 2 to 2"),
+        ([4], [2], [0], "concurrent: expected 1 or more"),
+    ],
+)
+def test_what_cannot_be_probed_is_refused(
+    sizes: list[int], worlds: list[int], concurrent: list[int], message: str, tmp_path: Path
+) -> None:
+    group = NodeGroup(role="worker", node_type="any", count=2)
+    with open_cluster("loopback", [group], None) as cluster, pytest.raises(BadInput, match=message):
+        next(
+            allreduce.measure(
+                cluster,
+                RunContext("test", 1, "profile", tmp_path),
+                sizes_bytes=sizes,
+                world_sizes=worlds,
+                concurrent=concurrent,
+                trials=1,
+            )
+        )
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Queue up behind whatever measures on this host."""
+    with host_lock():
+        yield
+
+
+def ours() -> list[str]:
+    """Every namespace and control group that any Stepcast process has made."""
+    spaces = [name for name in netns.namespaces() if name.startswith(owner.PREFIX)]
+    return spaces + cgroups.names(owner.PREFIX)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("backend", ["emulated", "loopback"])
+def test_two_nodes_of_two_types_reduce(backend: Backend, alone: None, tmp_path: Path) -> None:
+    before = ours()
+    groups = [node_group("worker", f"emu.{kind}", 1) for kind in ("native.c25", "avx2.c25")]
+    with open_cluster(backend, groups, LINK_MBPS) as cluster:
+        (result,) = allreduce.measure(
+            cluster,
+            RunContext("test", 1, "profile", tmp_path),
+            sizes_bytes=[4, MIB],
+            world_sizes=[2],
+            concurrent=[1, 2],
+            trials=2,
+        )
+    assert ours() == before
+    assert result.run.status == "ok", result.run.error
+    assert result.run.config["library"] == "gloo"
+    rows = result.tables["allreduce"]
+    # Two sizes, one or two at once, two trials, two ranks.
+    assert rows.height == rows.unique(["size_bytes", "concurrent", "trial", "rank"]).height == 16
+    assert rows.filter(~pl.col("seconds").is_between(0, pl.col("raw_seconds"), "right")).is_empty()
+    assert set(rows["mtu_bytes"]) == ({1500} if backend == "emulated" else {65536})
+    if backend == "emulated":
+        # What a ring moves over each link is the size itself: not faster than the link.
+        large = rows.filter(pl.col("size_bytes") == MIB)
+        assert large["bus_bandwidth_Bps"].max() < LINK_MBPS * 1e6 / 8 * 1.1  # type: ignore[operator]
+    run_id = pl.lit("run").alias("run_id")
+    landed = {name: table.with_columns(run_id) for name, table in result.tables.items()}
+    for name, table in landed.items():
+        tables.conform(name, table.to_arrow(), name)
+    samples = allreduce_samples.samples(landed["allreduce"], landed["cluster_node"])
+    assert set(samples["node_types"]) == {"emu.avx2.c25+emu.native.c25"}
+    assert samples.height == 8

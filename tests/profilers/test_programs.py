@@ -1,0 +1,43 @@
+"""Programs that answer, fail, die and stay silent, as plain processes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from profilers.clusters import open_cluster
+from profilers.programs import Killed, Programs
+from warehouse.records import NodeGroup, ProbeFailed
+
+NODES = (NodeGroup(role="worker", node_type="any", count=2),)
+
+
+@pytest.fixture
+def programs() -> Iterator[Programs]:
+    """Two echoing programs, a and b."""
+    with open_cluster("loopback", NODES, None) as cluster, Programs(cluster, "the job") as started:
+        for name, node in zip("ab", cluster.nodes, strict=True):
+            started.start(name, node, "tests.profilers.echo_node", "{}", {})
+        yield started
+
+
+def test_all_answers_come_and_nothing_else(programs: Programs) -> None:
+    answers = programs.ask(["a", "b"], "echoed", 30, do="echo", words=[1, "two"])
+    assert {name: answer["back"] for name, answer in answers.items()} == {
+        "a": [1, "two"],
+        "b": [1, "two"],
+    }
+
+
+def test_a_failure_is_told_with_its_last_words(programs: Programs) -> None:
+    with pytest.raises(ProbeFailed, match=r"b of the job ended early \(exit 1: what went wrong\)"):
+        programs.ask(["b"], "echoed", 30, do="fail")
+
+
+def test_being_killed_is_told_apart(programs: Programs) -> None:
+    with pytest.raises(Killed, match="killed, most likely out of memory"):
+        programs.ask(["a"], "echoed", 30, do="die")
+
+
+def test_silence_ends_the_wait(programs: Programs) -> None:
+    with pytest.raises(ProbeFailed, match=r"a, b of the job did not answer for 0\.1 s"):
+        programs.expect(["b", "a"], "echoed", 0.1)

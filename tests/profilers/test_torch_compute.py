@@ -1,0 +1,148 @@
+"""The compute and memory probes: their rows, the search, and real steps on an emulated node."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.srift import gradients, latency
+from profilers import torch_compute, torch_memory
+from profilers.clusters import open_cluster
+from profilers.clusters.node_types import node_group
+from profilers.hostlock import host_lock
+from profilers.result import RunContext
+from profilers.torch_training import Step
+from warehouse import tables
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+
+LAYERS = ["Conv2d", "Conv2d", "Conv2d", "Linear", "Linear"]
+MIB = 2**20
+
+
+def scenario(group: NodeGroup, image_size: int = 16, **workload: object) -> Scenario:
+    """One worker trains, small_cnn unless told otherwise."""
+    fields = {"dnn": "small_cnn", "framework": "pytorch", "image_size": image_size, "batch_size": 1}
+    return Scenario(
+        workload=Workload.model_validate({**fields, **workload}),
+        strategy=Strategy(kind="all_reduce", workers=1),
+        nodes=(group,),
+        link_mbps=100,
+    )
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Queue up behind whatever measures on this host."""
+    with host_lock():
+        yield
+
+
+def test_rows_keep_what_was_not_executed() -> None:
+    steps = [Step(1.0, 2.0, 0.5, [1.0, None]), Step(1.5, 2.5, 0.25, [0.75, 0.5])]
+    compute = torch_compute.compute_rows({4: steps})
+    assert compute.select("batch_size", "trial", "rank", "forward_s", "update_s").rows() == [
+        (4, 0, 0, 1.0, 0.5),
+        (4, 1, 0, 1.5, 0.25),
+    ]
+    times = torch_compute.layer_time_rows({4: steps})
+    assert times.rows() == [(4, 0, 0, 1.0), (4, 0, 1, None), (4, 1, 0, 0.75), (4, 1, 1, 0.5)]
+    layers = torch_compute.layer_rows(
+        [
+            {"name": "a", "type": "Linear", "parameter_count": 1, "gradient_bytes": 4},
+            {"name": "b", "type": "Linear", "parameter_count": 2, "gradient_bytes": 8},
+        ]
+    )
+    run_id = pl.lit("run").alias("run_id")
+    fitted = gradients.fit(layers.with_columns(run_id), times.with_columns(run_id))
+    assert fitted.layer_bytes == (4, 8)
+    assert fitted.ready == (0.875, 0.5)
+    assert fitted.probability == (1.0, 0.5)
+
+
+@given(most=st.integers(1, 5000), limit=st.integers(0, 6000))
+def test_the_search_finds_the_largest_in_few_attempts(most: int, limit: int) -> None:
+    tried: list[int] = []
+
+    def fits(batch_size: int) -> bool:
+        tried.append(batch_size)
+        return batch_size <= limit
+
+    assert torch_memory.largest_that_fits(fits, most) == min(most, limit)
+    assert len(tried) == len(set(tried)) <= 2 * most.bit_length() + 1
+    assert max(tried) <= most
+
+
+def test_jobs_of_other_kinds_are_refused(tmp_path: Path) -> None:
+    context = RunContext("test", 1, "profile", tmp_path)
+    group = NodeGroup(role="worker", node_type="any", count=1)
+    tensorflow = scenario(group, framework="tensorflow")
+    two = scenario(group).with_workers(2)
+    with open_cluster("loopback", [group], None) as cluster:
+        with pytest.raises(BadInput, match="expected framework pytorch, found tensorflow"):
+            torch_memory.search(cluster, tensorflow, context, most=1)
+        with pytest.raises(BadInput, match="needs one worker of kind all_reduce, found 2"):
+            torch_memory.search(cluster, two, context, most=1)
+        with pytest.raises(BadInput, match="most: expected 1 or more"):
+            torch_memory.search(cluster, scenario(group), context, most=0)
+        for wrong in ([], [0, 1]):
+            with pytest.raises(BadInput, match="batch_sizes: expected some"):
+                torch_compute.profile(
+                    cluster,
+                    scenario(group),
+                    context,
+                    batch_sizes=wrong,
+                    trials=1,
+                    watched_trials=1,
+                )
+
+
+@pytest.mark.cluster
+def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> None:
+    asked = scenario(node_group("worker", "emu.avx2.1c", 1))
+    with open_cluster("emulated", asked.nodes, 100) as cluster:
+        result = torch_compute.profile(
+            cluster,
+            asked,
+            RunContext("test", 1, "profile", tmp_path),
+            batch_sizes=latency.sample_points(6),
+            trials=3,
+            watched_trials=2,
+        )
+    assert result.run.status == "ok", result.run.error
+    assert result.scenario is not None
+    assert result.scenario.workload.batch_size == 6
+    run_id = pl.lit("run").alias("run_id")
+    landed = {name: table.with_columns(run_id) for name, table in result.tables.items()}
+    for name, table in landed.items():
+        tables.conform(name, table.to_arrow(), name)
+    assert landed["compute"].group_by("batch_size").len().sort("batch_size").rows() == [
+        (1, 3),
+        (2, 3),
+        (4, 3),
+        (6, 3),
+    ]
+    assert landed["layer"]["type"].to_list() == LAYERS
+    fitted = gradients.fit(landed["layer"], landed["layer_time"])
+    assert fitted.probability == (1.0,) * len(LAYERS)
+    assert list(fitted.ready) == sorted(fitted.ready, reverse=True)
+    assert latency.fit(landed["compute"]).forward(3) > 0
+
+
+@pytest.mark.cluster
+def test_the_memory_of_a_node_limits_the_batch(alone: None, tmp_path: Path) -> None:
+    kind = node_group("worker", "emu.avx2.1c", 1)
+    small = kind.model_copy(update={"memory_bytes": 448 * MIB})
+    # Few parameters and large maps: it is the batch that needs memory.
+    asked = scenario(small, image_size=224, dnn="squeezenet")
+    with open_cluster("emulated", asked.nodes, 100) as cluster:
+        result = torch_memory.search(
+            cluster, asked, RunContext("test", 1, "profile", tmp_path), most=256
+        )
+    assert result.run.status == "ok", result.run.error
+    (largest,) = result.tables["sample"].filter(metric="largest_batch_size")["value"]
+    # The output of the first convolution is kept for the backward pass.
+    kept_bytes = 64 * 111 * 111 * 4
+    assert 1 <= largest < 448 * MIB / kept_bytes < 256
