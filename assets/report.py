@@ -100,7 +100,7 @@ def _figures(result: Summary) -> str:
         (
             "Mean absolute error, W ≥ 2",
             percent(result.error),
-            f"over {count(result.n, 'scenario')}",
+            f"over {count(result.n, 'scenario')}{_uncounted(result)}",
         ),
         ("Error of linear scaling", percent(result.linear_error), "the same scenarios"),
         ("Noise floor", percent(result.noise_floor), _floor_note(result)),
@@ -109,6 +109,10 @@ def _figures(result: Summary) -> str:
         f"<div><dt>{escape(title)}</dt><dd>{value}<small>{escape(note)}</small></dd></div>"
         for title, value, note in cards
     )
+
+
+def _uncounted(result: Summary) -> str:
+    return f", and {result.busy_n} not counted, the host being busy" if result.busy_n else ""
 
 
 def _floor_note(result: Summary) -> str:
@@ -218,5 +222,5 @@ def _judged(result: Summary) -> str:
         "(largest − smallest window) / mean of one run, not a repetition. The <em>noise floor</em> "
         "is the mean absolute error of forecasting each run by the mean of its runs in other "
         f"rounds, on re-created clusters: {floor(result)}. Judged with two or more workers: "
-        f"{count(result.n, 'scenario')}.</p>"
+        f"{count(result.n, 'scenario')}{_uncounted(result)}.</p>"
     )

@@ -28,11 +28,12 @@ JUDGED = {
 class Summary:
     """Mean absolute errors, percent, over the `n` judged scenarios with W of 2 or more.
 
-    `noise_floor` is the mean over the `noise_n` of them that were measured in two rounds or more,
-    None if none was.
+    `busy_n` more were measured while the host was busy, and do not count. `noise_floor` is the mean
+    over the `noise_n` of them that were measured in two rounds or more, None if none was.
     """
 
     n: int
+    busy_n: int
     error: float | None
     linear_error: float | None
     noise_floor: float | None
@@ -88,6 +89,8 @@ def curves(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
 def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     """Return how wrong each system was in a round, one row per system and network.
 
+    What was measured while the host was busy does not count.
+
     Columns: system, dnn (NULL: all of them), w1_error_percent (mean error of scenarios with one
     worker), and of those with more: n and mean_ape_percent. Systems with the smallest error over
     all networks come first.
@@ -96,7 +99,8 @@ def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     newest = ours.unique(["system", "scenario_id"], keep="last").join(
         _scenarios(round_).select("scenario_id", "dnn", "workers"), on="scenario_id"
     )
-    single, error = pl.col("workers") == 1, pl.col("error_percent")
+    single = pl.col("workers") == 1
+    error = pl.when(~pl.col("host_busy")).then(pl.col("error_percent"))
     figures = (
         error.filter(single).mean().alias("w1_error_percent"),
         error.filter(~single).count().alias("n"),
@@ -115,10 +119,12 @@ def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
 
 def summary(rows: pl.DataFrame) -> Summary:
     """Return the figures over scenarios with more than one worker."""
-    many = rows.filter(pl.col("workers") > 1, pl.col("error_percent").is_not_null())
+    judged = rows.filter(pl.col("workers") > 1, pl.col("error_percent").is_not_null())
+    many = judged.filter(~pl.col("host_busy"))
     floors = many["noise_floor_percent"].drop_nulls()
     return Summary(
         n=many.height,
+        busy_n=judged.height - many.height,
         error=_mean(many["error_percent"].abs()),
         linear_error=_mean(many["linear_error_percent"].abs()),
         noise_floor=_mean(floors),

@@ -70,7 +70,7 @@ _STEPS = ("run", "scenario", "operation", "timing", "step", "sample", "link")
 ASYNC_SGD = System(
     "async_sgd",
     "Throughput by simulation of the traced steps, with an interval (Li et al., ICPE 2020).",
-    "3",
+    "4",
     (*_BOTH, "contention"),
     (*_STEPS, "edge", "contention"),
     async_sgd.fit,

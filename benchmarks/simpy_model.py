@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.options import Options
-from models.async_sgd.sharing import Flow, SharedResource
+from models.async_sgd.sharing import Flow, SharedResource, Standing
 
 Process = Generator[simpy.Event, None, None]
 
@@ -94,7 +94,7 @@ class _Model:
                 SharedResource(
                     options.server_Bps(resource, server),
                     options.worker_Bps(resource, 0),
-                    options.newcomer_weight,
+                    Standing(options.newcomer_weight, options.newcomer_pause_s),
                 ),
             )
             for resource, server in graph.stations

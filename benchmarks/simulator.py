@@ -82,7 +82,8 @@ def options(workers: int, steps: int) -> Options:
         uplink_Bps=1.1e9,
         downlink_spread=0.1,
         uplink_spread=0.1,
-        newcomer_weight=0.7,
+        newcomer_weight=0.8,
+        newcomer_pause_s=0.2,
         inter_op_threads=THREADS,
         client_gap_s=(0.005,),
     )

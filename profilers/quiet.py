@@ -13,8 +13,11 @@ from profilers import host
 
 MOST_STOLEN = 0.02
 """The part of the host's processor time that may be stolen while something is measured."""
-PATIENCE_S = 30.0
-"""How long a probe goes on measuring the same again before it takes the least disturbed attempt."""
+PATIENCE_S = 60.0
+"""How long a probe goes on measuring the same again before it takes the least disturbed attempt.
+
+As long as it is, because all forecasts of a job rest on one profile and one probe of its links.
+"""
 
 T = TypeVar("T")
 

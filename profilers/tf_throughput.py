@@ -15,7 +15,7 @@ from profilers import host
 from profilers.clusters import Cluster
 from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.hostlock import host_lock
-from profilers.quiet import MOST_STOLEN, PATIENCE_S, Measured
+from profilers.quiet import MOST_STOLEN, Measured
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.tf_job import AsyncJob, StepTime
 from profilers.throughput import Window, is_stationary, steps_per_s
@@ -23,6 +23,8 @@ from warehouse.records import BadInput, ProbeFailed, Role, Scenario
 
 MIN_DISCARDED_STEPS = 8
 """Steps of each worker after the barrier that are never counted."""
+PATIENCE_S = 30.0
+"""How long windows are measured again if they were disturbed."""
 TOLERANCE = 0.10
 """Two halves of a window hold few dozen steps each: closer agreement would be luck."""
 MAX_SETTLING_WINDOWS = 2.0

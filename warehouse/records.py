@@ -174,8 +174,8 @@ class Scenario(Record):
         load, link = self.workload, self.link_mbps
         speed = "unshaped" if link is None else f"{link:g} Mb/s"
         strategy = self.strategy
-        servers = f", M={strategy.servers}" if strategy.servers > 1 else ""
-        servers += f" {strategy.placement}" if strategy.placement != "round_robin" else ""
+        placed = f" {strategy.placement}" if strategy.placement != "round_robin" else ""
+        servers = f", M={strategy.servers}{placed}" if strategy.servers > 1 else ""
         order = f", {strategy.order}" if strategy.order != "framework" else ""
         others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (

@@ -8,7 +8,7 @@ from models.async_sgd.fair_rates import Connection, max_min, two_servers
 from models.async_sgd.graph import Graph, Resource
 from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.options import Options
-from models.async_sgd.sharing import SharedLinks, SharedResource
+from models.async_sgd.sharing import SharedLinks, SharedResource, Standing
 from warehouse.records import BadInput
 
 Shared = SharedResource | SharedLinks
@@ -37,9 +37,8 @@ def check_servers(graph: Graph, options: Options) -> None:
 def shared_links(graph: Graph, options: Options) -> list[Shared | None]:
     """Return what all workers share at each station of the graph, None where nothing is."""
     server_of = [server for _, server in graph.stations]
-    newcomer = options.newcomer_weight
     jointly = {
-        resource: SharedLinks(server_of, partial(_rates, options, resource), newcomer)
+        resource: SharedLinks(server_of, partial(_rates, options, resource), _standing(options))
         for resource in Resource
         if resource.is_link
     }
@@ -50,12 +49,16 @@ def shared_links(graph: Graph, options: Options) -> list[Shared | None]:
         elif resource.is_link:
             cap_Bps = options.worker_Bps(resource, 0)
             speed_Bps = options.server_Bps(resource, server)
-            shared.append(SharedResource(speed_Bps, cap_Bps, newcomer))
+            shared.append(SharedResource(speed_Bps, cap_Bps, _standing(options)))
         elif resource is Resource.PS and options.server_cores is not None:
             shared.append(SharedResource(options.server_cores, 1.0))
         else:
             shared.append(None)
     return shared
+
+
+def _standing(options: Options) -> Standing:
+    return Standing(options.newcomer_weight, options.newcomer_pause_s)
 
 
 def _rates(

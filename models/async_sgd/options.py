@@ -28,7 +28,8 @@ class Options:
 
     A worker's weight is drawn for every step and direction: its logarithm is normal with standard
     deviation `downlink_spread` or `uplink_spread`. It is multiplied by `newcomer_weight` for every
-    transfer that is found on the server's link and, with `max_min`, by the share that
+    transfer that was found on the server's link when the worker last began to use it after a pause
+    of `newcomer_pause_s` or more and, with `max_min`, by the share that
     `downlink_measured` or `uplink_measured` gives it. Spreads of 0 and a newcomer's weight of 1
     share equally (and are needed where `equal` has workers with slower links of their own).
 
@@ -55,6 +56,7 @@ class Options:
     downlink_spread: float = 0.0
     uplink_spread: float = 0.0
     newcomer_weight: float = 1.0
+    newcomer_pause_s: float = 0.0
     downlink_measured: MeasuredSharing | None = None
     uplink_measured: MeasuredSharing | None = None
     window_bytes: float | None = None
@@ -75,7 +77,7 @@ class Options:
             for one in value if isinstance(value, tuple) else (value,):
                 if one is not None and not one > 0:
                     raise BadInput(f"simulation: {name} must be above 0, found {value}")
-        for name in ("downlink_spread", "uplink_spread"):
+        for name in ("downlink_spread", "uplink_spread", "newcomer_pause_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise BadInput(f"simulation: {name} must be 0 or more, found {getattr(self, name)}")
         if not self.client_gap_s or not min(self.client_gap_s) >= 0:

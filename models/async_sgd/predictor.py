@@ -119,12 +119,14 @@ class AsyncSGD:
             downlink_spread=link.downlink_spread,
             uplink_spread=link.uplink_spread,
             newcomer_weight=1.0 if probed else settings.newcomer_weight,
+            newcomer_pause_s=settings.newcomer_pause_s,
             downlink_measured=link.downlink_measured if own else None,
             uplink_measured=link.uplink_measured if own else None,
             window_bytes=settings.window_bytes if strategy.flow_control else None,
             ranks=transfer_ranks(self.profile, strategy.order, seed),
             inter_op_threads=worker_group(self.parameters.scenario).inter_op_threads,
             cores=worker_cores(self.parameters.scenario),
+            server_cores=server_cores(scenario) if settings.share_server_cores else None,
             client_gap_s=(self.parameters.client_gap_s,),
             seed=seed,
         )
@@ -203,6 +205,12 @@ def worker_cores(scenario: Scenario) -> float:
     """
     group = worker_group(scenario)
     return max((group.cpu_share or group.inter_op_threads) / group.threads, 1.0)
+
+
+def server_cores(scenario: Scenario) -> float:
+    """Return how many operations a server can run at the speed of one that runs alone."""
+    group = next(group for group in scenario.nodes if group.role == "server")
+    return max(group.cpu_share or group.threads, 1.0)
 
 
 def _alone_s(parameters: Parameters, profile: Profile) -> float:

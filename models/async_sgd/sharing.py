@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from models.async_sgd.fair_rates import Connection
@@ -27,6 +28,30 @@ def share(capacity: float, active: float, cap: float) -> float:
     return min(capacity / active, cap)
 
 
+class Standing:
+    """What the weight of a worker's flows at a station is multiplied by, for coming late.
+
+    That is `newcomer_weight` for every flow that was found when the worker began there after a
+    pause of `pause_s` or more; until its next such pause it keeps the factor.
+    """
+
+    def __init__(self, newcomer_weight: float = 1.0, pause_s: float = 0.0) -> None:
+        self._newcomer_weight, self._pause_s = newcomer_weight, pause_s
+        self._factors: dict[tuple[int, int], float] = {}
+        self._ended_s: dict[tuple[int, int], float] = {}
+
+    def factor(self, now_s: float, flow: Flow, found: int) -> float:
+        """Return the factor of a flow that starts beside `found` others."""
+        connection = flow.worker, flow.station
+        if now_s - self._ended_s.get(connection, -inf) >= self._pause_s:
+            self._factors[connection] = self._newcomer_weight**found
+        return self._factors[connection]
+
+    def ended(self, now_s: float, flow: Flow) -> None:
+        """Note that a flow has ended."""
+        self._ended_s[flow.worker, flow.station] = now_s
+
+
 class SharedResource:
     """Flows under sharing by weight, in virtual time: the work a flow of weight 1 had so far.
 
@@ -36,10 +61,10 @@ class SharedResource:
     O(log flows), where Algorithm 3.1 updates the remaining time of every chunk.
     """
 
-    def __init__(self, capacity: float, cap: float, newcomer_weight: float = 1.0) -> None:
+    def __init__(self, capacity: float, cap: float, standing: Standing | None = None) -> None:
         self._capacity = capacity
         self._cap = cap
-        self._newcomer_weight = newcomer_weight
+        self._standing = standing or Standing()
         self._flows: list[tuple[float, Flow, float]] = []
         self._weights = 0.0
         self._virtual = 0.0
@@ -47,13 +72,10 @@ class SharedResource:
         self.changes = 0
 
     def start(self, now_s: float, flow: Flow, size: float, weight: float = 1.0) -> None:
-        """Let a flow of `size` begin.
-
-        For every flow it finds there, its weight is multiplied by `newcomer_weight`.
-        """
+        """Let a flow of `size` begin; its weight is multiplied by its worker's standing."""
         if self._flows:
             self._virtual += (now_s - self._as_of_s) * self._speed()
-            weight *= self._newcomer_weight ** len(self._flows)
+        weight *= self._standing.factor(now_s, flow, len(self._flows))
         self._as_of_s = now_s
         heappush(self._flows, (self._virtual + size / weight, flow, weight))
         self._weights += weight
@@ -61,7 +83,8 @@ class SharedResource:
 
     def finish(self, now_s: float) -> None:
         """Remove the flow that `next_finish` named, at the time it named."""
-        end, _, weight = heappop(self._flows)
+        end, flow, weight = heappop(self._flows)
+        self._standing.ended(now_s, flow)
         # An idle resource starts afresh, so that rounding never adds up.
         self._virtual = end if self._flows else 0.0
         self._weights = self._weights - weight if self._flows else 0.0
@@ -101,24 +124,24 @@ class SharedLinks:
         self,
         server_of: Sequence[int],
         rates: Callable[[Sequence[Connection], Sequence[float]], list[float]],
-        newcomer_weight: float = 1.0,
+        standing: Standing | None = None,
     ) -> None:
         self._server_of, self._rates = server_of, rates
-        self._newcomer_weight = newcomer_weight
+        self._standing = standing or Standing()
         self._sending: list[_Sending] = []
         self._as_of_s = 0.0
         self._changed = False
         self.changes = 0
 
     def start(self, now_s: float, flow: Flow, size: float, weight: float = 1.0) -> None:
-        """Let a flow of `size` bytes begin.
+        """Let a flow of `size` bytes begin; its weight is multiplied by its worker's standing.
 
-        For every flow it finds at its server, its weight is multiplied by `newcomer_weight`.
+        That depends on the flows it finds at its server.
         """
         self._advance(now_s)
         server = self._server_of[flow.station]
         found = sum(one.server == server and not one.ended for one in self._sending)
-        weight *= self._newcomer_weight**found
+        weight *= self._standing.factor(now_s, flow, found)
         for one in self._sending:
             if one.ended and one.flow[:2] == flow[:2]:
                 self._changed |= weight != one.weight
@@ -133,6 +156,8 @@ class SharedLinks:
         self._advance(now_s)
         for one in self._sending:
             one.ended = upcoming is not None and one.flow == upcoming[1]
+            if one.ended:
+                self._standing.ended(now_s, one.flow)
 
     def next_finish(self) -> tuple[float, Flow] | None:
         """Return when which flow ends first if nothing changes."""

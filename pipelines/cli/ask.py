@@ -15,6 +15,7 @@ LEADERBOARD = (
     "split",
     "metric",
     "n",
+    "busy_n",
     "mape",
     "median_ape",
     "p90_ape",

@@ -79,7 +79,12 @@ def test_the_newest_prediction_counts(round_: Round) -> None:
 def test_the_summary_is_of_scenarios_with_several_workers(round_: Round) -> None:
     rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
     assert summary(rows) == Summary(
-        n=2, error=6.0, linear_error=cast(float, pytest.approx(104.0)), noise_floor=2.0, noise_n=1
+        n=2,
+        busy_n=0,
+        error=6.0,
+        linear_error=cast(float, pytest.approx(104.0)),
+        noise_floor=2.0,
+        noise_n=1,
     )
     assert headline(summary(rows)) == (
         "Mean absolute error over W ≥ 2: 6.0 % (n = 2); noise floor 2.0 % (n = 1); "
@@ -87,9 +92,19 @@ def test_the_summary_is_of_scenarios_with_several_workers(round_: Round) -> None
     )
 
 
+def test_a_busy_host_s_scenarios_are_left_out_of_the_summary(round_: Round) -> None:
+    several = judged(round_, {1: -4.0, 3: 8.0})
+    first = several["scenario_id"][0]
+    busy = several.with_columns(host_busy=pl.col("scenario_id") == first)
+    found = summary(outcome(round_, busy))
+    assert (found.n, found.busy_n, found.error) == (1, 1, 8.0)
+
+
 def test_without_judged_scenarios_there_is_no_figure(round_: Round) -> None:
     nothing = summary(outcome(round_, judged(round_, {0: 1.0})))
-    assert nothing == Summary(n=0, error=None, linear_error=None, noise_floor=None, noise_n=0)
+    assert nothing == Summary(
+        n=0, busy_n=0, error=None, linear_error=None, noise_floor=None, noise_n=0
+    )
     assert headline(nothing) == "No scenario with 2 or more workers has been judged."
 
 

@@ -97,7 +97,8 @@ def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_pat
     assert "<svg" in (home / "report.html").read_text()
 
     leaderboard = json.loads(stepcast("accuracy", "--json"))
-    keys = "system backend split metric n mape median_ape p90_ape max_ape noise_floor"
+    keys = "system backend split metric n busy_n mape median_ape p90_ape max_ape noise_floor"
     assert {tuple(row) for row in leaderboard} == {tuple(keys.split())}
     assert {row["backend"] for row in leaderboard} == {"emulated"}
-    assert all(row["n"] == 1 and row["noise_floor"] is None for row in leaderboard)
+    assert all(row["n"] + row["busy_n"] == 1 for row in leaderboard)
+    assert all(row["noise_floor"] is None for row in leaderboard)

@@ -7,9 +7,8 @@ import pytest
 
 from profilers import host
 from profilers.host import CpuTimes
-from profilers.quiet import PATIENCE_S
 from profilers.tf_job import StepTime
-from profilers.tf_throughput import Recorder
+from profilers.tf_throughput import PATIENCE_S, Recorder
 
 STEP_US = 100_000
 

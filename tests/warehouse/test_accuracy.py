@@ -272,6 +272,27 @@ def test_the_leaderboard_counts_a_subject_once(profiled: "Maker") -> None:
     assert (near["coverage_percent"], near["coverage_n"]) == (None, 0)
 
 
+def test_what_a_busy_host_measured_is_shown_and_not_counted(profiled: "Maker") -> None:
+    fit = profiled.fit("p1")
+    two, three = profiled.scenario(2), profiled.scenario(3)
+    profiled.warehouse.record_predictions(
+        [profiled.prediction(fit, two, 1.1), profiled.prediction(fit, three, 1.5)]
+    )
+    profiled.measure("quiet", two, [1.0], minute=5, idle=0.21)
+    profiled.measure("busy", three, [1.0], minute=6, idle=0.19)
+    profiled.warehouse.load()
+    shown = {row["workers"]: row["host_busy"] for row in judged_with_workers(profiled)}
+    assert shown == {2: False, 3: True}
+    (board,) = profiled.warehouse.leaderboard().to_dicts()
+    assert (board["n"], board["busy_n"], board["mape"]) == (1, 1, pytest.approx(10))
+
+
+def judged_with_workers(make: "Maker") -> list[dict[str, object]]:
+    return make.rows(
+        "SELECT workers, host_busy FROM report.accuracy JOIN report.scenario USING (scenario_id)"
+    ).to_dicts()
+
+
 def test_judged_measurements_do_not_reach_predictors(profiled: "Maker") -> None:
     before = {name: profiled.warehouse.visible(name) for name in ("run", "scenario", "sample")}
     profiled.measure("m1", profiled.scenario(2), [2.5], minute=5)

@@ -23,11 +23,29 @@ def noise(make: "Maker") -> pl.DataFrame:
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(link=st.none() | st.floats(1e-3, 1e7), workers=st.integers(1, 64))
+@given(
+    link=st.none() | st.floats(1e-3, 1e7),
+    workers=st.integers(1, 64),
+    servers=st.integers(1, 3),
+    placement=st.sampled_from(["round_robin", "greedy"]),
+    order=st.sampled_from(["framework", "tic"]),
+    others=st.sampled_from([None, 0.1, 0.3]),
+)
 def test_a_scenario_in_columns_says_what_the_record_says(
-    fresh: "Maker", connection: duckdb.DuckDBPyConnection, link: float | None, workers: int
+    fresh: "Maker",
+    connection: duckdb.DuckDBPyConnection,
+    link: float | None,
+    workers: int,
+    servers: int,
+    placement: str,
+    order: str,
+    others: float | None,
 ) -> None:
-    scenario = fresh.scenario(workers).model_copy(update={"link_mbps": link})
+    chosen = {"servers": servers, "placement": placement, "order": order}
+    plain = fresh.scenario(workers)
+    strategy = plain.strategy.model_copy(update=chosen)
+    shaped = {"link_mbps": link, "cross_traffic": others if link else None, "strategy": strategy}
+    scenario = plain.model_copy(update=shaped)
     row = ["r1", scenario.scenario_id, scenario.canonical_json()]
     connection.execute("DELETE FROM raw.scenario")
     connection.execute("INSERT INTO raw.scenario VALUES (?, ?, ?)", row)
@@ -39,9 +57,12 @@ def test_a_scenario_in_columns_says_what_the_record_says(
         "batch_size": 8,
         "strategy": "async_parameter_server",
         "workers": workers,
-        "servers": 1,
+        "servers": servers,
+        "placement": placement,
+        "transfer_order": order,
         "worker_node_type": "emu.avx2.1c",
         "link_mbps": link,
+        "cross_traffic": scenario.cross_traffic,
         "label": scenario.label,
     }
 

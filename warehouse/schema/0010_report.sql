@@ -15,19 +15,31 @@ flat AS (
         canonical ->> '$.strategy.kind' AS strategy,
         (canonical ->> '$.strategy.workers')::INTEGER AS workers,
         (canonical ->> '$.strategy.servers')::INTEGER AS servers,
+        coalesce(canonical ->> '$.strategy.placement', 'round_robin') AS placement,
+        coalesce(canonical ->> '$.strategy.order', 'framework') AS transfer_order,
         from_json(canonical -> '$.nodes', '[{"role": "VARCHAR", "node_type": "VARCHAR"}]') AS nodes,
-        (canonical ->> '$.link_mbps')::DOUBLE AS link_mbps
+        (canonical ->> '$.link_mbps')::DOUBLE AS link_mbps,
+        (canonical ->> '$.cross_traffic')::DOUBLE AS cross_traffic
     FROM known
 )
 SELECT
-    scenario_id, dnn, framework, image_size, batch_size, strategy, workers, servers,
+    scenario_id, dnn, framework, image_size, batch_size, strategy, workers, servers, placement,
+    transfer_order,
     array_to_string(
         list_sort(list_distinct([node.node_type FOR node IN nodes IF node.role = 'worker'])), '+'
     ) AS worker_node_type,
-    link_mbps,
-    format(
-        '{} {}px b{}, {}, W={}', dnn, image_size, batch_size,
-        coalesce(format('{:g} Mb/s', link_mbps), 'unshaped'), workers
+    link_mbps, cross_traffic,
+    concat_ws(
+        ', ',
+        format('{} {}px b{}', dnn, image_size, batch_size),
+        coalesce(format('{:g} Mb/s', link_mbps), 'unshaped'),
+        format('{:.0f}% cross traffic', 100 * cross_traffic),
+        nullif(transfer_order, 'framework'),
+        CASE
+            WHEN servers > 1
+            THEN concat_ws(' ', format('M={}', servers), nullif(placement, 'round_robin'))
+        END,
+        format('W={}', workers)
     ) AS label
 FROM flat;
 COMMENT ON VIEW report.scenario IS 'Scenarios of all landed runs, one row each, their canonical JSON in columns';
@@ -39,8 +51,11 @@ COMMENT ON COLUMN report.scenario.batch_size IS 'Images per step and device';
 COMMENT ON COLUMN report.scenario.strategy IS 'How training is distributed, for example async_parameter_server';
 COMMENT ON COLUMN report.scenario.workers IS 'Number of workers';
 COMMENT ON COLUMN report.scenario.servers IS 'Number of parameter servers';
+COMMENT ON COLUMN report.scenario.placement IS 'How variables are divided among several servers';
+COMMENT ON COLUMN report.scenario.transfer_order IS 'Order in which tensors are sent to a worker; framework: none is enforced';
 COMMENT ON COLUMN report.scenario.worker_node_type IS 'Node type of the workers; several are joined by +';
 COMMENT ON COLUMN report.scenario.link_mbps IS 'Shaped speed of each link, megabits per second; NULL: not shaped';
+COMMENT ON COLUMN report.scenario.cross_traffic IS 'Fraction of the servers'' links that others use in each direction; NULL: none';
 COMMENT ON COLUMN report.scenario.label IS 'Short name for tables';
 
 -- The within-run spread is one definition for any number of windows: (largest - smallest) / mean.

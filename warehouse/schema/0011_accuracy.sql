@@ -121,15 +121,15 @@ COMMENT ON COLUMN report.accuracy.study IS 'Study that asked for the prediction'
 COMMENT ON COLUMN report.accuracy.repeat IS 'Round of the study it was made in';
 COMMENT ON COLUMN report.accuracy.made_at IS 'When it was made, UTC';
 
--- A subject counts once, however many rounds judged it.
+-- A subject counts once, however many rounds judged it, by those in which the host was not busy.
 CREATE VIEW report.leaderboard AS
 WITH subject AS (
     SELECT
         system, backend, split, metric,
-        avg(ape_percent) AS ape,
-        avg(time_error_percent) AS time_error,
-        avg(inside_interval::INTEGER) AS coverage,
-        any_value(noise_floor_percent) AS noise_floor
+        avg(ape_percent) FILTER (NOT host_busy) AS ape,
+        avg(time_error_percent) FILTER (NOT host_busy) AS time_error,
+        avg(inside_interval::INTEGER) FILTER (NOT host_busy) AS coverage,
+        any_value(noise_floor_percent) FILTER (NOT host_busy) AS noise_floor
     FROM report.accuracy
     WHERE ape_percent IS NOT NULL
     GROUP BY
@@ -138,7 +138,8 @@ WITH subject AS (
 )
 SELECT
     system, backend, split, metric,
-    count(*) AS n,
+    count(ape) AS n,
+    count(*) - count(ape) AS busy_n,
     avg(ape) AS mape,
     median(ape) AS median_ape,
     quantile_cont(ape, 0.9) AS p90_ape,
@@ -157,6 +158,7 @@ COMMENT ON COLUMN report.leaderboard.backend IS 'Where it was measured';
 COMMENT ON COLUMN report.leaderboard.split IS 'How far the subjects are from what the fit saw';
 COMMENT ON COLUMN report.leaderboard.metric IS 'What was predicted';
 COMMENT ON COLUMN report.leaderboard.n IS 'Number of subjects: a scenario on a backend and host counts once, and so does one of an imported file';
+COMMENT ON COLUMN report.leaderboard.busy_n IS 'Number of subjects that are not counted because the host was busy whenever they were measured (report.accuracy has them)';
 COMMENT ON COLUMN report.leaderboard.mape IS 'Mean absolute error over subjects, percent';
 COMMENT ON COLUMN report.leaderboard.median_ape IS 'Median absolute error, percent';
 COMMENT ON COLUMN report.leaderboard.p90_ape IS '90th percentile of the absolute error, percent, interpolated';

@@ -1,6 +1,6 @@
 """What a worker does next: queues, chunks, and operations that wait for others."""
 
-from models.async_sgd.kernel.fabric import start_sending
+from models.async_sgd.kernel.fabric import stand, start_sending
 from models.async_sgd.kernel.heaps import push
 from models.async_sgd.kernel.jit import inlined
 from models.async_sgd.kernel.sharing import start_flow
@@ -120,9 +120,10 @@ def start(
     if lane.is_link:
         drawn = job.weights[lane.is_uplink, worker, state.workers[worker].completed]
         if row.joint:
-            start_sending(job, state, row, now_s, code, worker, lane.server, work, drawn)
+            start_sending(job, state, row, now_s, code, worker, lane, work, drawn)
         else:
-            lane.weight = drawn * job.newcomer[row.flows]
+            stand(job, lane, now_s, row.flows)
+            lane.weight = drawn * lane.standing
     if not row.joint:
         start_flow(state, row, now_s, code, work, lane.weight)
     if lane.row != worker:

@@ -5,7 +5,7 @@ The arithmetic is that of `models.async_sgd.fair_rates`, operation by operation.
 
 from models.async_sgd.kernel.heaps import comes_first
 from models.async_sgd.kernel.jit import inlined
-from models.async_sgd.kernel.state import Job, Row, State
+from models.async_sgd.kernel.state import Job, Lane, Row, State
 
 
 @inlined
@@ -16,7 +16,7 @@ def start_sending(
     now_s: float,
     code: int,
     worker: int,
-    server: int,
+    lane: Lane,
     size_bytes: float,
     drawn: float,
 ) -> None:
@@ -28,22 +28,30 @@ def start_sending(
     found, place = 0, row.flows_at + row.flows
     for index in range(row.flows_at, row.flows_at + row.flows):
         one = state.connections[index]
-        if one.server == server:
+        if one.server == lane.server:
             if not one.ended:
                 found += 1
             elif one.worker == worker:
                 place = index
-    drawn *= job.newcomer[found]
+    stand(job, lane, now_s, found)
+    drawn *= lane.standing
     one = state.connections[place]
     if place < row.flows_at + row.flows:
         row.ended -= 1
         if drawn != one.drawn:
             row.joined = 1
     else:
-        one.worker, one.server, one.rate_Bps = worker, server, 0.0
+        one.worker, one.server, one.rate_Bps = worker, lane.server, 0.0
         row.flows += 1
         row.joined = 1
     one.code, one.left_bytes, one.drawn, one.ended = code, size_bytes, drawn, 0
+
+
+@inlined
+def stand(job: Job, lane: Lane, now_s: float, found: int) -> None:
+    """Note how many transfers a worker finds that begins after a pause."""
+    if now_s - lane.ended_s >= job.newcomer_pause_s:
+        lane.standing = job.newcomer[found]
 
 
 @inlined

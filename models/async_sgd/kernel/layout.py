@@ -109,6 +109,7 @@ def _job(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Job:
         gap_s=gap_s,
         weights=weights,
         newcomer=np.array([options.newcomer_weight**n for n in range(options.workers + 1)]),
+        newcomer_pause_s=float(options.newcomer_pause_s),
         servers=servers_of(graph),
         speeds_Bps=speeds_of(graph, options),
         two_servers=options.sharing == "two_servers",
@@ -188,6 +189,7 @@ def _lanes(graph: Graph, options: Options, rows: Rows) -> Any:
         mine["is_link"] = resource.is_link
         mine["is_uplink"] = resource is Resource.UPLINK
         mine["weight"] = 1.0
+        mine["ended_s"] = -np.inf
         mine["server"] = server
         mine["is_limited"] = _is_limited(resource, options)
         mine["row"] = workers if row is None else row

@@ -118,6 +118,7 @@ def end_chunk(
         if lane.row != index:
             mark_changed(state, lane.row)
     lane.running -= 1
+    lane.ended_s = now_s
     start_s = state.chunk_start_s[worker.waiting_at + operation] if job.record else 0.0
     record(job, state, index, operation, start_s, now_s, lane.sending)
     if lane.left > 0:

@@ -98,6 +98,8 @@ class Lane(Fields):
     served: int  # of `queued` keys since the queue was last empty
     queued: int
     weight: float  # of what runs, where it shares
+    standing: float  # factor of the weight, for coming late
+    ended_s: float  # when the last chunk ended
     sending: float  # bytes of the chunk that a link sends, and of what is left for a second service
     left: float
     start_s: float
@@ -160,7 +162,8 @@ class Job(NamedTuple):
     sampled: Shorts  # (W, steps)
     gap_s: Floats  # (W, steps)
     weights: Floats  # (2, W, steps): of a worker's transfers down and up
-    newcomer: Floats  # W + 1: factor of a transfer's weight, by how many it finds
+    newcomer: Floats  # W + 1: factor of a transfer's weight, by how many it found
+    newcomer_pause_s: float  # after which a worker is a newcomer again
     servers: int
     speeds_Bps: Floats  # (2, servers + W): of servers' and workers' links down and up
     two_servers: bool

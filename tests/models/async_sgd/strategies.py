@@ -45,6 +45,7 @@ def any_options() -> st.SearchStrategy[Options]:
         downlink_spread=st.sampled_from([0.0, 0.3]),
         uplink_spread=st.sampled_from([0.0, 0.3]),
         newcomer_weight=st.sampled_from([1.0, 0.5]),
+        newcomer_pause_s=st.sampled_from([0.0, 2.7182818]),
         seed=st.integers(0, 5),
         record=st.just(True),
     )

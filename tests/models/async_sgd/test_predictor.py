@@ -308,6 +308,14 @@ def test_variables_of_one_server_on_two() -> None:
     assert again == two
 
 
+def test_workers_may_share_the_server_s_core() -> None:
+    """Twelve in lock-step wait for each other's 43 ms on the server too."""
+    model = fitted(settings=EQUAL_SHARES.model_copy(update={"share_server_cores": True}))
+    together_s = 12 * 0.3 + 0.437 + 12 * 0.043
+    assert value(model, scenario(12)) == pytest.approx(12 / together_s, rel=1e-2)
+    assert value(model, scenario(12)) < 12 / (together_s - 11 * 0.043 / 2)
+
+
 def test_cross_traffic_leaves_the_rest_of_the_link() -> None:
     """Twelve in lock-step share 0.2 s down and 0.1 s up; half of the links doubles both."""
     beside = scenario(12).model_copy(update={"cross_traffic": 0.5})
