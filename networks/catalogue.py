@@ -86,6 +86,8 @@ _MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
     "vgg11": 32,
     "googlenet": 32,
     "squeezenet": 32,
+    "resnet200_v2": 32,
+    "inception_v4": 75,
     **dict.fromkeys(APPLICATIONS, 32),
     "xception": 71,
     "inception_v3": 75,

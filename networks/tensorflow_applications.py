@@ -1,11 +1,13 @@
 """The networks of `tf_keras.applications` in a TensorFlow 1 graph."""
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import tensorflow.compat.v1 as tf1
 import tf_keras
+from tf_keras.src.applications import resnet
 from tf_keras.src.engine import base_layer_utils
 
 from networks.catalogue import APPLICATIONS
@@ -28,6 +30,29 @@ def application(name: str, images: "Tensor", num_classes: int) -> "Tensor":
     Returns:
         Logits [batch, num_classes].
     """
+    return _built(getattr(tf_keras.applications, APPLICATIONS[name]), images, num_classes)
+
+
+def resnet200_v2(images: "Tensor", num_classes: int) -> "Tensor":
+    """ResNet-200 v2 of Keras's blocks: 64.7 M parameters at 1000 classes.
+
+    Source: He, Zhang, Ren, Sun, "Identity Mappings in Deep Residual Networks", ECCV 2016, section
+    4 and appendix: 3, 24, 36 and 3 blocks.
+    """
+
+    def stacks(layer: Any) -> Any:
+        layer = resnet.stack2(layer, 64, 3, name="conv2")
+        layer = resnet.stack2(layer, 128, 24, name="conv3")
+        layer = resnet.stack2(layer, 256, 36, name="conv4")
+        return resnet.stack2(layer, 512, 3, stride1=1, name="conv5")
+
+    def model(**options: Any) -> Any:
+        return resnet.ResNet(stacks, True, True, "resnet200v2", **options)
+
+    return _built(model, images, num_classes)
+
+
+def _built(constructor: Callable[..., Any], images: "Tensor", num_classes: int) -> "Tensor":
     with warnings.catch_warnings():
         # Keras would rather have the mode passed to each call, but applications call their layers.
         warnings.filterwarnings("ignore", message=".*learning_phase_scope.*")
@@ -35,7 +60,7 @@ def application(name: str, images: "Tensor", num_classes: int) -> "Tensor":
         # cluster and would fix the size of the process's thread pool.
         whole_graph = patch.object(base_layer_utils, "_UNSAFE_GRAPH_OP_LAYER_CREATION", True)
         with tf_keras.backend.learning_phase_scope(1), whole_graph:
-            model = getattr(tf_keras.applications, APPLICATIONS[name])(
+            model = constructor(
                 include_top=True,
                 weights=None,
                 input_tensor=tf_keras.Input(tensor=images),

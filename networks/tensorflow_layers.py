@@ -11,6 +11,8 @@ import tensorflow.compat.v1 as tf1
 if TYPE_CHECKING:
     from tensorflow import Tensor
 
+_MOVING_AVERAGE_DECAY = 0.9997
+
 
 def conv(name: str, inputs: "Tensor", filters: int, kernel: int, *, stride: int = 1) -> "Tensor":
     """Square convolution with bias and ReLU, padded so that the side is divided by `stride`."""
@@ -18,6 +20,22 @@ def conv(name: str, inputs: "Tensor", filters: int, kernel: int, *, stride: int 
         weights = _weights((kernel, kernel, int(inputs.shape[-1]), filters))
         outputs = tf1.nn.conv2d(inputs, weights, strides=stride, padding="SAME")
         return tf1.nn.relu(tf1.nn.bias_add(outputs, _biases(filters)))
+
+
+def conv_norm(
+    name: str,
+    inputs: "Tensor",
+    filters: int,
+    kernel: tuple[int, int],
+    *,
+    stride: int = 1,
+    padding: str = "SAME",
+) -> "Tensor":
+    """Convolution without bias, batch normalization and ReLU; `kernel` is height, width."""
+    with tf1.variable_scope(name):
+        weights = _weights((*kernel, int(inputs.shape[-1]), filters))
+        outputs = tf1.nn.conv2d(inputs, weights, strides=stride, padding=padding)
+        return tf1.nn.relu(_batch_norm(outputs))
 
 
 def dense(name: str, inputs: "Tensor", units: int, *, relu: bool = True) -> "Tensor":
@@ -34,6 +52,11 @@ def max_pool(inputs: "Tensor", size: int, *, stride: int = 2, padding: str = "SA
     return tf1.nn.max_pool2d(inputs, ksize=size, strides=stride, padding=padding)
 
 
+def avg_pool(inputs: "Tensor", size: int) -> "Tensor":
+    """Mean of each `size` × `size` window, at every place."""
+    return tf1.nn.avg_pool2d(inputs, ksize=size, strides=1, padding="SAME")
+
+
 def local_response_norm(inputs: "Tensor") -> "Tensor":
     """Local response normalization over 5 channels with AlexNet's constants.
 
@@ -48,6 +71,26 @@ def local_response_norm(inputs: "Tensor") -> "Tensor":
 def dropout(inputs: "Tensor", rate: float) -> "Tensor":
     """Zero a share `rate` of the values, drawn anew in each step."""
     return tf1.nn.dropout(inputs, rate=rate)
+
+
+def _batch_norm(inputs: "Tensor") -> "Tensor":
+    """Normalize with the batch's mean and variance, and add updates of their moving averages.
+
+    Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015, algorithm 1.
+    """
+    channels = (int(inputs.shape[-1]),)
+    ones, zeros = tf1.ones_initializer(), tf1.zeros_initializer()
+    gamma = tf1.get_variable("gamma", channels, initializer=ones)
+    beta = tf1.get_variable("beta", channels, initializer=zeros)
+    outputs, *batch = tf1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=1e-3)
+    averages = ("moving_mean", zeros), ("moving_variance", ones)
+    for (name, initializer), found in zip(averages, batch, strict=True):
+        moving = tf1.get_variable(name, channels, initializer=initializer, trainable=False)
+        # On the server, as Keras does it: what is sent is the batch's mean and variance.
+        with tf1.device(moving.device):
+            update = tf1.assign_sub(moving, (moving - found) * (1 - _MOVING_AVERAGE_DECAY))
+        tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
+    return outputs
 
 
 def _weights(shape: tuple[int, ...]) -> "Tensor":

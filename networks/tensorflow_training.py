@@ -28,7 +28,12 @@ def build_tensorflow(name: str, images: "Tensor", num_classes: int = 10) -> "Ten
     check(name, min(images.shape[1:3].as_list()))
     import tensorflow.compat.v1 as tf1
 
-    from networks import tensorflow_classics, tensorflow_googlenet, tensorflow_squeezenet
+    from networks import (
+        tensorflow_classics,
+        tensorflow_googlenet,
+        tensorflow_inception_v4,
+        tensorflow_squeezenet,
+    )
 
     if tf1.executing_eagerly_outside_functions():
         raise RuntimeError(
@@ -50,8 +55,14 @@ def build_tensorflow(name: str, images: "Tensor", num_classes: int = 10) -> "Ten
                 return tensorflow_classics.vgg11(images, num_classes)
             case "googlenet":
                 return tensorflow_googlenet.googlenet(images, num_classes)
+            case "inception_v4":
+                return tensorflow_inception_v4.inception_v4(images, num_classes)
             case "squeezenet":
                 return tensorflow_squeezenet.squeezenet(images, num_classes)
+            case "resnet200_v2":
+                from networks import tensorflow_applications
+
+                return tensorflow_applications.resnet200_v2(images, num_classes)
             case _:
                 from networks import tensorflow_applications
 

@@ -66,6 +66,44 @@ def ingest(
 
 
 @bench.command()
+def ceer(
+    rows: Annotated[int, typer.Option(help="Profiled operations in the history.")] = 10_000_000,
+    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+) -> None:
+    """Time Ceer: from a history of operations to a saved fit, and one network on each node type.
+
+    On one core. The default takes about a minute and 1 GB of the temporary folder (TMPDIR), given
+    back at the end.
+
+    Example: stepcast bench ceer --rows 1000000 --json
+    """
+    import polars as pl
+
+    from benchmarks.ceer import measure
+    from pipelines.cli.tables import print_table
+
+    found = measure(rows, lambda line: typer.echo(line, err=True))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    print_table(
+        pl.DataFrame(
+            [
+                ("operations fitted", f"{found.fit_rows:,} of {found.fit_types} types"),
+                ("history to saved fit", f"{found.fit_s:.1f} s"),
+                ("peak memory", f"{found.fit_peak_mb:.0f} MB"),
+                (
+                    f"a network on {found.predict_node_types} node types",
+                    f"{found.predict_ms:.1f} ms",
+                ),
+            ],
+            schema=["Ceer", "figure"],
+            orient="row",
+        )
+    )
+
+
+@bench.command()
 def simulator(
     as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
 ) -> None:
@@ -95,6 +133,39 @@ def simulator(
                 ("peak memory, 1,000 workers", f"{found.peak_mb:.0f} MB"),
             ],
             schema=["simulator of asynchronous SGD", "figure"],
+            orient="row",
+        )
+    )
+
+
+@bench.command()
+def optimizer(
+    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+) -> None:
+    """Time Srift's optimiser on the paper's case studies and on a catalogue of 40 node types.
+
+    Profiles are made up. Every choice is confirmed by the event simulator. Takes some seconds.
+
+    Example: stepcast bench optimizer --json
+    """
+    import polars as pl
+
+    from benchmarks.optimizer import measure
+    from pipelines.cli.tables import print_table
+
+    found = measure(progress=lambda line: typer.echo(line, err=True))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    names = ("case 1", "case 2", "case 3", f"{found.catalogue_configurations:,} configurations")
+    times_s = (found.case1_s, found.case2_s, found.case3_s, found.catalogue_s)
+    print_table(
+        pl.DataFrame(
+            [
+                (name, f"{time_s:.3f} s", choice)
+                for name, time_s, choice in zip(names, times_s, found.choices, strict=True)
+            ],
+            schema=["search", "time", "choice"],
             orient="row",
         )
     )

@@ -36,7 +36,7 @@ _TOOLS = {
 _ESSENTIAL_TOOLS = {"setpriv", "iperf3"}
 _MODULES = (
     "boto3 dagster dagster_webserver duckdb matplotlib numpy pandas polars pyarrow pydantic rich "
-    "statsmodels tenacity tensorflow tf_keras torch typer xgboost yaml"
+    "scipy statsmodels tenacity tensorflow tf_keras torch typer xgboost yaml"
 ).split()
 _AS_ROOT = "run as root; in a container also with --privileged"
 

@@ -30,6 +30,7 @@ def operation_types(graph: Any) -> Counter[str]:
         ("googlenet", 6_998_552),
         ("squeezenet", 1_235_496),
         ("resnet50", 25_583_592),
+        ("inception_v4", 42_679_816),
     ],
 )
 def test_published_parameter_counts(graph: Any, name: str, expected: int) -> None:
@@ -37,6 +38,20 @@ def test_published_parameter_counts(graph: Any, name: str, expected: int) -> Non
     logits = networks.build_tensorflow(name, images, 1000)
     assert logits.shape.as_list() == [1, 1000]
     assert parameters(graph) == expected
+
+
+def test_resnet200_has_sixteen_more_blocks_than_resnet152(graph: Any) -> None:
+    import tensorflow.compat.v1 as tf1
+
+    networks.training_loss("resnet152_v2", 1, 32, 1000)
+    fewer = parameters(graph)
+    with tf1.Graph().as_default() as other:
+        networks.training_loss("resnet200_v2", 1, 32, 1000)
+        more = parameters(other)
+    # Two normalized convolutions of 128 filters, one of 512 with bias, and a normalized input.
+    block = 2 * 512 + 512 * 128 + 2 * 128 + 9 * 128 * 128 + 2 * 128 + 128 * 512 + 512
+    assert more - fewer == 16 * block
+    assert more == pytest.approx(64.7e6, rel=0.01)
 
 
 def test_cuda_convnet_has_the_tutorials_parameters(graph: Any) -> None:
@@ -90,13 +105,13 @@ def test_last_map_of_googlenet(graph: Any, image_size: int, side: int) -> None:
     assert pooled.shape.as_list() == [2, side, side, 1024]
 
 
-@pytest.mark.parametrize("name", [*PLAIN, "mobilenet_v2", "mobilenet_v3_small"])
+@pytest.mark.parametrize("name", [*PLAIN, "mobilenet_v2", "mobilenet_v3_small", "inception_v4"])
 def test_parameter_server_holds_all_variables(graph: Any, name: str) -> None:
     import tensorflow.compat.v1 as tf1
 
     placement = tf1.train.replica_device_setter(ps_tasks=1, worker_device=WORKER)
     with tf1.device(placement):
-        loss = networks.training_loss(name, 2, 64)
+        loss = networks.training_loss(name, 2, 75)
         updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
     assert tf1.trainable_variables()
     held = [*tf1.global_variables(), *updates]
@@ -106,11 +121,11 @@ def test_parameter_server_holds_all_variables(graph: Any, name: str) -> None:
     assert {operation.device for operation in convolutions} == {WORKER}
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v2", "mobilenet_v3_small"])
-def test_keras_networks_are_built_for_training(graph: Any, name: str) -> None:
+@pytest.mark.parametrize("name", ["mobilenet_v2", "mobilenet_v3_small", "inception_v4"])
+def test_normalized_networks_are_built_for_training(graph: Any, name: str) -> None:
     import tensorflow.compat.v1 as tf1
 
-    networks.training_loss(name, 2, 32)
+    networks.training_loss(name, 2, 75)
     normalizations = [o for o in graph.get_operations() if o.type == "FusedBatchNormV3"]
     assert all(operation.get_attr("is_training") for operation in normalizations)
     moving = [v for v in tf1.global_variables() if "moving_" in v.name]

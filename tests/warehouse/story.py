@@ -43,7 +43,12 @@ def _profiles(make: "Maker") -> None:
     }
     durations = {"step": [0, 0, 0, 1, 1, 1], "operation": [0, 1, 2] * 2}
     timing = durations | {"start_us": [0, 40, 50] * 2, "duration_us": [40, 10, 50, 60, 10, 30]}
-    tables = {"operation": pl.DataFrame(operations), "timing": pl.DataFrame(timing)}
+    sample = pl.DataFrame({"metric": ["step_time_s"], "unit": ["s"], "value": [0.0002]})
+    tables = {
+        "operation": pl.DataFrame(operations),
+        "timing": pl.DataFrame(timing),
+        "sample": sample.with_columns(window=pl.lit(None, pl.Int16)),
+    }
     make.land(make.run("p1", scenario, "profile"), scenario, tables)
     one = {"operation": [0, 1, 2], "steps": [100] * 3, "mean_us": [80.0, 20.0, 100.0]}
     others = {name: [9.0] * 3 for name in ("median_us", "sd_us", "min_us", "p95_us")}

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import ingest, simulator
+from benchmarks import ceer, ingest, optimizer, simulator
 
 
 def test_the_command_prints_a_table_or_json(
@@ -71,7 +71,70 @@ def test_the_simulator_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyP
     ]
 
 
+def test_the_optimiser_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(progress: Callable[[str], None]) -> optimizer.Report:
+        progress("working")
+        return optimizer.Report(
+            case1_s=0.01,
+            case2_s=0.02,
+            case3_s=0.05,
+            catalogue_s=1.5,
+            catalogue_configurations=1_234_567,
+            choices=("16 a@64", "8 a@128", "none", "2 b@512"),
+        )
+
+    monkeypatch.setattr(optimizer, "measure", measure)
+    table = stepcast("bench", "optimizer")
+    assert table.code == 0
+    assert table.err == "working\n"
+    for text in ("case 1", "0.050 s", "16 a@64", "none", "1,234,567 configurations", "1.500 s"):
+        assert text in table.out
+    found = json.loads(stepcast("bench", "optimizer", "--json").out)
+    assert found == measure(lambda _: None).to_dict()
+    assert list(found) == [
+        "case1_s",
+        "case2_s",
+        "case3_s",
+        "catalogue_s",
+        "catalogue_configurations",
+    ]
+
+
+def test_ceer_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+
+    def measure(count: int, progress: Callable[[str], None]) -> ceer.Report:
+        rows.append(count)
+        progress("working")
+        return ceer.Report(
+            fit_rows=count,
+            fit_types=24,
+            fit_s=8.25,
+            fit_peak_mb=700.0,
+            predict_node_types=4,
+            predict_ms=12.5,
+        )
+
+    monkeypatch.setattr(ceer, "measure", measure)
+    table = stepcast("bench", "ceer")
+    assert table.code == 0
+    assert table.err == "working\n"
+    for text in (
+        "10,000,000 of 24 types",
+        "8.2 s",
+        "700 MB",
+        "a network on 4 node types",
+        "12.5 ms",
+    ):
+        assert text in table.out
+    found = json.loads(stepcast("bench", "ceer", "--rows", "500000", "--json").out)
+    assert rows == [10_000_000, 500_000]
+    assert {"fit_rows", "fit_s", "fit_peak_mb", "predict_ms"} <= set(found)
+
+
 def test_help_has_an_example(stepcast: Callable) -> None:
     for arguments in (["bench"], ["bench", "ingest"]):
         assert "Example: stepcast bench ingest" in stepcast(*arguments, "--help").out
+    assert "Example: stepcast bench ceer" in stepcast("bench", "ceer", "--help").out
     assert "Example: stepcast bench simulator" in stepcast("bench", "simulator", "--help").out
+    assert "Example: stepcast bench optimizer" in stepcast("bench", "optimizer", "--help").out

@@ -1,0 +1,224 @@
+"""What an operation works on, as numbers that its time may depend on.
+
+Sizes come from the shapes that tables `operation` and `operation_shape` hold; elements count four
+bytes where a table does not say how many bytes there are (float32).
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+import polars as pl
+
+from warehouse.records import BadInput
+
+Shape = Sequence[int]
+_BYTES = 4
+_CONVOLUTIONS: Mapping[str, tuple[int | str, int | str, int | str]] = {
+    "Conv2D": (0, 1, "output"),
+    "_FusedConv2D": (0, 1, "output"),
+    "DepthwiseConv2dNative": (0, 1, "output"),
+    "Conv2DBackpropFilter": (0, "output", 2),
+    "Conv2DBackpropInput": ("output", 1, 2),
+    "DepthwiseConv2dNativeBackpropFilter": (0, "output", 2),
+    "DepthwiseConv2dNativeBackpropInput": ("output", 1, 2),
+}
+"""Where image, filter and the map that the filter moves over are: an input, or the output."""
+_PRODUCTS = {"MatMul", "_FusedMatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}
+_POOLS = {"MaxPool", "MaxPoolV2", "AvgPool", "MaxPoolGrad", "AvgPoolGrad"}
+
+
+@dataclass(frozen=True)
+class Features:
+    """Sizes in megabytes, work in billions of multiplications.
+
+    `filter` is the size of the filter or of the right factor of a product. `stride` is the product
+    of strides, `padding` 1 for SAME and 0 for VALID, both 0 where there is none. `work` counts all
+    multiplications of a convolution or product (comparisons of a pool), `inside` leaves out those
+    with the padding around an image.
+    """
+
+    input: float
+    filter: float = 0.0
+    output: float = 0.0
+    stride: float = 0.0
+    padding: float = 0.0
+    work: float = 0.0
+    inside: float = 0.0
+
+
+NAMES = tuple(Features.__dataclass_fields__)
+_VALUES = attrgetter(*NAMES)
+
+
+def features(
+    operation_type: str,
+    inputs: Sequence[Shape],
+    outputs: Sequence[Shape],
+    attributes: Mapping[str, object],
+    input_bytes: int | None = None,
+    output_bytes: int | None = None,
+) -> Features:
+    """Return the features of one operation of a canonical type.
+
+    Args:
+        operation_type: as `networks.operation_types.canonical` returns it.
+        inputs: shape of each input; images are [batch, y, x, channels].
+        outputs: shape of each output.
+        attributes: `strides`, `ksize`, `padding` where there are any.
+        input_bytes: of all inputs, None: four for each element.
+        output_bytes: of all outputs, likewise.
+    """
+    if "FusedBatchNorm" in operation_type and inputs and outputs:
+        inputs, outputs = _without_scratch(operation_type, inputs, outputs)
+        input_bytes = output_bytes = None
+    sizes = {
+        "input": _megabytes(input_bytes, inputs),
+        "output": _megabytes(output_bytes, outputs),
+    }
+    strides, padding = _strides(attributes), _padding(attributes)
+    if operation_type in _CONVOLUTIONS:
+        image, kernel, moved = (
+            _tensor(where, inputs, outputs) for where in _CONVOLUTIONS[operation_type]
+        )
+        if len(image) == len(kernel) == len(moved) == 4:
+            work, inside = _multiplications(image, kernel, moved, strides, padding)
+            filter_mb = math.prod(kernel) * _BYTES / 1e6
+            return Features(
+                **sizes,
+                filter=filter_mb,
+                stride=float(math.prod(strides)),
+                padding=padding,
+                work=work,
+                inside=inside,
+            )
+    if operation_type in _PRODUCTS and len(inputs) >= 2 and outputs:
+        work = _product_work(inputs[0], inputs[1], outputs[0])
+        filter_mb = math.prod(inputs[1]) * _BYTES / 1e6
+        return Features(**sizes, filter=filter_mb, work=work, inside=work)
+    if operation_type in _POOLS and "ksize" in attributes and outputs:
+        # The gradient's own map is its output; the pool's is what it was given last.
+        pooled = inputs[-1] if operation_type.endswith("Grad") else outputs[0]
+        work = math.prod(pooled) * math.prod(_numbers(attributes["ksize"])) / 1e9
+        stride = float(math.prod(strides))
+        return Features(**sizes, stride=stride, padding=padding, work=work, inside=work)
+    return Features(**sizes)
+
+
+def table(operations: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns `NAMES` for rows of type, inputs, outputs, attributes and bytes.
+
+    Equal rows are read once.
+
+    Args:
+        operations: `type` (canonical), `inputs`, `outputs`, `attributes` (JSON as in table
+            `operation_shape`, NULL: not known), `input_bytes`, `output_bytes` (may be NULL).
+
+    Raises:
+        BadInput: text that is not the JSON those columns hold.
+    """
+    key = ["type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
+    known = operations.select(key).unique(maintain_order=True)
+    rows = [_VALUES(_row(*row)) for row in known.iter_rows()]
+    schema = dict.fromkeys(NAMES, pl.Float64)
+    found = known.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
+    joined = operations.select(key).join(
+        found, on=key, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined.select(NAMES)
+
+
+def _row(
+    operation_type: str,
+    inputs: str | None,
+    outputs: str | None,
+    attributes: str | None,
+    input_bytes: int | None,
+    output_bytes: int | None,
+) -> Features:
+    try:
+        return features(
+            operation_type,
+            _shapes(inputs),
+            _shapes(outputs),
+            json.loads(attributes or "{}"),
+            input_bytes,
+            output_bytes,
+        )
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise BadInput(
+            f"operation {operation_type}: expected inputs and outputs as lists of lists of counts "
+            f"and attributes as an object, found {inputs}, {outputs} and {attributes} ({error}); "
+            "profile again"
+        ) from error
+
+
+def _shapes(text: str | None) -> list[list[int]]:
+    # A PyTorch operator may take lists of tensors, numbers or nothing: only tensors have a shape.
+    found = json.loads(text or "[]")
+    return [one for one in found if isinstance(one, list) and all(isinstance(n, int) for n in one)]
+
+
+def _without_scratch(
+    operation_type: str, inputs: Sequence[Shape], outputs: Sequence[Shape]
+) -> tuple[Sequence[Shape], Sequence[Shape]]:
+    """Leave out what a normalization leaves to its gradient: a library's own, of its own size."""
+    if "Grad" in operation_type:
+        return [*inputs[:5], *inputs[6:]], outputs
+    return inputs, outputs[:5]
+
+
+def _tensor(where: int | str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> Shape:
+    given = outputs if where == "output" else inputs
+    index = where if isinstance(where, int) else 0
+    return given[index] if index < len(given) else ()
+
+
+def _megabytes(size_bytes: int | None, shapes: Sequence[Shape]) -> float:
+    if size_bytes is not None:
+        return size_bytes / 1e6
+    return sum(math.prod(shape) for shape in shapes) * _BYTES / 1e6
+
+
+def _numbers(value: object) -> list[int]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list of numbers, found {value!r}")
+    return [int(number) for number in value]
+
+
+def _strides(attributes: Mapping[str, object]) -> list[int]:
+    """Return the strides over y and x; 1 where none are given."""
+    strides = _numbers(attributes.get("strides", [1, 1, 1, 1]))
+    return strides[1:3] if len(strides) == 4 else strides
+
+
+def _padding(attributes: Mapping[str, object]) -> float:
+    return 1.0 if attributes.get("padding") in ("SAME", "same") else 0.0
+
+
+def _multiplications(
+    image: Shape, kernel: Shape, moved: Shape, strides: Sequence[int], padding: float
+) -> tuple[float, float]:
+    """Return billions of multiplications of a convolution: all, and those inside the image."""
+    each = moved[0] * kernel[2] * kernel[3]
+    work = each * moved[1] * moved[2] * kernel[0] * kernel[1]
+    taps = 1
+    for side, size, places, stride in zip(image[1:3], kernel[:2], moved[1:3], strides, strict=True):
+        taps *= _taps_inside(side, size, places, stride, padding > 0)
+    return work / 1e9, each * taps / 1e9
+
+
+def _taps_inside(side: int, size: int, places: int, stride: int, padded: bool) -> int:
+    """Return how many elements of a row a filter of `size` meets at all its places together."""
+    before = max((places - 1) * stride + size - side, 0) // 2 if padded else 0
+    starts = (place * stride - before for place in range(places))
+    return sum(min(start + size, side) - max(start, 0) for start in starts)
+
+
+def _product_work(left: Shape, right: Shape, product: Shape) -> float:
+    """Return b m n k / 1e9 of b products of m × k and k × n: the root of all sizes' product / b."""
+    batch = math.prod(product[:-2])
+    sizes = math.prod(left) * math.prod(right) * math.prod(product)
+    return math.sqrt(sizes / batch) / 1e9 if batch else 0.0

@@ -1,0 +1,135 @@
+"""Measured operations as the fit takes them: equal ones of a step together, in one row."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from networks.operation_types import canonical
+from warehouse.records import BadInput, Scenario
+
+STEP = ("dnn", "image_size", "batch_size", "node_type")
+"""What tells one profiled step from another."""
+WORKS_ON = ("inputs", "outputs", "attributes", "input_bytes", "output_bytes")
+OBSERVED = pl.Schema(
+    {
+        "dnn": pl.String,
+        "image_size": pl.Int64,
+        "batch_size": pl.Int64,
+        "node_type": pl.String,
+        "type": pl.String,
+        "device": pl.String,
+        "inputs": pl.String,
+        "outputs": pl.String,
+        "attributes": pl.String,
+        "input_bytes": pl.Int64,
+        "output_bytes": pl.Int64,
+        "count": pl.Float64,
+        "mean_us": pl.Float64,
+        "median_us": pl.Float64,
+        "sd_us": pl.Float64,
+    }
+)
+"""Operations that are alike in all but their times: how many a step has, and the mean of theirs.
+
+`warehouse/queries/ceer_operations.sql` makes such rows of a history, `observed` of a few frames.
+"""
+
+
+def observed(
+    *,
+    runs: pl.DataFrame,
+    scenarios: pl.DataFrame,
+    operations: pl.DataFrame,
+    shapes: pl.DataFrame,
+    times: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return rows of `OBSERVED` for the operations that workers computed.
+
+    Args:
+        runs: table run; rows of other runs in the other tables are left out.
+        scenarios: table scenario.
+        operations: table operation.
+        shapes: table operation_shape; operations without a row keep NULL.
+        times: table operation_time; operations that nobody timed are left out.
+    """
+    steps = runs.select("run_id", "scenario_id").join(_steps(scenarios), on="scenario_id")
+    known = (
+        operations.filter(pl.col("resource") == "worker")
+        .join(times.select("run_id", "operation", *_TIMES), on=_KEY)
+        .join(shapes.select(*_KEY, "inputs", "outputs", "attributes"), on=_KEY, how="left")
+        .join(steps, on="run_id")
+    )
+    times_of = [pl.col(name).mean() for name in _TIMES]
+    repeats = known.group_by(STEP).agg(pl.col("run_id").n_unique().alias("runs"))
+    return (
+        known.group_by([*STEP, "type", "device", *WORKS_ON])
+        .agg(pl.len().alias("count"), *times_of)
+        .join(repeats, on=STEP)
+        .with_columns(pl.col("count") / pl.col("runs"))
+        .select([pl.col(name).cast(kind) for name, kind in OBSERVED.items()])
+        .sort(pl.all())
+    )
+
+
+def computing(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that are computation, with canonical types.
+
+    Communication is left out: its time is part of S. Where a type was timed both on an accelerator
+    and on the host of the same node type, the host's rows only launch it and are left out too, as
+    are operators of PyTorch on the host of a GPU.
+
+    Raises:
+        BadInput: columns that `OBSERVED` has are missing, there are no rows, or operators of
+            PyTorch were timed on hosts alone.
+    """
+    missing = [name for name in OBSERVED if name not in rows.columns]
+    if missing or rows.is_empty():
+        found = f"no {', '.join(missing)}" if missing else "no rows"
+        raise BadInput(
+            f"operations to fit: expected rows with {', '.join(OBSERVED)}, found {found}; "
+            "profile with operation times first"
+        )
+    types = rows["type"].unique()
+    renamed = rows.with_columns(
+        [pl.col(name).cast(kind) for name, kind in OBSERVED.items()]
+    ).with_columns(pl.col("type").replace_strict(types, [canonical(one) for one in types]))
+    on_gpu = renamed.filter(pl.col("device") == "gpu")
+    kept = renamed.filter(~pl.col("type").str.contains(_COMMUNICATION))
+    on_host = pl.col("device").fill_null("host") == "host"
+    host = kept.filter(on_host).join(on_gpu, on=["node_type", "type"], how="anti")
+    nested = pl.col("type").str.contains("::", literal=True)
+    unclear = host.filter(nested).join(on_gpu, on="node_type", how="anti")
+    if not unclear.is_empty():
+        raise BadInput(
+            f"operations to fit: {unclear['type'][0]} on {unclear['node_type'][0]} was timed on "
+            "the host with the operators that it calls, so that their sum is no step; expected "
+            "what a GPU did"
+        )
+    computed = pl.concat([kept.filter(~on_host), host.filter(~nested)])
+    # Sums of the same rows in another order differ in their last digits.
+    return computed.sort(list(OBSERVED))
+
+
+def operation_sums(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return `STEP` and operations_s: the sum of mean times over the operations of each step."""
+    seconds = (pl.col("count") * pl.col("mean_us")).sum() / 1e6
+    return computing(rows).group_by(STEP).agg(seconds.alias("operations_s")).sort(STEP)
+
+
+_KEY = ["run_id", "operation"]
+_TIMES = ("mean_us", "median_us", "sd_us")
+_COMMUNICATION = r"^(_?(Host)?(Send|Recv)$|Collective|Nccl|nccl)"
+
+
+def _steps(scenarios: pl.DataFrame) -> pl.DataFrame:
+    known = scenarios.unique("scenario_id", maintain_order=True)
+    rows = [_step(*row) for row in known.select("scenario_id", "canonical").iter_rows()]
+    schema = {"scenario_id": pl.String} | {name: OBSERVED[name] for name in STEP}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _step(scenario_id: str, text: str) -> Sequence[str | int]:
+    scenario = Scenario.model_validate_json(text)
+    load = scenario.workload
+    workers = {group.node_type for group in scenario.nodes if group.role == "worker"}
+    return scenario_id, load.dnn, load.image_size, load.batch_size, "+".join(sorted(workers))

@@ -1,0 +1,168 @@
+"""How long the operations of a network take on a node type, seen or not (section IV-B and IV-D)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from models.ceer.classes import OperationClass, refuse_sizeless
+from models.ceer.features import NAMES, table
+from models.ceer.network import COLUMNS, Network
+from models.ceer.parameters import Median, Parameters
+from models.ceer.regression import Regression
+from networks.operation_types import canonical
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TypeTimes:
+    """The operations of one type: which rows of the network they are, and what one of each takes.
+
+    `us` is None where the type was not seen and may be heavy; each then takes from 0 to `bound_us`.
+    `error` is the relative error of a single operation, `sum_error` that of all together, None
+    where nothing was left out to tell; `shared` names what else errs in the same direction.
+    """
+
+    type: str
+    operation_class: OperationClass
+    rows: NDArray[np.int64]
+    us: Array | None
+    bound_us: Array
+    error: float | None
+    sum_error: float | None
+    shared: str
+
+
+@dataclass(frozen=True)
+class OperationTimes:
+    """All operations of a network on one node type."""
+
+    node_type: str
+    types: tuple[TypeTimes, ...]
+
+    def frame(self, network: Network, coverage: float) -> pl.DataFrame:
+        """Return one row per operation, as `Ceer.operations` does."""
+        width = NormalDist().inv_cdf(0.5 + coverage / 2)
+        parts = []
+        for one in self.types:
+            margin = None if one.us is None or one.error is None else width * one.error * one.us
+            rows = network.operations.select(COLUMNS)[one.rows]
+            parts.append(
+                rows.select(
+                    pl.lit(self.node_type).alias("node_type"),
+                    pl.lit(one.type).alias("type"),
+                    pl.lit(one.operation_class).alias("class"),
+                    _column("us", one.us, rows.height),
+                    _column("low_us", _low(one, margin), rows.height),
+                    _column("high_us", _high(one, margin), rows.height),
+                    *COLUMNS[1:],
+                )
+            )
+        return pl.concat(parts)
+
+
+def _low(one: TypeTimes, margin: Array | None) -> Array | None:
+    if one.us is None:
+        return np.zeros_like(one.bound_us)
+    return None if margin is None else np.maximum(one.us - margin, 0.0)
+
+
+def _high(one: TypeTimes, margin: Array | None) -> Array | None:
+    if one.us is None:
+        return one.bound_us
+    return None if margin is None else one.us + margin
+
+
+def _column(name: str, values: Array | None, height: int) -> pl.Series:
+    return pl.Series(name, [None] * height if values is None else values, dtype=pl.Float64)
+
+
+def operation_times(
+    parameters: Parameters, network: Network, node_types: Sequence[str]
+) -> list[OperationTimes]:
+    """Return the times on each node type.
+
+    A type that was measured on the node type takes what its regression says; if it is not heavy and
+    `Settings.light` is `median`, what the median of its class says. A type that was measured only
+    elsewhere, or never, takes the median if it is light or CPU. One that was never measured counts
+    as light if even as slow, for its input, as the slowest heavy type it would stay below the
+    threshold.
+
+    Raises:
+        BadInput: it is not known what a heavy operation works on.
+
+    Source: Hafeez, Gandhi, Ceer, sections IV-B (equations 3 and 4) and IV-D.
+    """
+    types = [canonical(one) for one in network.operations["type"]]
+    operations = network.operations.with_columns(pl.Series("type", types, dtype=pl.String))
+    refuse_sizeless(operations, parameters.classes, f"operations of {network.dnn}")
+    frame = table(operations)
+    features = {name: frame[name].to_numpy() for name in NAMES}
+    rows: dict[str, list[int]] = {}
+    for row, one in enumerate(types):
+        rows.setdefault(one, []).append(row)
+    by_node: dict[str, dict[str, Regression]] = {one: {} for one in node_types}
+    for fitted in parameters.regressions:
+        by_node.setdefault(fitted.node_type, {})[fitted.type] = fitted
+    seen = {fitted.type for fitted in parameters.regressions}
+    return [
+        OperationTimes(
+            node_type,
+            tuple(
+                _of_type(
+                    parameters, by_node[node_type], one, one in seen, np.array(found), features
+                )
+                for one, found in sorted(rows.items())
+            ),
+        )
+        for node_type in node_types
+    ]
+
+
+def _of_type(
+    parameters: Parameters,
+    here: Mapping[str, Regression],
+    operation_type: str,
+    seen: bool,
+    rows: NDArray[np.int64],
+    features: Mapping[str, Array],
+) -> TypeTimes:
+    kind = parameters.classes.of(operation_type)
+    bound_us = features["input"][rows] * _slowest_per_mb(parameters, here)
+    regressed = kind == "heavy" or parameters.settings.light == "regression"
+    if operation_type in here and regressed:
+        fitted = here[operation_type]
+        us = fitted.predict_us({name: column[rows] for name, column in features.items()})
+        error, sum_error = _errors(fitted, here)
+        return TypeTimes(operation_type, kind, rows, us, bound_us, error, sum_error, operation_type)
+    median = _median(parameters, kind)
+    harmless = seen or kind == "cpu" or bool((bound_us < parameters.settings.threshold_us).all())
+    if kind != "heavy" and median is not None and harmless:
+        us = np.full(len(rows), median.us)
+        return TypeTimes(operation_type, kind, rows, us, bound_us, median.error, median.error, kind)
+    return TypeTimes(operation_type, kind, rows, None, bound_us, None, None, operation_type)
+
+
+def _median(parameters: Parameters, kind: OperationClass) -> Median | None:
+    return {"light": parameters.light, "cpu": parameters.cpu, "heavy": None}[kind]
+
+
+def _slowest_per_mb(parameters: Parameters, here: Mapping[str, Regression]) -> float:
+    """Return the largest time per megabyte of input of a heavy type, or of any if there is none."""
+    heavy = [one for one in here.values() if one.type in parameters.classes.heavy]
+    return max((one.us_per_input_mb for one in heavy or here.values()), default=0.0)
+
+
+def _errors(
+    fitted: Regression, here: Mapping[str, Regression]
+) -> tuple[float | None, float | None]:
+    """Return the errors of a regression, or where they are not known the worst ones here."""
+    errors = [one.error for one in here.values() if one.error is not None]
+    sums = [one.sum_error for one in here.values() if one.sum_error is not None]
+    if fitted.error is not None:
+        return fitted.error, fitted.sum_error
+    return max(errors, default=None), max(sums, default=None)

@@ -1,0 +1,206 @@
+"""The time of one type of operation on one node type, from what it works on (section IV-B)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from models.ceer.features import NAMES
+from models.ceer.least_squares import solve, solve_with_errors
+from warehouse.records import BadInput, Record
+
+Array = NDArray[np.float64]
+Forms = Mapping[str, tuple[str, ...]]
+
+_SIZES = ("input", "filter", "output")
+_SQUARES = tuple(f"{a}*{b}" for i, a in enumerate(_SIZES) for b in _SIZES[i:])
+PAPER_FORMS: Forms = {
+    "constant": ("1",),
+    "proportional": ("input",),
+    "linear": ("1", "input"),
+    "quadratic": ("1", "input", "input*input"),
+    "linear in all sizes": ("1", *_SIZES, "stride", "padding"),
+    "quadratic in all sizes": ("1", *_SIZES, "stride", "padding", *_SQUARES),
+}
+"""Linear and quadratic in what the paper names: size of inputs, filter, stride, padding."""
+OWN_FORMS: Forms = {
+    "work": ("1", "work"),
+    "work and sizes": ("1", *_SIZES, "work"),
+    "work inside and sizes": ("1", *_SIZES, "inside"),
+}
+"""Forms past the paper: a convolution takes as long as it multiplies, if it multiplies enough."""
+_PREFERENCE = 0.05
+_EXACT = 1e-9
+_FOLDS = 5
+_LEAST_US = 1.0
+
+
+class Regression(Record):
+    """A fitted form: the sum of coefficients (microseconds) times terms, none below 0.
+
+    `error` is the root mean square of relative errors of single operations that the fit had not
+    seen, `sum_error` that of their sum over a DNN; None where there was too little to leave out.
+    `us_per_input_mb` is all their time over all their input. `points` counts distinct operations.
+    """
+
+    type: str
+    node_type: str
+    form: str
+    terms: tuple[str, ...]
+    coefficients_us: tuple[float, ...]
+    standard_errors_us: tuple[float, ...]
+    r_squared: float | None
+    points: int = Field(ge=1)
+    dnns: int = Field(ge=1)
+    error: float | None
+    sum_error: float | None
+    us_per_input_mb: float = Field(ge=0)
+
+    def predict_us(self, features: Mapping[str, Array]) -> Array:
+        """Return the time of each operation, microseconds, 0 or more.
+
+        Args:
+            features: `NAMES` → one value per operation.
+        """
+        us: Array = _design(self.terms, features) @ np.array(self.coefficients_us)
+        return us
+
+
+def fit(
+    points: pl.DataFrame,
+    *,
+    operation_type: str,
+    node_type: str,
+    forms: Literal["paper", "own"] = "own",
+    weights: Literal["relative", "equal"] = "relative",
+) -> Regression:
+    """Fit the form that predicts best what it has not seen; simpler ones are preferred.
+
+    Whole DNNs are left out where there are three or more. A form is taken if no later one has an
+    error that is smaller by more than 5 % of it. No coefficient is negative: so no prediction is,
+    and none falls with size.
+
+    Args:
+        points: `dnn`, `count` (how often in a step), `mean_us` and the columns `NAMES`; one row per
+            operation.
+        operation_type: canonical type of all of them.
+        node_type: where they were measured.
+        forms: those of the paper alone, or also ours.
+        weights: `equal`: the sum of squared errors is least, as in the paper; `relative`: that of
+            errors relative to the prediction.
+
+    Raises:
+        BadInput: no rows, or a time that is no number above or equal to 0.
+
+    Source: Hafeez, Gandhi, Ceer, section IV-B.
+    """
+    us, count = points["mean_us"].to_numpy(), points["count"].to_numpy()
+    if not (len(us) and np.isfinite(us).all() and (us >= 0).all() and (count > 0).all()):
+        raise BadInput(
+            f"operation {operation_type} on {node_type}: expected times of 0 or more of at least "
+            f"one operation, found {points.height} rows; profile again"
+        )
+    features = {name: points[name].to_numpy() for name in NAMES}
+    relative = weights == "relative"
+    offered = PAPER_FORMS if forms == "paper" else {**PAPER_FORMS, **OWN_FORMS}
+    folds = _folds(points["dnn"])
+    form, left_out_us = _chosen(offered, features, us, count, folds, relative)
+    terms = _varying(offered[form], features)
+    design = _design(terms, features)
+    coefficients, errors = solve_with_errors(design, us, count, relative=relative)
+    return Regression(
+        type=operation_type,
+        node_type=node_type,
+        form=form,
+        terms=terms,
+        coefficients_us=tuple(coefficients.tolist()),
+        standard_errors_us=tuple(errors.tolist()),
+        r_squared=_r_squared(us, design @ coefficients, count),
+        points=points.select(NAMES).unique().height,
+        dnns=points["dnn"].n_unique(),
+        error=_error(us, left_out_us, count, np.arange(len(us))),
+        sum_error=_error(us, left_out_us, count, folds),
+        us_per_input_mb=_per_input(us, count, features["input"]),
+    )
+
+
+def _design(terms: Sequence[str], features: Mapping[str, Array]) -> Array:
+    ones = np.ones_like(features["input"])
+    columns = []
+    for term in terms:
+        column = ones
+        for name in term.split("*"):
+            column = column if name == "1" else column * features[name]
+        columns.append(column)
+    return np.column_stack(columns)
+
+
+def _folds(dnn: pl.Series) -> NDArray[np.int64]:
+    """Return the fold of each row: its DNN, or turns where there are fewer than three DNNs."""
+    if dnn.n_unique() >= 3:
+        return dnn.rank("dense").cast(pl.Int64).to_numpy() - 1
+    return np.arange(len(dnn)) % min(_FOLDS, len(dnn))
+
+
+def _chosen(
+    offered: Forms,
+    features: Mapping[str, Array],
+    us: Array,
+    count: Array,
+    folds: NDArray[np.int64],
+    relative: bool,
+) -> tuple[str, Array | None]:
+    """Return the name of a form and what it predicts of each row without having seen its fold."""
+    least = min((folds != fold).sum() for fold in set(folds.tolist()))
+    if least == 0:
+        return next(iter(offered)), None
+    tried: dict[str, tuple[float, Array]] = {}
+    for form, named in offered.items():
+        terms = _varying(named, features)
+        if len(terms) <= least and terms not in [_varying(offered[one], features) for one in tried]:
+            design = _design(terms, features)
+            left_out_us = np.empty_like(us)
+            for fold in set(folds.tolist()):
+                seen, unseen = folds != fold, folds == fold
+                solved = solve(design[seen], us[seen], count[seen], relative=relative)
+                left_out_us[unseen] = design[unseen] @ solved
+            wrong_us = count * np.abs(left_out_us - us)
+            tried[form] = float(wrong_us.sum() / max((count * us).sum(), _LEAST_US)), left_out_us
+    best = min(error for error, _ in tried.values())
+    enough = best / (1 - _PREFERENCE) + _EXACT
+    form = next(form for form, (error, _) in tried.items() if error <= enough)
+    return form, tried[form][1]
+
+
+def _varying(terms: Sequence[str], features: Mapping[str, Array]) -> tuple[str, ...]:
+    """Leave out terms of features that are the same throughout: nobody knows what they do."""
+    kept = tuple(t for t in terms if all(n == "1" or np.ptp(features[n]) for n in t.split("*")))
+    return kept or ("1",)
+
+
+def _r_squared(us: Array, predicted_us: Array, count: Array) -> float | None:
+    """Return the share of the variance of times that is explained; None if they do not vary."""
+    mean = np.average(us, weights=count)
+    variation = float((count * (us - mean) ** 2).sum())
+    left = float((count * (us - predicted_us) ** 2).sum())
+    return 1 - left / variation if variation > 0 else None
+
+
+def _error(
+    us: Array, left_out_us: Array | None, count: Array, groups: NDArray[np.int64]
+) -> float | None:
+    """Return the root mean square of relative errors of sums over groups of rows."""
+    if left_out_us is None:
+        return None
+    measured = np.bincount(groups, count * us)
+    predicted = np.bincount(groups, count * left_out_us)
+    relative = (predicted - measured) / np.maximum(measured, _LEAST_US)
+    return float(np.sqrt(np.mean(relative**2)))
+
+
+def _per_input(us: Array, count: Array, megabytes: Array) -> float:
+    total = float((count * megabytes).sum())
+    return float((count * us).sum()) / total if total > 0 else 0.0

@@ -1,0 +1,140 @@
+"""Bus bandwidth of an all-reduce, learned: two models split at the MTU (section 4.2)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from models.srift.allreduce_samples import Features, Hardware, features, samples
+from models.srift.boosting import Grid, Trees, tuned
+from warehouse.records import BadInput, Record
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_NAMES = ("location", "device", "processor")
+_FIGURES = ("devices", "cores", "memory_gb", "rated_gbps")
+
+
+class LearnedBandwidth(Record):
+    """The fitted models, what node types are, and how names are numbered for the trees.
+
+    `small` is for buffers up to the MTU, which latency bounds, `large` for the others. `mtu_bytes`
+    is that of each node type's link; a mix has the least.
+    """
+
+    small: Trees
+    large: Trees
+    hardware: Mapping[str, Hardware]
+    mtu_bytes: Mapping[str, int]
+    names: tuple[tuple[str, ...], ...]
+    run_ids: tuple[str, ...]
+
+    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
+        """Return bus bandwidth in bytes/s, [world sizes, sizes], of transfers that are alone.
+
+        Raises:
+            BadInput: a node type whose hardware or MTU is not known.
+        """
+        unknown = [one for one in node_types if one not in self.mtu_bytes]
+        if unknown:
+            raise BadInput(
+                f"no all-reduce was probed on node type {unknown[0]!r}, only on "
+                f"{', '.join(sorted(self.mtu_bytes))}: probe it"
+            )
+        shape = (len(world_sizes), len(size_bytes))
+        world, size = np.meshgrid(world_sizes, size_bytes, indexing="ij")
+        row = features(node_types, self.hardware)
+        alone = np.ones(size.size)
+        operations = np.stack([size.ravel(), world.ravel(), alone], axis=1).astype(np.float64)
+        x = matrix([row] * size.size, operations, self.names)
+        is_small = size.ravel() <= min(self.mtu_bytes[one] for one in node_types)
+        found = np.zeros(size.size)
+        for trees, part in ((self.small, is_small), (self.large, ~is_small)):
+            if part.any():
+                found[part] = trees.predict(x[part])
+        return found.reshape(shape)
+
+
+def fit(
+    allreduce: pl.DataFrame,
+    clusters: pl.DataFrame,
+    hardware: Mapping[str, Hardware],
+    grid: Grid | None = None,
+) -> LearnedBandwidth:
+    """Fit to probed all-reduces of one library.
+
+    Pseudo-Huber loss for buffers up to the MTU, squared error for larger ones; the rest is tuned by
+    cross-validation in which no configuration is on both sides.
+
+    Args:
+        allreduce: table allreduce.
+        clusters: table cluster_node of the same runs.
+        hardware: features of each node type.
+        grid: what to try.
+
+    Raises:
+        BadInput: as `samples`, a node type without hardware, or too few rows on a side of the MTU.
+    """
+    grid = grid or Grid()
+    rows = samples(allreduce, clusters)
+    mixes = {mix: tuple(mix.split("+")) for mix in rows["node_types"].unique().sort()}
+    known = {mix: features(node_types, hardware) for mix, node_types in mixes.items()}
+    names = tuple(
+        tuple(sorted({getattr(one, name) for one in known.values()} - {None})) for name in _NAMES
+    )
+    operations = rows.select("size_bytes", "world_size", "concurrent").to_numpy().astype(np.float64)
+    x = matrix([known[mix] for mix in rows["node_types"]], operations, names)
+    groups = np.unique(np.nan_to_num(x, nan=-1.0), axis=0, return_inverse=True)[1].ravel()
+    bandwidth_Bps = rows["bus_bandwidth_Bps"].to_numpy()
+    is_small = (rows["size_bytes"] <= rows["mtu_bytes"]).to_numpy()
+    for side, part in (("up to", is_small), ("above", ~is_small)):
+        if not part.any():
+            raise BadInput(f"no all-reduce of buffers {side} the MTU: probe more buffer sizes")
+    sides = [(x[part], bandwidth_Bps[part], groups[part]) for part in (is_small, ~is_small)]
+    return LearnedBandwidth(
+        small=tuned(*sides[0], "reg:pseudohubererror", grid),
+        large=tuned(*sides[1], "reg:squarederror", grid),
+        hardware={name: hardware[name] for mix in mixes.values() for name in mix},
+        mtu_bytes=_mtu_bytes(rows, mixes),
+        names=names,
+        run_ids=tuple(rows["run_id"].unique().sort()),
+    )
+
+
+def matrix(
+    hardware: list[Features], operations: Floats, names: tuple[tuple[str, ...], ...]
+) -> Floats:
+    """Return one row of numbers per all-reduce.
+
+    Args:
+        hardware: features of each row's cluster.
+        operations: [rows, 3]: buffer size, number of participants, concurrent transfers.
+        names: the known names of location, device and processor; others count as missing.
+
+    Returns:
+        [rows, features]
+    """
+    numbers = {one: _numbers(one, names) for one in set(hardware)}
+    return np.hstack([np.array([numbers[one] for one in hardware]), operations])
+
+
+def _numbers(one: Features, names: tuple[tuple[str, ...], ...]) -> list[float]:
+    found = [
+        float(known.index(name)) if (name := getattr(one, column)) in known else np.nan
+        for column, known in zip(_NAMES, names, strict=True)
+    ]
+    figures = [getattr(one, column) for column in _FIGURES]
+    return [*found, *(np.nan if figure is None else float(figure) for figure in figures)]
+
+
+def _mtu_bytes(rows: pl.DataFrame, mixes: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Return the least MTU that was recorded with each node type, of mixes where it had no own."""
+    least = dict(rows.group_by("node_types").agg(pl.col("mtu_bytes").min()).iter_rows())
+    found = {
+        one: min(least[mix] for mix, node_types in mixes.items() if one in node_types)
+        for mix_of in mixes.values()
+        for one in mix_of
+    }
+    return found | {mix: least[mix] for mix, node_types in mixes.items() if len(node_types) == 1}

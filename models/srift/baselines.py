@@ -1,0 +1,118 @@
+"""All-reduce bandwidth by formulas: latency and bandwidth (α–β), and the rated bandwidth."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.optimize import nnls
+
+from models.srift.allreduce_samples import Hardware, samples
+from warehouse.records import BadInput, Record
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+T = TypeVar("T")
+
+
+class Line(Record):
+    """Of one kind of cluster: seconds per hop of a ring, and bytes/s of its slowest link."""
+
+    hop_s: float = Field(ge=0)
+    link_Bps: float = Field(gt=0)
+
+
+class AlphaBeta(Record):
+    """An all-reduce of n ranks takes 2(n − 1)·α and 2s(n − 1)/n at the link's speed.
+
+    `lines` are by node type, or by those of a mix joined with `+`; another mix goes by the slowest
+    of its members.
+
+    Source: ring all-reduce, Thakur et al. (2005), which section 4.2 replaces by a learned model.
+    """
+
+    lines: Mapping[str, Line]
+
+    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
+        """Return bus bandwidth in bytes/s, [world sizes, sizes].
+
+        Raises:
+            BadInput: a node type that was not fitted.
+        """
+        lines = _of(self.lines, node_types)
+        hop_s, link_Bps = max(one.hop_s for one in lines), min(one.link_Bps for one in lines)
+        n = np.asarray(world_sizes, dtype=np.float64)[:, None]
+        wire_bytes = 2 * np.asarray(size_bytes, dtype=np.float64) * (n - 1) / n
+        seconds = 2 * (n - 1) * hop_s + wire_bytes / link_Bps
+        bus: Floats = np.divide(
+            wire_bytes, seconds, out=np.full(seconds.shape, link_Bps), where=seconds > 0
+        )
+        return bus
+
+
+class Rated(Record):
+    """Every all-reduce gets what the provider prints; of a mix, the least."""
+
+    rated_Bps: Mapping[str, float]
+
+    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
+        """Return bus bandwidth in bytes/s, [world sizes, sizes].
+
+        Raises:
+            BadInput: a node type without a rating.
+        """
+        return np.full((len(world_sizes), len(size_bytes)), min(_of(self.rated_Bps, node_types)))
+
+
+def _of(known: Mapping[str, T], node_types: tuple[str, ...]) -> list[T]:
+    """Return what is known of the mix, else of each of its members."""
+    mix = "+".join(node_types)
+    if mix in known:
+        return [known[mix]]
+    missing = [one for one in node_types if one not in known]
+    if missing:
+        raise BadInput(
+            f"no all-reduce bandwidth of {', '.join(missing)}; known are "
+            f"{', '.join(sorted(known)) or 'none'}: probe it first"
+        )
+    return [known[one] for one in node_types]
+
+
+def fit_alpha_beta(allreduce: pl.DataFrame, clusters: pl.DataFrame) -> AlphaBeta:
+    """Fit α and β of each mix of node types by least squares of relative errors of times.
+
+    Args:
+        allreduce: table allreduce of one library; those that were alone count.
+        clusters: table cluster_node of the same runs.
+
+    Raises:
+        BadInput: as `samples`, or no all-reduce was alone.
+    """
+    rows = samples(allreduce, clusters).filter(pl.col("concurrent") == 1)
+    if rows.is_empty():
+        raise BadInput("no all-reduce was alone: probe with one transfer at a time")
+    parts = rows.group_by("node_types", maintain_order=True)
+    return AlphaBeta(lines={str(mix): _line(part) for (mix,), part in parts})
+
+
+def _line(rows: pl.DataFrame) -> Line:
+    n, size = rows["world_size"].to_numpy().astype(np.float64), rows["size_bytes"].to_numpy()
+    seconds = rows["seconds"].to_numpy()
+    terms = np.stack([2 * (n - 1), 2 * size * (n - 1) / n], axis=1)
+    (hop_s, s_per_byte), _ = nnls(terms / seconds[:, None], np.ones(len(seconds)))
+    # Without buffers large enough to tell, the link is at least as fast as the fastest one was.
+    fastest_Bps = float((terms[:, 1] / seconds).max())
+    return Line(hop_s=float(hop_s), link_Bps=1 / s_per_byte if s_per_byte > 0 else fastest_Bps)
+
+
+def rated(hardware: Mapping[str, Hardware]) -> Rated:
+    """Return the ratings of node types that have one."""
+    return Rated(
+        rated_Bps={
+            name: one.rated_gbps * 1e9 / 8
+            for name, one in hardware.items()
+            if one.rated_gbps is not None
+        }
+    )

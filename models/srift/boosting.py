@@ -1,0 +1,160 @@
+"""Boosted trees for bus bandwidth, tuned by cross-validation in groups (section 4.2)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Literal
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+from pydantic import Field
+
+from warehouse.records import BadInput, Record
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Loss = Literal["reg:pseudohubererror", "reg:squarederror"]
+Label = Literal["bandwidth", "logarithm"]
+
+
+class Grid(Record):
+    """What is tried, by all combinations, in `folds`-fold cross-validation.
+
+    `labels` is what trees learn: bandwidth, as the paper, or its logarithm, whose errors are
+    relative and whose predictions cannot become negative.
+    """
+
+    labels: tuple[Label, ...] = ("bandwidth", "logarithm")
+    depths: tuple[int, ...] = (4, 8)
+    learning_rates: tuple[float, ...] = (0.1,)
+    rounds: tuple[int, ...] = (100, 300)
+    folds: int = Field(default=10, ge=2)
+    seed: int = 0
+
+
+class Settings(Record):
+    """One combination."""
+
+    loss: Loss
+    label: Label
+    depth: int
+    learning_rate: float
+    rounds: int
+
+
+class Trees(Record):
+    """Fitted trees.
+
+    `scale_Bps` is the median of the bandwidths they were fitted to, in which they count, and
+    `least_Bps` the smallest of these, below which no prediction falls. `mape_percent` is the error
+    in cross-validation, `booster` XGBoost's own JSON.
+    """
+
+    settings: Settings
+    scale_Bps: float
+    least_Bps: float
+    mape_percent: float
+    rows: int
+    booster: str
+
+    def predict(self, x: Floats) -> Floats:
+        """Return bandwidth in bytes/s for rows of features."""
+        booster = xgboost.Booster()
+        booster.load_model(bytearray(self.booster, "utf-8"))
+        return _bandwidth(self, booster.predict(xgboost.DMatrix(x)))
+
+
+def tuned(x: Floats, bandwidth_Bps: Floats, groups: Ints, loss: Loss, grid: Grid) -> Trees:
+    """Return trees of the settings with the least error in cross-validation, fitted to all rows.
+
+    Args:
+        x: [rows, features]; NaN is missing.
+        bandwidth_Bps: [rows], above 0.
+        groups: [rows], those of one group, repeats of one configuration, share a fold.
+        loss: what is minimised: pseudo-Huber for small transfers, squared error for large ones.
+        grid: what else to try.
+
+    Raises:
+        BadInput: fewer than two groups.
+    """
+    if len(np.unique(groups)) < 2:
+        raise BadInput(
+            f"cross-validation needs two configurations, found {len(np.unique(groups))}; "
+            "probe more buffer sizes or world sizes"
+        )
+    errors: dict[Settings, float] = {}
+    for label, depth, rate in product(grid.labels, grid.depths, grid.learning_rates):
+        tried = [
+            Settings(loss=loss, label=label, depth=depth, learning_rate=rate, rounds=rounds)
+            for rounds in grid.rounds
+        ]
+        errors |= zip(tried, _cross_validated(x, bandwidth_Bps, groups, tried, grid), strict=True)
+    best = min(errors, key=errors.__getitem__)
+    booster = _train(x, bandwidth_Bps, best, grid.seed)
+    return _trees(best, bandwidth_Bps, errors[best], booster)
+
+
+def _cross_validated(
+    x: Floats, bandwidth_Bps: Floats, groups: Ints, tried: Sequence[Settings], grid: Grid
+) -> list[float]:
+    """Return the mean absolute percentage error of settings that differ in rounds only."""
+    most = max(tried, key=lambda one: one.rounds)
+    found = np.zeros((len(tried), len(x)))
+    for test in folds(groups, grid.folds, grid.seed):
+        train_Bps = bandwidth_Bps[~test]
+        booster = _train(x[~test], train_Bps, most, grid.seed)
+        trees = _trees(most, train_Bps, 0.0, booster)
+        for i, settings in enumerate(tried):
+            rounds = (0, settings.rounds)
+            raw = booster.predict(xgboost.DMatrix(x[test]), iteration_range=rounds)
+            found[i, test] = _bandwidth(trees, raw)
+    errors = np.abs(found / bandwidth_Bps - 1).mean(axis=1)
+    return [float(100 * one) for one in errors]
+
+
+def folds(groups: Ints, count: int, seed: int) -> Iterator[NDArray[np.bool_]]:
+    """Yield which rows to test on: every group in exactly one fold, shuffled.
+
+    With fewer groups than folds, each group is a fold.
+    """
+    names, of_row = np.unique(groups, return_inverse=True)
+    fold = np.random.default_rng(seed).permutation(len(names)) % count
+    for i in range(min(count, len(names))):
+        yield fold[of_row] == i
+
+
+def _train(x: Floats, bandwidth_Bps: Floats, settings: Settings, seed: int) -> xgboost.Booster:
+    relative = bandwidth_Bps / np.median(bandwidth_Bps)
+    label = np.log(relative) if settings.label == "logarithm" else relative
+    parameters = {
+        "objective": settings.loss,
+        "max_depth": settings.depth,
+        "learning_rate": settings.learning_rate,
+        # XGBoost's default, and what the paper's rounding to powers of two goes with.
+        "max_bin": 256,
+        "tree_method": "hist",
+        # One thread adds up in one order: the same fit on every machine.
+        "nthread": 1,
+        "seed": seed,
+    }
+    return xgboost.train(parameters, xgboost.DMatrix(x, label), settings.rounds)
+
+
+def _trees(
+    settings: Settings, bandwidth_Bps: Floats, mape_percent: float, booster: xgboost.Booster
+) -> Trees:
+    return Trees(
+        settings=settings,
+        scale_Bps=float(np.median(bandwidth_Bps)),
+        least_Bps=float(bandwidth_Bps.min()),
+        mape_percent=mape_percent,
+        rows=len(bandwidth_Bps),
+        booster=booster.save_raw("json").decode(),
+    )
+
+
+def _bandwidth(trees: Trees, raw: NDArray[np.float32]) -> Floats:
+    exact = raw.astype(np.float64)
+    relative = np.exp(exact) if trees.settings.label == "logarithm" else exact
+    bandwidth: Floats = np.maximum(relative * trees.scale_Bps, trees.least_Bps)
+    return bandwidth

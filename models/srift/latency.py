@@ -1,0 +1,105 @@
+"""How long forward and backward passes take: piecewise linear in the batch size (section 4.1)."""
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+
+from warehouse.records import BadInput, Record
+
+Floats = NDArray[np.float64]
+
+
+class PiecewiseLinear(Record):
+    """Seconds at the sampled batch sizes, lines between them, the outer lines beyond.
+
+    Source: section 4.1, equation (1) for each segment.
+    """
+
+    batch_sizes: tuple[int, ...] = Field(min_length=2)
+    seconds: tuple[float, ...]
+
+    @model_validator(mode="after")
+    def _rising(self) -> "PiecewiseLinear":
+        if len(self.batch_sizes) != len(self.seconds):
+            raise ValueError(
+                f"{len(self.batch_sizes)} batch sizes have {len(self.seconds)} times; "
+                "each needs exactly one"
+            )
+        if any(low >= high for low, high in pairwise(self.batch_sizes)):
+            raise ValueError(f"batch sizes must rise, found {self.batch_sizes}")
+        return self
+
+    def __call__(self, batch_size: ArrayLike) -> Floats:
+        """Return seconds for batch sizes (any shape), never below 0."""
+        asked = np.asarray(batch_size, dtype=np.float64)
+        x, y = np.array(self.batch_sizes, dtype=np.float64), np.array(self.seconds)
+        segment = np.clip(np.searchsorted(x, asked) - 1, 0, len(x) - 2)
+        slope = np.diff(y) / np.diff(x)
+        return np.maximum(y[segment] + slope[segment] * (asked - x[segment]), 0.0)
+
+
+class Latency(Record):
+    """Seconds of the passes of one network on one device, and how much they scatter.
+
+    `update_s` is the update of the parameters, which overlaps neither the passes nor the exchange.
+    `straggler_scale` is the standard deviation of an iteration's computation over its mean
+    (footnote 3), among nodes and iterations.
+    """
+
+    forward: PiecewiseLinear
+    backward: PiecewiseLinear
+    update_s: float = Field(default=0.0, ge=0)
+    straggler_scale: float = Field(default=0.0, ge=0)
+
+
+def sample_points(max_batch: int) -> tuple[int, ...]:
+    """Return the batch sizes to sample: 1, a third, two thirds and all of the largest.
+
+    Source: section 4.1.
+
+    Raises:
+        BadInput: the largest batch is below 1.
+    """
+    if max_batch < 1:
+        raise BadInput(f"the largest batch must be at least 1, found {max_batch}")
+    return tuple(sorted({1, max(max_batch // 3, 1), max(2 * max_batch // 3, 1), max_batch}))
+
+
+def fit(compute: pl.DataFrame) -> Latency:
+    """Fit to rows of table compute of one network on one kind of device.
+
+    Batch sizes become the ends of segments, the mean over trials and ranks their time; the
+    straggler scale is the mean over batch sizes of standard deviation / mean.
+
+    Raises:
+        BadInput: fewer than two batch sizes, or a time that is not above 0.
+    """
+    if compute["batch_size"].n_unique() < 2:
+        found = ", ".join(map(str, compute["batch_size"].unique().sort())) or "none"
+        raise BadInput(
+            f"table compute: expected at least two batch sizes (four as Srift), found {found}; "
+            "profile more batch sizes"
+        )
+    if not compute.filter(~((pl.col("forward_s") > 0) & (pl.col("backward_s") > 0))).is_empty():
+        raise BadInput("table compute: expected forward_s and backward_s above 0; profile again")
+    total = pl.col("forward_s") + pl.col("backward_s") + pl.col("update_s").fill_null(0.0)
+    points = (
+        compute.with_columns(total_s=total)
+        .group_by("batch_size")
+        .agg(
+            pl.col("forward_s", "backward_s", "update_s").mean(),
+            scale=pl.col("total_s").std() / pl.col("total_s").mean(),
+        )
+        .sort("batch_size")
+    )
+    batch_sizes = tuple(points["batch_size"])
+    update_s, scale = points.select(pl.col("update_s", "scale").mean()).row(0)
+    return Latency(
+        forward=PiecewiseLinear(batch_sizes=batch_sizes, seconds=tuple(points["forward_s"])),
+        backward=PiecewiseLinear(batch_sizes=batch_sizes, seconds=tuple(points["backward_s"])),
+        update_s=update_s or 0.0,
+        straggler_scale=scale or 0.0,
+    )

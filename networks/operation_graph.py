@@ -1,0 +1,203 @@
+"""What a training step computes, from the DNN's graph alone: operations and what they work on.
+
+The graph is pruned, folded and fused as TensorFlow does before it runs one, by the same code
+(Grappler), and shapes are inferred; nothing runs. Types are canonical, so that they are those of an
+executed graph whatever library computes them.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from networks.operation_types import canonical
+from networks.tensorflow_training import training_loss
+
+if TYPE_CHECKING:
+    from tensorflow import Graph
+
+_WORKER, _SERVER = (f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("worker", "ps"))
+_ATTRIBUTES = ("strides", "padding", "ksize", "dilations", "transpose_a", "transpose_b")
+
+
+@dataclass(frozen=True)
+class GraphOperation:
+    """An operation of a step; shapes and attributes are JSON as in table `operation_shape`.
+
+    `known` is false where a dimension could not be inferred; it counts as 0 elements then, as does
+    scratch space that one kernel leaves to another, whose size depends on the device.
+    """
+
+    name: str
+    type: str
+    inputs: str
+    outputs: str
+    attributes: str
+    input_bytes: int
+    output_bytes: int
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class OperationGraph:
+    """The operations of a training step on one device, and the trained parameters."""
+
+    dnn: str
+    batch_size: int
+    image_size: int
+    parameter_count: int
+    operations: tuple[GraphOperation, ...]
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Return the names of operations of which not all shapes could be inferred."""
+        return tuple(one.name for one in self.operations if not one.known)
+
+
+def operation_graph(
+    dnn: str,
+    batch_size: int,
+    image_size: int,
+    num_classes: int = 10,
+    *,
+    server: bool = False,
+) -> OperationGraph:
+    """Return what one step of stochastic gradient descent computes.
+
+    Args:
+        dnn: one of `networks.names()`.
+        batch_size: images per step.
+        image_size: side of an image, pixels.
+        num_classes: of the last layer.
+        server: variables, and updates of them, are on a parameter server; only what its worker
+            computes is returned.
+
+    Raises:
+        UnknownNetwork: no network has that name.
+        ValueError: the images are too small for the network.
+        RuntimeError: TensorFlow 2 behavior is on.
+    """
+    import tensorflow.compat.v1 as tf1
+
+    with tf1.Graph().as_default() as graph:
+        placement = tf1.train.replica_device_setter(
+            ps_tasks=int(server), ps_device=_SERVER, worker_device=_WORKER
+        )
+        with tf1.device(placement if server else _WORKER):
+            loss = training_loss(dnn, batch_size, image_size, num_classes)
+            minimize = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
+            step = tf1.group(minimize, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
+        trained = tf1.trainable_variables()
+        parameter_count = sum(variable.shape.num_elements() for variable in trained)
+        operations = step_operations(graph, step.name)
+    return OperationGraph(dnn, batch_size, image_size, parameter_count, operations)
+
+
+def step_operations(graph: "Graph", step: str) -> tuple[GraphOperation, ...]:
+    """Return the operations that a worker runs for the operation `step` of a TensorFlow 1 graph.
+
+    What the graph does not place anywhere is the worker's.
+    """
+    import tensorflow.compat.v1 as tf1
+
+    optimised = _optimised(graph, step)
+    needed = _needed(step, {node.name: node for node in optimised.node})
+    kept = tf1.GraphDef(versions=optimised.versions, library=optimised.library)
+    kept.node.extend(node for node in optimised.node if node.name in needed)
+    with tf1.Graph().as_default() as inferred:
+        tf1.import_graph_def(kept, name="")
+    operations = [
+        _described(operation)
+        for operation in inferred.get_operations()
+        if not _on_server(operation)
+    ]
+    # Grappler's own order differs from one time to the next.
+    return tuple(sorted(operations, key=lambda one: one.name))
+
+
+def _on_server(operation: Any) -> bool:
+    """Tell whether it is placed there, as what takes a variable's handle is with the variable."""
+    handles = (tensor.op for tensor in operation.inputs if tensor.dtype.name == "resource")
+    return any("/job:ps/" in one.device for one in (operation, *handles))
+
+
+def _optimised(graph: "Graph", step: str) -> Any:
+    """Return the GraphDef after Grappler, for CPUs."""
+    import tensorflow.compat.v1 as tf1
+    from tensorflow.core.protobuf import config_pb2
+    from tensorflow.python.grappler import tf_optimizer
+
+    meta = tf1.train.export_meta_graph(graph=graph, clear_extraneous_savers=True)
+    for node in meta.graph_def.node:
+        node.device = _SERVER if "/job:ps/" in node.device else _WORKER
+    # Grappler keeps what collections name: of all of them only the step shall stay.
+    meta.ClearField("collection_def")
+    meta.collection_def["train_op"].node_list.value.append(step)
+    config = config_pb2.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1
+    return tf_optimizer.OptimizeGraph(config, meta, verbose=False)
+
+
+def _needed(step: str, nodes: Mapping[str, Any]) -> set[str]:
+    """Return the names of a node and of all it waits for."""
+    found = {step}
+    todo = deque(found)
+    while todo:
+        for source in nodes[todo.popleft()].input:
+            name = source.removeprefix("^").partition(":")[0]
+            if name not in found:
+                found.add(name)
+                todo.append(name)
+    return found
+
+
+def _described(operation: Any) -> GraphOperation:
+    inputs, outputs = list(operation.inputs), list(operation.outputs)
+    return GraphOperation(
+        name=operation.name,
+        type=canonical(operation.type),
+        inputs=json.dumps([_shape(tensor) for tensor in inputs]),
+        outputs=json.dumps([_shape(tensor) for tensor in outputs]),
+        attributes=json.dumps(_attributes(operation)),
+        input_bytes=sum(map(_bytes, inputs)),
+        output_bytes=sum(map(_bytes, outputs)),
+        known=all(
+            tensor.shape.is_fully_defined() or _is_scratch(tensor) for tensor in (*inputs, *outputs)
+        ),
+    )
+
+
+def _is_scratch(tensor: Any) -> bool:
+    given = tensor.op.op_def.output_arg
+    index = tensor.value_index
+    return index < len(given) and given[index].name.startswith("reserve_space")
+
+
+def _shape(tensor: Any) -> list[int]:
+    """Return the shape; what is not known of it is 0."""
+    if tensor.shape.rank is None:
+        return [0]
+    return [size or 0 for size in tensor.shape.as_list()]
+
+
+def _bytes(tensor: Any) -> int:
+    if not tensor.shape.is_fully_defined():
+        return 0
+    return int(tensor.shape.num_elements()) * _element_bytes(tensor.dtype.base_dtype)
+
+
+def _element_bytes(kind: Any) -> int:
+    """Return the size of an element; handles of variables and text have none that counts."""
+    return 0 if kind.name in ("resource", "variant", "string") else int(kind.size)
+
+
+def _attributes(operation: Any) -> dict[str, object]:
+    given = operation.node_def.attr
+    return {name: _plain(operation.get_attr(name)) for name in _ATTRIBUTES if name in given}
+
+
+def _plain(value: Any) -> object:
+    if isinstance(value, bytes):
+        return value.decode()
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value

@@ -1,0 +1,85 @@
+import polars as pl
+import pytest
+
+from models.ceer.classes import classify, cpu_operations, shares
+from models.ceer.medians import median
+from models.ceer.observed import computing
+from tests.models.ceer.frames import observed, operation
+from warehouse.records import BadInput
+
+ROWS = observed(
+    operation("a", "Conv2D", 400.0, count=2),
+    operation("a", "Conv2D", 800.0, inputs=((7,),)),
+    operation("a", "Relu", 499.9),
+    operation("a", "DecodeJpeg", 9000.0),
+    operation("a", "Conv2D", 90.0, node="fast"),
+    operation("a", "Relu", 20.0, node="fast"),
+    operation("a", "Mul", 600.0, node="fast"),
+)
+
+
+def test_the_slowest_node_type_decides() -> None:
+    found = classify(ROWS)
+    # (2 · 400 + 800) / 3 = 533 us, though 90 on the other; Mul was measured only there.
+    assert found.slowest == "slow"
+    assert found.heavy == ("Conv2D", "Mul")
+    assert found.cpu == ("DecodeJpeg",)
+    assert [found.of(one) for one in ("Conv2D", "Relu", "Neg", "Where2")] == [
+        *("heavy", "light", "light", "light")
+    ]
+    assert found.of("DecodeJpeg") == "cpu"
+
+
+@pytest.mark.parametrize(("us", "heavy"), [(533.3, True), (533.4, False)])
+def test_the_threshold_counts(us: float, heavy: bool) -> None:
+    assert ("Conv2D" in classify(ROWS, us).heavy) is heavy
+
+
+def test_the_list_of_cpu_operations_holds_what_no_gpu_computes() -> None:
+    assert {"DecodeJpeg", "ParseExampleV2"} <= cpu_operations()
+    assert not {"Conv2D", "Relu", "MatMul", "FusedBatchNormV3", "MaxPool"} & cpu_operations()
+
+
+def test_shares_add_up_per_dnn_and_node_type() -> None:
+    found = shares(ROWS, classify(ROWS))
+    slow = found.filter(pl.col("node_type") == "slow")
+    total = 1600 + 499.9 + 9000
+    assert dict(slow.select("class", "share").iter_rows()) == pytest.approx(
+        {"heavy": 1600 / total, "light": 499.9 / total, "cpu": 9000 / total}
+    )
+
+
+def test_medians_are_of_operations_not_of_rows() -> None:
+    rows = observed(
+        operation("a", "Relu", 10.0, count=5),
+        operation("a", "Neg", 30.0, count=2),
+        operation("b", "Neg", 50.0, count=2, node="fast"),
+        operation("b", "Conv2D", 900.0, count=9),
+    )
+    found = median(rows, ["Relu", "Neg"])
+    assert found is not None
+    assert (found.us, found.operations) == (10.0, 9)
+    # 7 · 10 instead of 110 and 2 · 10 instead of 100.
+    assert found.error == pytest.approx((((40 / 110) ** 2 + 0.8**2) / 2) ** 0.5)
+    assert median(rows, ["Exp"]) is None
+
+
+def test_operators_that_include_others_are_not_summed() -> None:
+    host = operation("a", "aten::conv2d", 9.0, device="host")
+    gpu = operation("a", "aten::cudnn_convolution", 5.0, device="gpu")
+    assert computing(observed(host, gpu))["mean_us"].to_list() == [5.0]
+    with pytest.raises(BadInput, match=r"aten::conv2d on slow was timed on the host with"):
+        computing(observed(host))
+
+
+def test_launches_and_communication_are_not_computation() -> None:
+    rows = observed(
+        operation("a", "_MklNativeConv2D", 1.0, device="gpu"),
+        operation("a", "Conv2D", 2.0, device="host"),
+        operation("a", "DecodeJpeg", 3.0, device="host"),
+        operation("a", "Conv2D", 4.0, device="host", node="cpu"),
+        operation("a", "_Recv", 5.0),
+        operation("a", "CollectiveReduceV2", 6.0),
+    )
+    found = computing(rows).select("type", "mean_us").sort("mean_us").rows()
+    assert found == [("Conv2D", 1.0), ("DecodeJpeg", 3.0), ("Conv2D", 4.0)]

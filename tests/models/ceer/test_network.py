@@ -1,0 +1,96 @@
+import json
+
+import polars as pl
+import pytest
+
+from models.ceer.network import COLUMNS, of_graph
+from models.ceer.observed import OBSERVED, computing, observed, operation_sums
+from networks.operation_graph import GraphOperation, OperationGraph
+from tests.models.runs import scenario
+from warehouse.records import BadInput
+
+SCENARIO = scenario()
+
+
+def graph_operation(name: str, side: int) -> GraphOperation:
+    shape = json.dumps([[8, side]])
+    return GraphOperation(name, "Relu", shape, shape, "{}", 32 * side, 32 * side)
+
+
+def test_equal_operations_of_a_graph_are_counted() -> None:
+    operations = tuple(graph_operation(name, side) for name, side in (("a", 2), ("b", 3), ("c", 2)))
+    found = of_graph(OperationGraph("new", 8, 32, 100, operations))
+    assert found.operations.select("type", "count", "input_bytes").rows() == [
+        *[("Relu", 2.0, 64), ("Relu", 1.0, 96)]
+    ]
+    assert found.operations.columns == list(COLUMNS)
+    assert (found.dnn, found.batch_size, found.parameter_count) == ("new", 8, 100)
+
+
+def test_what_could_not_be_inferred_is_not_known() -> None:
+    shapeless = GraphOperation("a", "Tile", "[[0]]", "[[0]]", "{}", 0, 0, known=False)
+    graph = OperationGraph("new", 8, 32, 100, (shapeless,))
+    assert graph.unknown == ("a",)
+    row = of_graph(graph).operations.row(0, named=True)
+    assert [row[name] for name in ("inputs", "outputs", "input_bytes", "output_bytes")] == [
+        None
+    ] * 4
+
+
+def tables(*run_ids: str) -> dict[str, pl.DataFrame]:
+    """Return raw tables of runs of one scenario: two equal ReLUs, a product, a transfer."""
+    operations, times = [], []
+    for slower, run_id in enumerate(run_ids):
+        for number, (kind, resource, us) in enumerate(
+            (
+                ("Relu", "worker", 10),
+                ("Relu", "worker", 20),
+                ("MatMul", "worker", 600),
+                ("_Recv", "downlink", 9000),
+                ("Neg", "worker", None),
+            )
+        ):
+            operations.append((run_id, number, kind, resource, "host", 64, 64))
+            if us is not None:
+                times.append((run_id, number, us + 2.0 * slower, 7.0, 1.0))
+    shapes = [(run_id, 2, "[[4, 4], [4, 4]]", "[[4, 4]]", "{}") for run_id in run_ids]
+    names = ["run_id", "operation", "type", "resource", "device", "input_bytes", "output_bytes"]
+    return {
+        "runs": pl.DataFrame(
+            {"run_id": run_ids, "scenario_id": [SCENARIO.scenario_id] * len(run_ids)}
+        ),
+        "scenarios": pl.DataFrame(
+            {"scenario_id": [SCENARIO.scenario_id], "canonical": [SCENARIO.canonical_json()]}
+        ),
+        "operations": pl.DataFrame(operations, schema=names, orient="row"),
+        "times": pl.DataFrame(
+            times, schema=["run_id", "operation", "mean_us", "median_us", "sd_us"], orient="row"
+        ),
+        "shapes": pl.DataFrame(
+            shapes, schema=["run_id", "operation", "inputs", "outputs", "attributes"], orient="row"
+        ),
+    }
+
+
+def test_equal_operations_of_a_run_are_one_row() -> None:
+    found = observed(**tables("run1"))
+    assert found.schema == OBSERVED
+    assert found.select("type", "count", "mean_us", "inputs").rows() == [
+        ("MatMul", 1.0, 600.0, "[[4, 4], [4, 4]]"),
+        ("Relu", 2.0, 15.0, None),
+    ]
+    assert found.select("dnn", "image_size", "batch_size", "node_type").row(0) == (
+        *("small_cnn", 32, 8, "emu.1c"),
+    )
+
+
+def test_repeated_runs_count_with_their_mean() -> None:
+    found = observed(**tables("run1", "run2"))
+    by_type = {row[0]: row[1:] for row in found.select("type", "count", "mean_us").rows()}
+    assert by_type == {"Relu": (2.0, 16.0), "MatMul": (1.0, 601.0)}
+    assert operation_sums(found)["operations_s"].to_list() == pytest.approx([633e-6])
+
+
+def test_columns_that_are_missing_are_named() -> None:
+    with pytest.raises(BadInput, match="found no count, mean_us"):
+        computing(observed(**tables("run1")).drop("count", "mean_us"))

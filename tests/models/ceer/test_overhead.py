@@ -1,0 +1,110 @@
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.ceer.overhead import fit, overheads
+from tests.models.ceer.frames import observed, operation, step, steps
+from warehouse.records import BadInput
+
+PROFILES = observed(*(operation(dnn, "Relu", 1e5, count=2) for dnn in "abcdef"))
+"""Steps of which operations take 0.2 s."""
+
+
+def test_overhead_is_what_operations_do_not_take() -> None:
+    found = overheads(
+        steps(
+            step("a", 0.25, 10**6),
+            step("a", 0.35, 10**6),
+            step("a", 0.50, 10**6, devices=2, link_mbps=100.0),
+            step("z", 9.0, 10**6),
+        ),
+        PROFILES,
+    )
+    assert found.select("devices", "step_s", "operations_s").rows() == [
+        (1, pytest.approx(0.30), pytest.approx(0.2)),
+        (2, pytest.approx(0.50), pytest.approx(0.2)),
+    ]
+    # S_2 = S_1 + (T_2 - T_1).
+    first, second = found["overhead_s"]
+    assert second == pytest.approx(first + (0.50 - 0.30))
+
+
+@given(
+    times=st.lists(st.floats(0.01, 10), min_size=2, max_size=6),
+    parameters=st.integers(1, 10**9),
+)
+def test_equation_2_is_an_identity_on_what_was_measured(
+    times: list[float], parameters: int
+) -> None:
+    rows = [step("a", s, parameters, devices=k + 1) for k, s in enumerate(times)]
+    found = overheads(steps(*rows), PROFILES)
+    whole = found["operations_s"] + found["overhead_s"]
+    assert whole.to_list() == pytest.approx(times)
+
+
+def lines(per_operation: float = 0.0) -> pl.DataFrame:
+    """Return overheads of 5 ms and 2 ns per parameter, and of a share of unequal operations."""
+    rows = []
+    for i, dnn in enumerate("abcdef"):
+        parameters, operations_s = (3 * i + 1) * 10**6, 0.1 * ((i * i) % 5 + 1)
+        overhead_s = 0.005 + 2e-9 * parameters + per_operation * operations_s
+        rows.append(
+            step(dnn, operations_s + overhead_s, parameters)
+            | {"operations_s": operations_s, "overhead_s": overhead_s}
+        )
+    return pl.DataFrame(rows, schema_overrides={"link_mbps": pl.Float64})
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_a_line_in_parameters_is_found(overlap: bool) -> None:
+    (found,) = fit(lines(), overlap=overlap, relative=True)
+    assert found.intercept_s == pytest.approx(0.005)
+    assert found.per_parameter_s == pytest.approx(2e-9)
+    assert found.per_operation_s == pytest.approx(0, abs=1e-9)
+    assert found.predict_s(10**8, 1.0) == pytest.approx(0.205)
+    assert found.r_squared == pytest.approx(1)
+    assert found.error_s == pytest.approx(0, abs=1e-9)
+
+
+def test_operations_that_overlap_are_seen() -> None:
+    (found,) = fit(lines(-0.3), overlap=True, relative=True)
+    assert found.per_operation_s == pytest.approx(-0.3)
+    assert found.predict_s(10**6, 1.0) == pytest.approx(0.005 + 0.002 - 0.3)
+    (paper,) = fit(lines(-0.3), overlap=False, relative=False)
+    assert paper.per_operation_s == 0
+    assert paper.error_s is not None
+    assert found.error_s is not None
+    assert paper.error_s > 100 * found.error_s
+
+
+def test_each_node_type_link_and_number_of_devices_has_its_own() -> None:
+    rows = lines()
+    more = pl.concat(
+        [
+            rows,
+            rows.with_columns(devices=pl.lit(2, pl.Int64), link_mbps=pl.lit(100.0)),
+            rows.with_columns(devices=pl.lit(2, pl.Int64), link_mbps=pl.lit(200.0)),
+            rows.with_columns(node_type=pl.lit("fast")),
+        ]
+    )
+    found = fit(more, overlap=False, relative=False)
+    assert sorted((one.node_type, one.devices, one.link_mbps or 0) for one in found) == [
+        *[("fast", 1, 0), ("slow", 1, 0), ("slow", 2, 100.0), ("slow", 2, 200.0)]
+    ]
+
+
+def test_one_dnn_gives_a_constant_and_no_error() -> None:
+    (found,) = fit(lines().head(1), overlap=True, relative=True)
+    assert found.predict_s(10**9, 0.0) == pytest.approx(0.007)
+    assert found.error_s is None
+
+
+def test_what_cannot_be_fitted_is_named() -> None:
+    for row in (step("a", 0.0, 1), step("a", 1.0, 1, parameter_count=None)):
+        with pytest.raises(BadInput, match="1 rows with step_s or parameter_count not above 0"):
+            overheads(steps(row), PROFILES)
+    with pytest.raises(BadInput, match="found none for 1 steps"):
+        overheads(steps(step("z", 1.0, 1)), PROFILES)
+    with pytest.raises(BadInput, match="found no step_s"):
+        overheads(steps(step("a", 1.0, 1)).drop("step_s"), PROFILES)

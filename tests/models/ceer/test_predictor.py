@@ -1,0 +1,216 @@
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.ceer.job import epochs
+from models.ceer.network import of_observed
+from models.ceer.parameters import PAPER, Settings
+from models.ceer.predictor import Ceer, fit
+from tests.models.ceer.frames import MB, network, observed, operation, step, steps
+from warehouse.records import BadInput
+
+DNNS = ("a", "b", "c", "d", "e", "f")
+
+
+def rows(scale: float = 1.0) -> list[dict[str, Any]]:
+    """Return six DNNs on two node types: Conv2D 1000 us/MB (a fifth of it), Relu 50 us/MB."""
+    found = []
+    for i, dnn in enumerate(DNNS, start=1):
+        inputs = ((i * MB,),)
+        for node, slowness in (("slow", 1.0), ("fast", 0.2)):
+            us = scale * slowness * i
+            found += [
+                operation(dnn, "Conv2D", 1000 * us, node=node, inputs=inputs, count=2),
+                operation(dnn, "Relu", 50 * us, node=node, inputs=inputs, count=3),
+                operation(dnn, "DecodeJpeg", 10 * scale, node=node, inputs=((1,),)),
+            ]
+    return found
+
+
+def measured(scale: float = 1.0) -> list[dict[str, Any]]:
+    """Return steps that take 1 ms and 1 ns per parameter more than operations, 3 ns for two."""
+    found = []
+    for i, dnn in enumerate(DNNS, start=1):
+        parameters = i * i * 10**6
+        for node, slowness in (("slow", 1.0), ("fast", 0.2)):
+            operations_s = (2150 * slowness * i + 10) / 1e6
+            for devices, each_s in ((1, 1e-9), (2, 3e-9)):
+                step_s = scale * (operations_s + 0.001 + each_s * parameters)
+                found.append(step(dnn, step_s, parameters, node_type=node, devices=devices))
+    return found
+
+
+def model(settings: Settings | None = None, scale: float = 1.0) -> Ceer:
+    return fit(operations=observed(*rows(scale)), steps=steps(*measured(scale)), settings=settings)
+
+
+def test_a_step_is_operations_and_overhead() -> None:
+    new = network(
+        operation("", "Conv2D", 0, inputs=((4 * MB,),), count=5),
+        operation("", "Relu", 0, inputs=((2 * MB,),), count=7),
+        operation("", "DecodeJpeg", 0, inputs=((1,),)),
+        parameters=20_000_000,
+    )
+    found = model().predict(new)
+    assert found.select("node_type", "devices").rows() == [
+        *[("fast", 1), ("fast", 2), ("slow", 1), ("slow", 2)]
+    ]
+    last = found.row(3, named=True)
+    assert last["heavy_s"] == pytest.approx(5 * 4000e-6)
+    assert last["light_s"] == pytest.approx(7 * 100e-6)
+    assert last["cpu_s"] == pytest.approx(10e-6)
+    assert last["overhead_s"] == pytest.approx(0.001 + 0.06)
+    assert last["step_s"] == pytest.approx(0.02 + 0.0007 + 0.00001 + 0.061)
+    assert last["unseen"] == []
+    first = found.row(0, named=True)
+    assert first["heavy_s"] == pytest.approx(5 * 800e-6)
+    assert first["step_s"] == pytest.approx(0.004 + 0.00014 + 0.00001 + 0.021)
+
+
+def test_classes_are_those_of_the_slowest_node_type() -> None:
+    found = model().parameters
+    assert found.classes.slowest == "slow"
+    assert found.classes.heavy == ("Conv2D",)
+    assert found.classes.cpu == ("DecodeJpeg",)
+    assert found.dnns == DNNS
+
+
+def test_the_paper_takes_one_median_for_all_light_operations() -> None:
+    paper = model(PAPER).parameters
+    assert paper.light is not None
+    # On two node types, of 50 to 300 and 10 to 60 us, three each: the 18th of 36 takes 50 us.
+    assert paper.light.us == 50.0
+    new = network(operation("", "Relu", 0, inputs=((2 * MB,),), count=7))
+    step_s = model(PAPER).predict(new, ["fast"], devices=[1])["light_s"][0]
+    assert step_s == pytest.approx(7 * 50e-6)
+
+
+def test_ablations_leave_a_part_out() -> None:
+    new = network(operation("", "Conv2D", 0), operation("", "Relu", 0))
+    whole, heavy, bare = (
+        model().predict(new, ["slow"], devices=[1], without=frozenset(without)).row(0, named=True)
+        for without in ((), ("light",), ("overhead",))
+    )
+    assert whole["step_s"] == pytest.approx(0.001 + 0.00005 + 0.001 + 0.01)
+    assert heavy["step_s"] == pytest.approx(whole["step_s"] - 0.00005)
+    assert (heavy["light_s"], heavy["cpu_s"]) == (0, 0)
+    assert bare["step_s"] == pytest.approx(whole["step_s"] - 0.011)
+
+
+def test_an_unseen_operation_that_may_be_heavy_is_named() -> None:
+    new = network(
+        operation("", "Conv2D", 0), operation("", "Einsum", 0, inputs=((3 * MB,),), count=2)
+    )
+    found = model().predict(new, ["slow"], devices=[1]).row(0, named=True)
+    assert found["unseen"] == ["Einsum"]
+    assert found["step_s"] is None
+    # It takes nothing, or 1000 us/MB as the slowest heavy type does.
+    assert found["low_s"] == pytest.approx(0.001 + 0.011)
+    assert found["high_s"] == pytest.approx(found["low_s"] + 2 * 3000e-6)
+    each = model().operations(new, ["slow"]).filter(pl.col("type") == "Einsum").row(0, named=True)
+    assert (each["us"], each["low_us"]) == (None, 0.0)
+    assert each["high_us"] == pytest.approx(3000)
+
+
+def test_an_unseen_operation_that_cannot_be_heavy_takes_the_median() -> None:
+    small = operation("", "Tanh", 0, inputs=((MB // 10,),))
+    found = model().predict(network(small), ["slow"], devices=[1]).row(0, named=True)
+    assert found["unseen"] == []
+    assert found["light_s"] == pytest.approx(50e-6)
+
+
+def test_library_names_are_those_of_the_graph() -> None:
+    new = network(operation("", "_MklNativeConv2D", 0))
+    assert model().predict(new, ["slow"], devices=[1])["heavy_s"][0] == pytest.approx(0.001)
+
+
+def test_intervals_widen_with_what_was_left_out() -> None:
+    noisy = [
+        one | {"mean_us": one["mean_us"] * (1.2 if one["dnn"] in "ace" else 0.8)} for one in rows()
+    ]
+    new = network(operation("", "Conv2D", 0, inputs=((4 * MB,),)))
+    exact = model().predict(new).row(0, named=True)
+    loose = fit(operations=observed(*noisy), steps=steps(*measured())).predict(new)
+    assert exact["high_s"] - exact["low_s"] == pytest.approx(0, abs=1e-9)
+    row = loose.row(0, named=True)
+    assert row["low_s"] < row["step_s"] < row["high_s"]
+    narrow = Settings(coverage=0.5)
+    inner = fit(operations=observed(*noisy), steps=steps(*measured()), settings=narrow)
+    half = inner.predict(new).row(0, named=True)
+    assert row["low_s"] < half["low_s"] < half["high_s"] < row["high_s"]
+
+
+def test_one_dnn_gives_no_interval() -> None:
+    few = fit(operations=observed(*rows()[:6]), steps=steps(*measured()[:4]))
+    found = few.predict(network(operation("", "Conv2D", 0))).row(0, named=True)
+    assert found["step_s"] is not None
+    assert (found["low_s"], found["high_s"]) == (None, None)
+
+
+def test_parameters_survive_as_json() -> None:
+    fitted = model()
+    again = Ceer.from_json(fitted.parameters_json())
+    assert again == fitted
+    new = network(operation("", "Conv2D", 0))
+    assert again.predict(new).equals(fitted.predict(new))
+
+
+@given(seed=st.integers(0, 1000))
+def test_the_order_of_rows_does_not_matter(seed: int) -> None:
+    shuffled = fit(
+        operations=observed(*rows()).sample(fraction=1.0, shuffle=True, seed=seed),
+        steps=steps(*measured()).sample(fraction=1.0, shuffle=True, seed=seed),
+    )
+    assert shuffled.parameters_json() == model().parameters_json()
+
+
+@given(scale=st.floats(1, 4))
+def test_a_slower_machine_is_slower_by_as_much(scale: float) -> None:
+    new = network(operation("", "Conv2D", 0), operation("", "DecodeJpeg", 0))
+    settings = Settings(threshold_us=500 * scale)
+    ours, theirs = model().predict(new), model(settings, scale).predict(new)
+    assert theirs["step_s"].to_list() == pytest.approx([scale * s for s in ours["step_s"]])
+
+
+def test_a_profiled_step_can_be_asked_for_as_a_network() -> None:
+    profile = observed(*(one for one in rows() if (one["dnn"], one["node_type"]) == ("b", "slow")))
+    new = of_observed(profile, "b", 8, 4_000_000)
+    found = model().predict(new, ["slow"], devices=[1])["step_s"][0]
+    assert found == pytest.approx(measured()[4]["step_s"])
+
+
+def test_epochs_have_as_many_steps_as_batches() -> None:
+    new = network(operation("", "Conv2D", 0), batch_size=8)
+    found = epochs(model().predict(new, ["slow"]), samples=1600)
+    step_s = found["step_s"].to_list()
+    assert found["time_s"].to_list() == pytest.approx([step_s[0] * 200, step_s[1] * 100])
+    with pytest.raises(BadInput, match="expected 1 or more, found 0"):
+        epochs(found, 0)
+
+
+def test_a_heavy_operation_of_unknown_size_is_refused() -> None:
+    blind = [one | {"inputs": None} if one["type"] == "Conv2D" else one for one in rows()]
+    with pytest.raises(BadInput, match=r"operations to fit: expected shapes .* of 12 \(Conv2D\)"):
+        fit(operations=observed(*blind), steps=steps(*measured()))
+    new = network(operation("", "Conv2D", 0) | {"inputs": None})
+    with pytest.raises(BadInput, match=r"operations of new: expected shapes .* of 1 \(Conv2D\)"):
+        model().predict(new)
+    light = network(operation("", "Relu", 0) | {"inputs": None})
+    assert model().predict(light, ["slow"], devices=[1])["unseen"].to_list() == [[]]
+
+
+def test_what_was_not_measured_is_refused() -> None:
+    new = network(operation("", "Conv2D", 0))
+    with pytest.raises(BadInput, match="node type p9 was not measured, only fast, slow"):
+        model().predict(new, ["p9"])
+    with pytest.raises(BadInput, match=r"steps of 3 device\(s\) were not measured, only of 1, 2"):
+        model().predict(new, devices=[1, 3])
+    with pytest.raises(BadInput, match="found no mean_us"):
+        fit(operations=observed(*rows()).drop("mean_us"), steps=steps(*measured()))
+    with pytest.raises(BadInput, match="found no rows"):
+        fit(operations=observed(), steps=steps(*measured()))
+    with pytest.raises(BadInput, match="expected a batch, parameters and counts above 0"):
+        network(operation("", "Conv2D", 0, count=0.0))

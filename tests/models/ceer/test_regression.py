@@ -1,0 +1,128 @@
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.ceer.features import NAMES
+from models.ceer.regression import Regression, fit
+from warehouse.records import BadInput
+
+
+def points(
+    input_mb: list[float], us: list[float], dnns: int = 4, **columns: list[float]
+) -> pl.DataFrame:
+    """Return points of several DNNs in turn, all with count 1; features not given are 0."""
+    height = len(input_mb)
+    given = {"input": input_mb, **columns}
+    frame = pl.DataFrame({name: given.get(name, [0.0] * height) for name in NAMES})
+    return frame.cast(pl.Float64).with_columns(
+        pl.Series("dnn", [f"dnn{i % dnns}" for i in range(height)]),
+        pl.Series("mean_us", us, dtype=pl.Float64),
+        pl.lit(1.0).alias("count"),
+    )
+
+
+def fitted(frame: pl.DataFrame, **settings: Any) -> Regression:
+    return fit(frame, operation_type="Relu", node_type="slow", **settings)
+
+
+def at(**columns: float) -> dict[str, np.ndarray]:
+    return {name: np.array([columns.get(name, 0.0)]) for name in NAMES}
+
+
+@pytest.mark.parametrize("weights", ["relative", "equal"])
+def test_a_line_is_found(weights: str) -> None:
+    sizes = [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0]
+    found = fitted(points(sizes, [10 + 5 * size for size in sizes]), weights=weights)
+    assert found.form == "linear"
+    assert found.terms == ("1", "input")
+    assert found.coefficients_us == pytest.approx((10, 5))
+    assert found.r_squared == pytest.approx(1)
+    assert found.error == pytest.approx(0, abs=1e-9)
+    assert found.sum_error == pytest.approx(0, abs=1e-9)
+    assert (found.points, found.dnns) == (8, 4)
+    assert found.predict_us(at(input=100.0)) == pytest.approx([510])
+    total = sum(10 + 5 * size for size in sizes)
+    assert found.us_per_input_mb == pytest.approx(total / sum(sizes))
+
+
+def test_a_parabola_is_found() -> None:
+    sizes = [float(i) for i in range(1, 13)]
+    found = fitted(points(sizes, [7 + 3 * size**2 for size in sizes]))
+    assert found.form == "quadratic"
+    assert found.predict_us(at(input=20.0)) == pytest.approx([1207])
+
+
+def test_work_decides_where_sizes_do_not() -> None:
+    work = [1.0, 9.0, 2.0, 7.0, 3.0, 8.0, 4.0, 6.0]
+    sizes = [5.0, 5.0, 6.0, 6.0, 7.0, 7.0, 8.0, 8.0]
+    frame = points(sizes, [20 * one for one in work], work=work, inside=work)
+    assert fitted(frame).form == "work"
+    assert fitted(frame).predict_us(at(work=100.0)) == pytest.approx([2000])
+    assert fitted(frame, forms="paper").form not in ("work", "work and sizes")
+
+
+def test_a_constant_is_preferred_to_a_line_that_is_no_better() -> None:
+    found = fitted(points([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [9.0, 9.0, 9.0, 9.0, 9.0, 9.0]))
+    assert found.form == "constant"
+    assert found.coefficients_us == pytest.approx((9,))
+    assert found.r_squared is None
+
+
+def test_errors_are_of_dnns_that_were_left_out() -> None:
+    found = fitted(points([1.0] * 3, [10.0, 10.0, 40.0], dnns=3), weights="equal")
+    # The mean of the two others: 25 for 10, 25 for 10, 10 for 40.
+    expected = ((1.5**2 + 1.5**2 + 0.75**2) / 3) ** 0.5
+    assert found.error == pytest.approx(expected)
+    assert found.sum_error == pytest.approx(expected)
+    # Both operations of a DNN are off by as much as ever, in opposite directions.
+    rows = points([1.0] * 6, [5.0, 15.0, 5.0, 15.0, 5.0, 15.0], dnns=6).with_columns(
+        pl.Series("dnn", ["a", "a", "b", "b", "c", "c"])
+    )
+    pairs = fitted(rows, weights="equal")
+    assert pairs.error == pytest.approx(((1 + 1 / 9) / 2) ** 0.5)
+    assert pairs.sum_error == pytest.approx(0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_what_never_varied_is_not_extrapolated(count: int) -> None:
+    found = fitted(points([4e-6] * count, [100.0 / 3] * count))
+    assert (found.form, found.terms) == ("constant", ("1",))
+    assert found.predict_us(at(input=8.0)) == pytest.approx([100 / 3])
+    assert (found.error is None) == (count == 1)
+
+
+def test_how_often_an_operation_runs_is_its_weight() -> None:
+    frame = points([1.0, 1.0], [10.0, 40.0], dnns=2)
+    often = frame.with_columns(pl.Series("count", [2.0, 1.0]))
+    assert fitted(often, weights="equal").predict_us(at(input=1.0)) == pytest.approx([20])
+
+
+@given(
+    rows=st.lists(
+        st.tuples(*[st.floats(0, 100) for _ in range(3)], st.floats(0, 1e6)),
+        min_size=1,
+        max_size=20,
+    ),
+    asked=st.tuples(*[st.floats(0, 1e4) for _ in range(3)]),
+    weights=st.sampled_from(["relative", "equal"]),
+)
+def test_no_prediction_is_negative_and_none_falls_with_size(
+    rows: list[tuple[float, ...]], asked: tuple[float, ...], weights: str
+) -> None:
+    sizes, filters, work, us = map(list, zip(*rows, strict=True))
+    found = fitted(points(sizes, us, filter=filters, work=work, inside=work), weights=weights)
+    small = dict(zip(("input", "filter", "work"), asked, strict=True))
+    large = {name: 2 * one for name, one in small.items()}
+    small_us, large_us = (found.predict_us(at(**one, inside=one["work"])) for one in (small, large))
+    assert 0 <= small_us[0] <= large_us[0]
+    assert Regression.model_validate_json(found.canonical_json()) == found
+
+
+@pytest.mark.parametrize("us", [[], [float("nan")], [-1.0]])
+def test_times_that_are_none_are_refused(us: list[float]) -> None:
+    with pytest.raises(BadInput, match="operation Relu on slow: expected times of 0 or more"):
+        fitted(points([1.0] * len(us), us))

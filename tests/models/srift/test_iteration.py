@@ -1,0 +1,136 @@
+"""SIM of section 4.3 by hand."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from models.srift.baselines import AlphaBeta, Line, Rated
+from models.srift.exchange import Buckets
+from models.srift.iteration import simulate, world_size
+from models.srift.performance import Configuration, Group, Performance
+from tests.models.srift.performances import node, performances, step_time_s
+from warehouse.records import BadInput
+
+RATES = Rated(rated_Bps={"a": 100.0, "b": 50.0})
+
+
+def group(node_type: str, count: int, batch_size: int) -> Group:
+    return Group(node_type=node_type, count=count, batch_size=batch_size)
+
+
+NETWORK = Performance(
+    layer_bytes=(600, 200),
+    nodes={
+        "a": node(1.0, 2.0, ready=(1.0, 0.5)),
+        "b": node(1.0, 3.0, ready=(1.0, 0.25), max_batch=8, update_s=0.5),
+    },
+    bandwidth=RATES,
+)
+"""Two layers of 600 and 200 bytes, the second ready first, on two node types."""
+
+
+def test_one_device_exchanges_nothing() -> None:
+    assert step_time_s(NETWORK, group("a", 1, 4)) == 4 + 8
+
+
+def test_exchange_follows_the_backward_pass() -> None:
+    """Two nodes move 2s(n − 1)/n = s over links of 100 B/s; the backward pass takes 2 s.
+
+    Of 200 bytes that start at 1 s, 100 are left at 2 s, when 600 start. Sharing, the former end at
+    4 s, when 500 are left of the latter, which end at 9 s.
+    """
+    capped = replace(
+        NETWORK,
+        nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), link_Bps=100.0)},
+    )
+    found = simulate(capped, Configuration(groups=(group("a", 2, 1),)))
+    assert (found.forward_s, found.backward_s) == (1.0, 2.0)
+    assert found.exchange_s == pytest.approx(9.0)
+    assert found.step_time_s == pytest.approx(10.0)
+    assert [(one.kind, one.transfer) for one in found.events] == [
+        ("start", 0),
+        ("start", 1),
+        ("finish", 0),
+        ("finish", 1),
+    ]
+
+
+def test_the_slowest_type_computes_and_the_slowest_link_carries() -> None:
+    """Type b is slower: 1 + 3 s and 0.5 s of update. Mixed, all-reduces go at 50 B/s.
+
+    200 bytes from 0.75 s take 4 s, 600 from 3 s 12 s, on links that could carry both.
+    """
+    found = simulate(NETWORK, Configuration(groups=(group("a", 1, 1), group("b", 1, 1))))
+    assert found.exchange_s == pytest.approx(15.0)
+    assert found.step_time_s == pytest.approx(1 + 15 + 0.5)
+
+
+def test_more_ranks_move_more() -> None:
+    """2s(n − 1)/n of 800 bytes: 800 of two nodes, 1200 of four; alone at 100 B/s."""
+    for count, wire_bytes in ((2, 600), (4, 900)):
+        found = simulate(NETWORK, Configuration(groups=(group("a", count, 1),)))
+        assert found.exchange_s == pytest.approx(2 + wire_bytes / 100)
+
+
+def test_a_network_of_few_bytes_waits_for_its_backward_pass() -> None:
+    assert step_time_s(replace(NETWORK, layer_bytes=(6, 2)), group("a", 2, 8)) == pytest.approx(
+        8 + 16.06
+    )
+    assert step_time_s(replace(NETWORK, layer_bytes=(0, 2)), group("a", 2, 8)) == 8 + 16
+
+
+def test_stragglers_stretch_both_passes() -> None:
+    """The slower of two nodes takes 1/√π standard deviations more than the mean."""
+    slow = replace(
+        NETWORK, layer_bytes=(0, 0), nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), scale=0.1)}
+    )
+    found = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
+    stretch = 1 + 0.1 * 0.5641895835
+    assert found.forward_s == pytest.approx(stretch)
+    assert found.backward_s == pytest.approx(2 * stretch)
+
+
+def test_devices_of_one_node_use_no_link() -> None:
+    inside = replace(
+        NETWORK,
+        nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), link_Bps=1.0, devices=2)},
+    )
+    configuration = Configuration(groups=(group("a", 1, 2),))
+    assert world_size(inside, configuration) == 2
+    assert simulate(inside, configuration).exchange_s == pytest.approx(2 + 600 / 100)
+
+
+def test_bandwidth_is_that_of_the_next_power_of_two() -> None:
+    """600 and 200 bytes go as fast as 1024 and 256: hops of 1 s, twice 1 for two ranks."""
+    hops = replace(NETWORK, bandwidth=AlphaBeta(lines={"a": Line(hop_s=1.0, link_Bps=256.0)}))
+    found = simulate(hops, Configuration(groups=(group("a", 2, 1),)))
+    assert found.exchange_s == pytest.approx(2 + 600 / (1024 / (2 + 4)))
+
+
+def test_layers_that_are_executed_sometimes_move_less() -> None:
+    rare = replace(NETWORK, probability=(0.5, 1.0))
+    found = simulate(rare, Configuration(groups=(group("a", 2, 1),)))
+    assert found.exchange_s == pytest.approx(2 + 300 / 100)
+
+
+def test_buckets_wait_for_their_last_gradient() -> None:
+    both = replace(NETWORK, buckets=Buckets(first_bytes=700, bytes=700))
+    found = simulate(both, Configuration(groups=(group("a", 2, 1),)))
+    assert found.exchange_s == pytest.approx(2 + 800 / 100)
+
+
+def test_a_batch_that_fits_no_device() -> None:
+    with pytest.raises(BadInput, match=r"b: a batch of 9 is 9 for each of 1 device\(s\), which"):
+        step_time_s(NETWORK, group("b", 1, 9))
+
+
+@given(performances())
+def test_it_never_ends_before_its_passes(performance: Performance) -> None:
+    name = next(iter(performance.nodes))
+    devices = performance.nodes[name].devices
+    for count in (1, 2, 5):
+        found = simulate(performance, Configuration(groups=(group(name, count, devices),)))
+        latency = performance.nodes[name].latency
+        alone = float(latency.forward(1) + latency.backward(1)) + latency.update_s
+        assert found.step_time_s >= alone * (1 - 1e-9)

@@ -1,0 +1,114 @@
+"""Compute latency: segments, sample points, and fits to rows of table compute."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from models.srift.gradients import Gradients
+from models.srift.gradients import fit as fit_gradients
+from models.srift.latency import Latency, PiecewiseLinear, fit, sample_points
+from warehouse.records import BadInput
+
+CURVE = PiecewiseLinear(batch_sizes=(1, 4, 8, 16), seconds=(1.0, 2.5, 3.5, 7.5))
+
+
+def test_three_segments_and_their_continuation() -> None:
+    """Slopes 0.5, 0.25 and 0.5 s per sample."""
+    asked = [1, 2, 4, 6, 8, 12, 16, 20]
+    assert CURVE(asked).tolist() == [1.0, 1.5, 2.5, 3.0, 3.5, 5.5, 7.5, 9.5]
+    assert CURVE(12).shape == ()
+    falling = PiecewiseLinear(batch_sizes=(1, 2), seconds=(3.0, 1.0))
+    assert falling(4) == 0.0
+
+
+@given(
+    st.lists(st.integers(1, 1000), min_size=2, max_size=4, unique=True),
+    st.floats(1e-4, 1.0),
+    st.floats(0.0, 1.0),
+    st.lists(st.integers(1, 2000), min_size=1),
+)
+def test_a_straight_line_stays_one(
+    points: list[int], alpha: float, beta: float, asked: list[int]
+) -> None:
+    """Equation (1) everywhere, beyond the samples too."""
+    points.sort()
+    line = PiecewiseLinear(
+        batch_sizes=tuple(points), seconds=tuple(alpha * one + beta for one in points)
+    )
+    np.testing.assert_allclose(line(asked), alpha * np.array(asked) + beta, rtol=1e-6)
+
+
+def test_four_sample_points() -> None:
+    assert sample_points(96) == (1, 32, 64, 96)
+    assert sample_points(2) == (1, 2)
+    with pytest.raises(BadInput, match="largest batch must be at least 1, found 0"):
+        sample_points(0)
+
+
+def compute(rows: list[tuple[int, int, float, float, float | None]]) -> pl.DataFrame:
+    return pl.DataFrame(
+        rows, schema=["batch_size", "trial", "forward_s", "backward_s", "update_s"], orient="row"
+    ).with_columns(pl.col("update_s").cast(pl.Float64))
+
+
+def test_a_fit_to_trials() -> None:
+    """Totals 1.8 and 2.2 scatter by √0.08 = 0.2828 around 2, those of batch 4 not at all."""
+    found = fit(compute([(4, 1, 1.0, 3.0, 0.5), (1, 1, 0.4, 0.9, 0.5), (1, 2, 0.6, 1.1, 0.5)]))
+    assert found.forward(np.array([1, 4])).tolist() == pytest.approx([0.5, 1.0])
+    assert found.backward(np.array([1, 4])).tolist() == pytest.approx([1.0, 3.0])
+    assert found.update_s == pytest.approx(0.5)
+    assert found.straggler_scale == pytest.approx(0.08**0.5 / 2)
+    assert Latency.model_validate_json(found.canonical_json()) == found
+
+
+def test_without_updates_and_repeats() -> None:
+    found = fit(compute([(1, 1, 1.0, 1.0, None), (2, 1, 2.0, 2.0, None)]))
+    assert (found.update_s, found.straggler_scale) == (0.0, 0.0)
+
+
+def test_bad_tables() -> None:
+    with pytest.raises(BadInput, match=r"at least two batch sizes \(four as Srift\), found 1;"):
+        fit(compute([(1, 1, 1.0, 1.0, None)]))
+    with pytest.raises(BadInput, match="forward_s and backward_s above 0"):
+        fit(compute([(1, 1, 1.0, 1.0, None), (2, 1, 0.0, 1.0, None)]))
+    with pytest.raises(ValidationError, match="batch sizes must rise"):
+        PiecewiseLinear(batch_sizes=(2, 2), seconds=(1.0, 1.0))
+    with pytest.raises(ValidationError, match="2 batch sizes have 1 times"):
+        PiecewiseLinear(batch_sizes=(1, 2), seconds=(1.0,))
+
+
+LAYERS = pl.DataFrame(
+    {"layer": [0, 1, 2, 3], "gradient_bytes": [40, 0, 8, 16]}, schema_overrides={"layer": pl.Int32}
+)
+
+
+def layer_times(*trials: tuple[float | None, ...]) -> pl.DataFrame:
+    rows = [
+        ("r", 4, trial, layer, ready)
+        for trial, readies in enumerate(trials)
+        for layer, ready in enumerate(readies)
+    ]
+    names = ["run_id", "batch_size", "trial", "layer", "gradient_ready"]
+    return pl.DataFrame(rows, schema=names, orient="row").with_columns(
+        pl.col("layer").cast(pl.Int32), pl.col("gradient_ready").cast(pl.Float64)
+    )
+
+
+def test_gradients_of_a_network_with_branches() -> None:
+    """Layer 2 is executed in one of two trials, layer 3 in none."""
+    found = fit_gradients(LAYERS, layer_times((0.9, None, 0.5, None), (1.0, None, None, None)))
+    assert found == Gradients(
+        layer_bytes=(40, 0, 8, 16), ready=(0.95, 1.0, 0.5, 1.0), probability=(1.0, 0.0, 0.5, 0.0)
+    )
+
+
+def test_bad_gradients() -> None:
+    with pytest.raises(BadInput, match="found 4 layers in 0 trials"):
+        fit_gradients(LAYERS, layer_times())
+    with pytest.raises(BadInput, match=r"0 to 1 of the backward pass, found 1\.5"):
+        fit_gradients(LAYERS, layer_times((1.5, None, 0.5, 0.1)))
+    with pytest.raises(ValidationError, match="every layer needs one size"):
+        Gradients(layer_bytes=(1,), ready=(), probability=(1.0,))

@@ -1,0 +1,197 @@
+"""The optimiser against trying everything, each with the event simulator."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.srift.baselines import Rated
+from models.srift.evaluation import Evaluator
+from models.srift.exploration import Completion
+from models.srift.job import FORGIVEN, Forecast, Job
+from models.srift.optimizer import optimize
+from models.srift.pareto import pareto_front
+from models.srift.performance import Performance
+from models.srift.space import Offer, options, splits
+from tests.models.srift.performances import every_forecast, node, offers, performances
+from warehouse.records import BadInput
+
+BATCHES = st.integers(1, 24)
+
+
+def limits(data: st.DataObject, known: list[Forecast], job: Job) -> Job:
+    """Return the job with limits near what some configurations need."""
+    times = sorted(one.time_s for one in known) or [1.0]
+    costs = sorted(max(one.cost_usd, 1e-6) for one in known) or [1.0]
+    near = st.floats(0.9, 1.1)
+    return job.model_copy(
+        update={
+            "deadline_s": data.draw(
+                st.none() | st.builds(lambda a, b: a * b, st.sampled_from(times), near)
+            ),
+            "budget_usd": data.draw(
+                st.none() | st.builds(lambda a, b: a * b, st.sampled_from(costs), near)
+            ),
+        }
+    )
+
+
+def inside(job: Job, known: list[Forecast]) -> list[Forecast]:
+    return [
+        one
+        for one in known
+        if (job.deadline_s is None or one.time_s <= job.deadline_s * FORGIVEN)
+        and (job.budget_usd is None or one.cost_usd <= job.budget_usd * FORGIVEN)
+    ]
+
+
+@given(st.data(), performances(), BATCHES, st.sampled_from(["time", "cost"]), st.integers(1, 4))
+def test_it_finds_what_trying_everything_finds(
+    data: st.DataObject, performance: Performance, batch: int, minimize: str, max_types: int
+) -> None:
+    offered = data.draw(offers(performance))
+    job = Job(global_batch=batch, iterations=10, minimize=minimize)
+    max_types = min(max_types, len(offered))
+    known = every_forecast(performance, offered, job, max_types)
+    job = limits(data, known, job)
+    found = optimize(performance, offered, job, max_types=max_types, keep=3)
+    assert found.configurations == len(known)
+    feasible = inside(job, known)
+
+    def value(one: Forecast) -> float:
+        return one.time_s if minimize == "time" else one.cost_usd
+
+    expected = sorted(map(value, feasible))[:3]
+    chosen = [found.choice, *found.alternatives] if found.choice else []
+    assert [value(one) for one in chosen] == pytest.approx(expected, rel=1e-9)
+    by_label = {str(one.configuration): one for one in feasible}
+    for one in chosen:
+        same = by_label[str(one.configuration)]
+        assert one.step_time_s == pytest.approx(same.step_time_s, rel=1e-9)
+        assert one.cost_usd == pytest.approx(same.cost_usd, rel=1e-9)
+    assert bool(found.relaxations) == (not feasible)
+
+
+@given(st.data(), performances(), BATCHES)
+def test_the_front_is_that_of_everything(
+    data: st.DataObject, performance: Performance, batch: int
+) -> None:
+    offered = data.draw(offers(performance))
+    job = Job(global_batch=batch, iterations=10, minimize="time")
+    known = every_forecast(performance, offered, job, len(offered))
+    job = limits(data, known, job)
+    expected: list[Forecast] = []
+    for one in sorted(inside(job, known), key=lambda one: (one.time_s, one.cost_usd)):
+        if not expected or one.cost_usd < expected[-1].cost_usd:
+            expected.append(one)
+    found = pareto_front(performance, offered, job)
+    slack = 1 + 1e-9
+    # Rounding may order ties differently: each front covers the other.
+    for front, other in ((found, expected), (expected, found)):
+        for one in front:
+            assert any(
+                two.time_s <= one.time_s * slack and two.cost_usd <= one.cost_usd * slack
+                for two in other
+            )
+    assert [one.time_s for one in found] == sorted(one.time_s for one in found)
+
+
+@given(st.data(), performances(), BATCHES)
+def test_bounds_are_admissible(data: st.DataObject, performance: Performance, batch: int) -> None:
+    offered = data.draw(offers(performance))
+    space = options(performance, offered, batch)
+    evaluator = Evaluator(performance, space)
+    bound = Completion.of(space, batch)
+    for types in range(1, len(offered) + 1):
+        for rows in splits(space, batch, types, np.ones(len(space.offer), dtype=bool)):
+            if not len(rows):
+                continue
+            step_s = evaluator.step_s(rows, np.full(len(rows), np.inf))
+            usd = step_s * evaluator.usd_per_s(rows)
+            slack = 1 + 1e-9
+            assert (evaluator.lower_bound_s(rows) <= step_s * slack).all()
+            for part in range(1, types + 1):
+                bound_s, bound_usd = bound.of_rows(space, rows[:, :part])
+                assert (bound_s <= step_s * slack).all()
+                assert (bound_usd <= usd * slack).all()
+
+
+TWO = Performance(
+    layer_bytes=(0,),
+    nodes={"fast": node(1.0, 1.0, max_batch=4), "slow": node(2.0, 2.0, max_batch=4)},
+    bandwidth=Rated(rated_Bps={"fast": 1.0, "slow": 1.0}),
+)
+
+
+def offer(name: str, usd_per_hour: float, capacity: int, market: str = "on_demand") -> Offer:
+    return Offer(node_type=name, market=market, usd_per_hour=usd_per_hour, capacity=capacity)
+
+
+def labels(job: Job, *offered: Offer) -> str | None:
+    found = optimize(TWO, offered, job).choice
+    return found.configuration.label if found else None
+
+
+def test_time_is_bought_and_cost_is_waited_for() -> None:
+    """Eight samples in 4 s: fast nodes hold two each, slow ones one, and are cheaper."""
+    offered = (offer("fast", 9.0, 4), offer("slow", 1.0, 2))
+    job = Job(global_batch=8, iterations=100, minimize="time")
+    assert labels(job, *offered) == "3 fast@2 + 2 slow@1"
+    assert labels(job.model_copy(update={"minimize": "cost"}), *offered) == "2 slow@4"
+
+
+def test_limits_bind_whatever_is_minimised() -> None:
+    """100 iterations: 1 fast@4 beside 2 slow@2 take 800 s of 11 $/h, 2 slow@4 1600 s of 2 $/h."""
+    offered = (offer("fast", 9.0, 4), offer("slow", 1.0, 2))
+    cheap = Job(global_batch=8, iterations=100, minimize="cost", deadline_s=1000.0)
+    found = optimize(TWO, offered, cheap).choice
+    assert found is not None
+    assert found.configuration.label == "1 fast@4 + 2 slow@2"
+    assert (found.time_s, found.cost_usd) == pytest.approx((800.0, 800 * 11 / 3600))
+    fast = Job(global_batch=8, iterations=100, minimize="time", budget_usd=1.0)
+    found = optimize(TWO, offered, fast).choice
+    assert found is not None
+    assert found.configuration.label == "2 slow@4"
+    assert (found.time_s, found.cost_usd) == pytest.approx((1600.0, 1600 * 2 / 3600))
+
+
+def test_of_equal_times_the_cheaper_market() -> None:
+    job = Job(global_batch=4, iterations=1, minimize="time")
+    found = optimize(TWO, (offer("fast", 9.0, 4), offer("fast", 3.0, 4, "spot")), job)
+    assert found.choice is not None
+    (group,) = found.choice.configuration.groups
+    assert (group.market, group.count, group.batch_size) == ("spot", 4, 1)
+
+
+def test_what_was_stopped_says_so() -> None:
+    job = Job(global_batch=8, iterations=1, minimize="time")
+    found = optimize(TWO, [offer("fast", 9.0, 4)], job, stop=lambda: True)
+    assert found.choice is None
+    assert not found.complete
+    assert found.relaxations == ()
+
+
+def test_bad_offers_get_one_clear_line() -> None:
+    job = Job(global_batch=8, iterations=1, minimize="time")
+    with pytest.raises(BadInput, match="no node types to choose from"):
+        optimize(TWO, [], job)
+    with pytest.raises(BadInput, match="fast spot is offered twice"):
+        optimize(TWO, [offer("fast", 1.0, 1, "spot"), offer("fast", 2.0, 1, "spot")], job)
+    with pytest.raises(
+        BadInput, match=r"'other' has no compute profile .* profiled are fast, slow"
+    ):
+        optimize(TWO, [offer("other", 1.0, 1)], job)
+
+
+def test_too_large_a_space_is_refused() -> None:
+    names = [f"type{i}" for i in range(12)]
+    performance = Performance(
+        layer_bytes=(0,),
+        nodes={name: node(1.0, 1.0, max_batch=512) for name in names},
+        bandwidth=Rated(rated_Bps=dict.fromkeys(names, 1.0)),
+    )
+    job = Job(global_batch=4096, iterations=1, minimize="time")
+    many = [offer(name, 1.0, 64) for name in names]
+    with pytest.raises(BadInput, match="configurations of up to 12 of 12 offers"):
+        optimize(performance, many, job)
+    assert optimize(performance, many, job, max_types=1).choice is not None

@@ -1,0 +1,151 @@
+"""CAP, TAP and the eager mode."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.srift.baselines import Rated
+from models.srift.eager import optimize_eagerly
+from models.srift.job import Job
+from models.srift.optimizer import optimize
+from models.srift.performance import Performance
+from models.srift.policies import Policy, forecast, policy
+from models.srift.space import Offer
+from tests.models.srift.performances import node, offers, performances
+from warehouse.records import BadInput
+
+NETWORK = Performance(
+    layer_bytes=(0,),
+    nodes={
+        "p3": node(0.1, 0.2, max_batch=256, devices=4),
+        "g4dn": node(0.3, 0.6, max_batch=256),
+        "g3": node(0.4, 0.7, max_batch=300),
+    },
+    bandwidth=Rated(rated_Bps={"p3": 1.0, "g4dn": 1.0, "g3": 1.0}),
+)
+OFFERS = (
+    Offer(node_type="p3", usd_per_hour=3.68, capacity=4),
+    Offer(node_type="g3", usd_per_hour=0.69, capacity=8),
+    Offer(node_type="g4dn", usd_per_hour=0.72, capacity=8),
+)
+
+
+@pytest.mark.parametrize(
+    ("which", "batch", "label"),
+    [
+        ("CAP", 6144, "8 g3@256 + 8 g4dn@256 + 2 p3@1024"),
+        ("TAP", 6144, "4 p3@1024 + 8 g4dn@256"),
+        ("CAP", 300, "1 g3@256 + 1 g3@44"),
+        ("TAP", 3, "1 p3@3"),
+        ("CAP", 8192 + 1, None),
+    ],
+)
+def test_nodes_are_filled_in_rank_order(which: Policy, batch: int, label: str | None) -> None:
+    """Case 3 of section 5.2, and what the paper leaves open: batches that fill no node."""
+    found = policy(which, NETWORK, OFFERS, batch)
+    assert (found.label if found else None) == label
+
+
+def test_a_policy_s_forecast() -> None:
+    """2 p3@1024: 256 samples a device take 0.3 · 256 s; 7.36 $/h."""
+    found = policy("TAP", NETWORK, OFFERS, 2048)
+    assert found is not None
+    job = Job(global_batch=2048, iterations=10, minimize="time")
+    forecasted = forecast(NETWORK, OFFERS, found, job)
+    assert forecasted.step_time_s == pytest.approx(0.3 * 256)
+    assert forecasted.time_s == pytest.approx(768.0)
+    assert forecasted.cost_usd == pytest.approx(768 / 3600 * 7.36)
+
+
+@given(st.data(), performances(), st.integers(1, 24), st.sampled_from(["time", "cost"]))
+def test_with_time_enough_eager_is_exhaustive(
+    data: st.DataObject, performance: Performance, batch: int, minimize: str
+) -> None:
+    offered = data.draw(offers(performance))
+    job = Job(global_batch=batch, iterations=1, minimize=minimize)
+    k = data.draw(st.integers(1, 5))
+    eager = optimize_eagerly(performance, offered, job, k=k, clock=lambda: 0.0)
+    found = optimize(performance, offered, job)
+    assert eager.complete
+    assert (eager.choice is None) == (found.choice is None)
+    assert {one.constraint: one.needed for one in eager.relaxations} == pytest.approx(
+        {one.constraint: one.needed for one in found.relaxations}
+    )
+    if eager.choice and found.choice:
+        assert eager.choice.time_s == pytest.approx(found.choice.time_s) or minimize == "cost"
+        assert eager.choice.cost_usd == pytest.approx(found.choice.cost_usd) or minimize == "time"
+
+
+def test_types_are_enabled_one_after_the_other() -> None:
+    """512 samples: eight g3 nodes alone, of K = 2 only two, then g4dn beside them."""
+    job = Job(global_batch=1024, iterations=1, minimize="time")
+
+    def chosen(k: int, time_budget_s: float, *preference: str) -> tuple[str | None, bool]:
+        ticks = iter(range(1000))
+        found = optimize_eagerly(
+            NETWORK,
+            OFFERS,
+            job,
+            preference=preference,
+            k=k,
+            time_budget_s=time_budget_s,
+            clock=lambda: float(next(ticks)),
+        )
+        label = found.choice.configuration.label if found.choice else None
+        return label, found.complete
+
+    assert chosen(8, 0.5, "g3", "g4dn") == ("8 g3@128", False)
+    assert chosen(2, 0.5, "g3", "g4dn") == (None, False)
+    assert chosen(2, 1e9, "g3") == ("8 g3@128", True)
+
+
+def test_the_order_follows_the_objective() -> None:
+    """p3 computes the most samples per second and per dollar."""
+    job = Job(global_batch=1024, iterations=1, minimize="cost")
+    ticks = iter(range(1000))
+    found = optimize_eagerly(
+        NETWORK, OFFERS, job, time_budget_s=0.5, clock=lambda: float(next(ticks))
+    )
+    assert found.choice is not None
+    assert found.choice.configuration.node_types == ("p3",)
+
+
+def test_an_interrupted_job_goes_on_with_other_nodes() -> None:
+    """Section 5.4: ResNet50, 1024 samples, 400 iterations within 500 s, nodes up after 150 s.
+
+    When 200 are left, 124 s remain, and of p3 there is only the one that survived.
+    """
+    gradients = tuple(1 - i / 10 for i in range(10))
+    resnet = Performance(
+        layer_bytes=(10_000_000,) * 10,
+        nodes={
+            "p3": node(0.0010, 0.0018, max_batch=128, devices=4, ready=gradients, link_Bps=1.4e9),
+            "g3": node(0.0028, 0.0046, max_batch=64, ready=gradients, link_Bps=1.4e9),
+            "g4dn": node(0.0028, 0.0046, max_batch=64, ready=gradients, link_Bps=2.5e9),
+        },
+        bandwidth=Rated(rated_Bps={"p3": 1.3e9, "g3": 1.3e9, "g4dn": 2.4e9}),
+    )
+    job = Job(global_batch=1024, iterations=400, minimize="cost", deadline_s=350.0)
+    offered = [one.model_copy(update={"capacity": 32}) for one in OFFERS]
+
+    def chosen(job: Job, offered: list[Offer]) -> str:
+        found = optimize_eagerly(
+            resnet, offered, job, preference=("p3", "g3", "g4dn"), clock=lambda: 0.0
+        )
+        assert found.choice is not None
+        return found.choice.configuration.label
+
+    assert chosen(job, offered) == "2 p3@512"
+    left = job.model_copy(update={"iterations": 200, "deadline_s": 124.0})
+    survivor = [offered[0].model_copy(update={"capacity": 1}), *offered[1:]]
+    assert chosen(left, survivor) == "1 p3@512 + 8 g3@64"
+
+
+def test_bad_eager_searches() -> None:
+    job = Job(global_batch=8, iterations=1, minimize="time")
+    with pytest.raises(BadInput, match="K must be at least 1, found 0"):
+        optimize_eagerly(NETWORK, OFFERS, job, k=0)
+    with pytest.raises(BadInput, match="'p4' is not on offer; on offer are p3, g3, g4dn"):
+        optimize_eagerly(NETWORK, OFFERS, job, preference=["p4"])
+    with pytest.raises(BadInput, match="no node types to choose from"):
+        optimize_eagerly(NETWORK, [], job)

@@ -1,0 +1,127 @@
+"""The exchange of one iteration: worked examples, invariants, and the same on arrays."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.srift import exchange_batch
+from models.srift.simulator import Allreduce, Event, exchange, exchange_s
+
+STARTS = st.floats(0.0, 5.0)
+TRANSFERS = st.lists(
+    st.builds(
+        Allreduce,
+        start_s=STARTS,
+        wire_bytes=st.floats(0.0, 100.0),
+        bus_Bps=st.floats(0.5, 50.0),
+    ),
+    min_size=1,
+    max_size=8,
+)
+MOST = st.sampled_from([None, 1, 2])
+CAPS = st.one_of(st.just(float("inf")), st.floats(0.5, 80.0))
+
+
+def test_a_transfer_alone_goes_at_its_own_speed() -> None:
+    assert exchange([Allreduce(2.0, 30.0, 10.0)], 100.0) == [
+        Event(2.0, "start", 0, 1),
+        Event(5.0, "finish", 0, 0),
+    ]
+
+
+def test_transfers_share_the_cap_while_they_overlap() -> None:
+    """Equation (2) with a cap of 10.
+
+    The first, 16 bytes at 8/s, has sent 8 by 1 s. Then 8 + 8 exceed 10: both get 5/s, and the
+    first ends at 1 + 8/5 = 2.6 s. The second has sent 8 of 16 and ends 1 s later, alone at 8/s.
+    """
+    events = exchange([Allreduce(0.0, 16.0, 8.0), Allreduce(1.0, 16.0, 8.0)], 10.0)
+    assert [(one.kind, one.transfer, one.concurrent) for one in events] == [
+        ("start", 0, 1),
+        ("start", 1, 2),
+        ("finish", 0, 1),
+        ("finish", 1, 0),
+    ]
+    assert [one.time_s for one in events] == pytest.approx([0.0, 1.0, 2.6, 3.6])
+
+
+def test_a_slow_transfer_leaves_its_share_unused() -> None:
+    """2 + 9 exceed 10: the slow one keeps its 2/s below the share of 5, the other gets just 5."""
+    assert exchange_s([Allreduce(0.0, 20.0, 2.0), Allreduce(0.0, 20.0, 9.0)], 10.0) == 10.0
+    assert exchange_s([Allreduce(0.0, 2.0, 2.0), Allreduce(0.0, 20.0, 9.0)], 10.0) == pytest.approx(
+        1 + 15 / 9
+    )
+
+
+def test_below_the_cap_nobody_waits() -> None:
+    assert exchange_s([Allreduce(0.0, 8.0, 4.0), Allreduce(0.0, 10.0, 5.0)], 9.5) == 2.0
+
+
+def test_one_at_a_time() -> None:
+    """Waiting for its turn, the second starts at 2 s, the third, issued at 5 s, at once."""
+    jobs = [Allreduce(0.0, 8.0, 4.0), Allreduce(1.0, 10.0, 5.0), Allreduce(5.0, 5.0, 5.0)]
+    events = exchange(jobs, 100.0, most=1)
+    assert [(one.time_s, one.kind, one.transfer, one.concurrent) for one in events] == [
+        (0.0, "start", 0, 1),
+        (2.0, "finish", 0, 0),
+        (2.0, "start", 1, 1),
+        (4.0, "finish", 1, 0),
+        (5.0, "start", 2, 1),
+        (6.0, "finish", 2, 0),
+    ]
+
+
+def test_nothing_to_exchange_takes_no_time() -> None:
+    assert exchange([], 1.0) == []
+    assert exchange_s([], 1.0) == 0.0
+
+
+@given(TRANSFERS, CAPS, MOST)
+def test_every_transfer_starts_and_finishes_once(
+    transfers: list[Allreduce], cap_Bps: float, most: int | None
+) -> None:
+    events = exchange(transfers, cap_Bps, most)
+    assert most is None or max(one.concurrent for one in events) <= most
+    assert [one.time_s for one in events] == sorted(one.time_s for one in events)
+    for kind in ("start", "finish"):
+        assert sorted(one.transfer for one in events if one.kind == kind) == list(
+            range(len(transfers))
+        )
+    assert events[-1].concurrent == 0
+
+
+@given(TRANSFERS, CAPS, MOST)
+def test_no_exchange_beats_its_bounds(
+    transfers: list[Allreduce], cap_Bps: float, most: int | None
+) -> None:
+    end_s = exchange_s(transfers, cap_Bps, most) * (1 + 1e-9) + 1e-12
+    for one in transfers:
+        assert end_s >= one.start_s + one.wire_bytes / one.bus_Bps
+        later = sum(other.wire_bytes for other in transfers if other.start_s >= one.start_s)
+        assert end_s >= one.start_s + later / cap_Bps
+
+
+@given(TRANSFERS, CAPS)
+def test_twice_the_bandwidth_never_slows_it(transfers: list[Allreduce], cap_Bps: float) -> None:
+    faster = [Allreduce(one.start_s, one.wire_bytes, 2 * one.bus_Bps) for one in transfers]
+    assert exchange_s(faster, 2 * cap_Bps) <= exchange_s(transfers, cap_Bps) * (1 + 1e-9)
+    assert exchange_s(transfers, 2 * cap_Bps) <= exchange_s(transfers, cap_Bps) * (1 + 1e-9)
+
+
+@given(st.lists(st.tuples(TRANSFERS, CAPS), min_size=1, max_size=5), MOST)
+def test_many_at_once_are_as_one_after_the_other(
+    jobs: list[tuple[list[Allreduce], float]], most: int | None
+) -> None:
+    most = max(len(transfers) for transfers, _ in jobs)
+    starts = np.full((len(jobs), most), np.inf)
+    wire, bus = np.zeros((len(jobs), most)), np.ones((len(jobs), most))
+    for row, (transfers, _) in enumerate(jobs):
+        ordered = sorted(transfers, key=lambda one: one.start_s)
+        starts[row, : len(ordered)] = [one.start_s for one in ordered]
+        wire[row, : len(ordered)] = [one.wire_bytes for one in ordered]
+        bus[row, : len(ordered)] = [one.bus_Bps for one in ordered]
+    caps = np.array([cap_Bps for _, cap_Bps in jobs])
+    found = exchange_batch.exchange_s(starts, wire, bus, caps, most)
+    expected = [exchange_s(transfers, cap_Bps, most) for transfers, cap_Bps in jobs]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)

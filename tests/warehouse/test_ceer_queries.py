@@ -1,0 +1,102 @@
+"""The queries that feed Ceer, beside the same in frames."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from models.ceer.observed import OBSERVED, observed
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+TABLES = {
+    "runs": "run",
+    "scenarios": "scenario",
+    "operations": "operation",
+    "shapes": "operation_shape",
+    "times": "operation_time",
+}
+
+
+def profile(make: "Maker", run_id: str, order: list[int], us: float, batch: int = 8) -> None:
+    """Land a run of two equal products, a third one, a ReLU without shapes and a transfer."""
+    kinds = ["MatMul", "MatMul", "MatMul", "Relu", "_Recv"]
+    shapes = ["[[4,4]]", "[[4,4]]", "[[9,9]]"]
+    operations = pl.DataFrame(
+        {
+            "operation": order,
+            "name": [f"{kind}{i}" for i, kind in enumerate(kinds)],
+            "type": kinds,
+            "resource": ["worker"] * 4 + ["downlink"],
+            "size_bytes": [None] * 4 + [4000],
+            "input_bytes": [64, 64, 324, 128, None],
+        }
+    )
+    statistics = {
+        name: [us, 2 * us, 3 * us, 4 * us, 5 * us]
+        for name in ("mean_us", "median_us", "sd_us", "min_us", "p95_us")
+    }
+    times = pl.DataFrame({"operation": order, "steps": [100] * 5, **statistics})
+    known = pl.DataFrame(
+        {"operation": order[:3], "inputs": shapes, "outputs": shapes, "attributes": ["{}"] * 3}
+    )
+    sample = pl.DataFrame({"metric": ["step_time_s"], "unit": ["s"], "value": [us / 1000]})
+    tables = {
+        "operation": operations,
+        "operation_time": times,
+        "operation_shape": known,
+        "sample": sample.with_columns(window=pl.lit(None, pl.Int16)),
+    }
+    scenario = make.scenario(1, batch=batch)
+    make.land(make.run(run_id, scenario, "profile"), scenario, tables)
+
+
+@pytest.fixture
+def told(make: "Maker") -> "Maker":
+    """Return a maker of three runs of a step, one of them in another order, and one of another."""
+    profile(make, "a", [0, 1, 2, 3, 4], 10)
+    profile(make, "b", [0, 1, 2, 3, 4], 20)
+    profile(make, "c", [4, 2, 0, 1, 3], 60)
+    profile(make, "d", [0, 1, 2, 3, 4], 100, batch=16)
+    judged = make.scenario(1)
+    make.land(make.run("hidden", judged, "measurement", minute=5), judged)
+    make.warehouse.load()
+    return make
+
+
+def test_equal_operations_of_equal_steps_are_one_row(told: "Maker") -> None:
+    found = told.warehouse.query("ceer_operations").filter(pl.col("batch_size") == 8)
+    columns = ["type", "input_bytes", "inputs", "count", "mean_us", "runs"]
+    # The mean of 10, 20 and 60 is 30; products take once and twice, three times as long.
+    assert found.select(columns).rows() == [
+        ("MatMul", 64, "[[4,4]]", 2.0, pytest.approx(45), 3),
+        ("MatMul", 324, "[[9,9]]", 1.0, pytest.approx(90), 3),
+        ("Relu", 128, None, 1.0, pytest.approx(120), 3),
+    ]
+
+
+def test_sql_and_frames_observe_the_same(told: "Maker") -> None:
+    by_sql = told.warehouse.query("ceer_operations")
+    tables = {name: told.warehouse.visible(table) for name, table in TABLES.items()}
+    by_frames = observed(**tables)
+    same = by_sql.select([pl.col(name).cast(kind) for name, kind in OBSERVED.items()])
+    assert same.height == by_frames.height == 6
+    ours, theirs = (frame.sort(list(OBSERVED)).rows() for frame in (same, by_frames))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine == pytest.approx(other)
+
+
+def test_one_dnn_or_node_type_can_be_asked_for(told: "Maker") -> None:
+    for asked, height in (({"dnn": "cnn"}, 6), ({"dnn": "vgg"}, 0), ({"node_type": "other"}, 0)):
+        assert told.warehouse.query("ceer_operations", **asked).height == height
+    assert told.warehouse.query("ceer_steps", dnn="vgg").is_empty()
+
+
+def test_steps_are_of_profiles_and_have_parameters(told: "Maker") -> None:
+    found = told.warehouse.query("ceer_steps")
+    assert found["run_id"].to_list() == ["a", "b", "c", "d"]
+    assert found["step_s"].to_list() == [0.01, 0.02, 0.06, 0.1]
+    # 4000 bytes are received.
+    assert found["parameter_count"].unique().to_list() == [1000]
+    assert found.select("devices", "link_mbps", "node_type").row(0) == (1, 150.0, "emu.avx2.1c")
