@@ -11,7 +11,8 @@ _START_S, _START_PER_WORKER_S = 8.0, 4.0
 _STEP_S = 0.5
 """First guess of a traced or untraced step; what a study really takes corrects all guesses."""
 _PREDICT_S = 6.0
-_REPORT_S = 5.0
+_REPORT_S, _REPORT_PER_JOB_S = 2.0, 2.5
+"""Judging, and figures, replays and sensitivities of the report."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def _tasks(round_: Round) -> Iterator[Task]:
         start_s = 0.0 if part.job in started else _start_s(max(part.job.workers))
         started.add(part.job)
         yield Task(part.name, start_s + _measuring_s(round_))
-    yield Task(REPORT_NAME, _REPORT_S)
+    yield Task(REPORT_NAME, _REPORT_S + _REPORT_PER_JOB_S * len(round_.study.jobs))
 
 
 def _profiling_s(part: Part, round_: Round) -> float:

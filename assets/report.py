@@ -1,6 +1,7 @@
 """The report: one HTML file with everything in it, to be read without a network."""
 
 import os
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from string import Template
@@ -12,7 +13,7 @@ from assets.captured import captured_profiles
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
 from assets.results import Summary, summary
-from assets.rounds import Round
+from assets.rounds import Part, Round
 from assets.sections import (
     comparisons,
     convergence,
@@ -26,8 +27,9 @@ from assets.sections import (
     steps,
     windows,
 )
-from assets.simulations import fitted_models
+from assets.simulations import FittedModels
 from assets.wording import DASH, count, floor, interval, link_speed, number, percent
+from models.async_sgd.predictor import AsyncSGD
 from warehouse.durable import remove, temporary
 
 FILE = "report.html"
@@ -65,6 +67,7 @@ def write(
 def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Path) -> str:
     """Return the report of a round as HTML."""
     jobs = rows.partition_by("job", maintain_order=True)
+    models = FittedModels(round_, landing)
     return Template(_TEMPLATE.read_text()).substitute(
         name=escape(round_.study.name),
         repeat=round_.repeat,
@@ -73,9 +76,9 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
         figures=_figures(summary(rows)),
         scenarios=_scenarios(rows),
         systems=_systems(systems),
-        residuals=residuals.section(round_, rows, landing),
+        residuals=residuals.section(round_, rows, landing, models),
         jobs=grid([_job(job) for job in jobs]),
-        sections=_sections(round_, rows, landing),
+        sections=_sections(round_, rows, landing, models),
         links=_links(landed.rows(round_, landing, "links", "link")),
         judged=_judged(summary(rows)),
         provenance=provenance.section(round_),
@@ -171,10 +174,17 @@ def _job(rows: pl.DataFrame) -> tuple[str, str]:
     return title, captioned(plots.scaling(rows), described, caption)
 
 
-def _sections(round_: Round, rows: pl.DataFrame, landing: Path) -> str:
+def _sections(
+    round_: Round, rows: pl.DataFrame, landing: Path, models: Mapping[Part, AsyncSGD]
+) -> str:
     """Return what only some rounds can show; each section is empty where it has nothing to show."""
-    captured, models = captured_profiles(round_, landing), fitted_models(round_, landing)
-    by_run = {run.run_id: models[part] for part, run in round_.runs_of("tf_trace").items()}
+    captured = captured_profiles(round_, landing)
+    seen = {one.run.run_id for one in captured}
+    by_run = {
+        run.run_id: models[part]
+        for part, run in round_.runs_of("tf_trace").items()
+        if run.run_id in seen
+    }
     return "\n".join(
         [
             comparisons.section(round_.study, rows),

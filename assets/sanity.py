@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from profilers.links import LEAST_GOODPUT
 from profilers.quiet import MOST_STOLEN
 
-LEAST_GOODPUT, MOST_GOODPUT = 0.5, 1.05
-"""Shares of the shaped speed; above 1 only by the bucket that a trial starts with."""
+MOST_GOODPUT = 1.05
+"""Share of the shaped speed; above 1 only by the bucket that a trial starts with."""
 LEAST_IDLE = 0.20
 LEAST_CAPTURED = 0.95
 LEAST_KEPT = 0.75

@@ -1,23 +1,51 @@
 """The model of asynchronous SGD fitted to the landed profiles of a round, without a database."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import polars as pl
 
 from assets import landed
 from assets.rounds import Part, Round, profile_parts
+from assets.study import Job
 from assets.systems import ARGUMENTS, ASYNC_SGD
 from models.async_sgd.predictor import AsyncSGD
-from warehouse.records import Run
+from warehouse.records import Backend, Run
 
 
-def fitted_models(round_: Round, landing: Path) -> dict[Part, AsyncSGD]:
-    """Return a model of each profile of a round, fitted to what its forecasts were fitted to.
+class FittedModels(Mapping[Part, AsyncSGD]):
+    """A model of each profile of a round, fitted to what its forecasts were fitted to.
 
-    Where jobs share a profile, the model knows the links of all of them.
+    Where jobs share a profile, the model knows the links of all of them. Fitting takes seconds, so
+    a model is fitted when it is first asked for.
     """
-    return {part: _fitted(_seen(part, round_), landing) for part in round_.runs_of("tf_trace")}
+
+    def __init__(self, round_: Round, landing: Path) -> None:
+        self._round, self._landing = round_, landing
+        self._fitted: dict[Part, AsyncSGD | None] = dict.fromkeys(round_.runs_of("tf_trace"))
+
+    def __getitem__(self, part: Part) -> AsyncSGD:
+        """Return the model of a profile."""
+        model = self._fitted[part]
+        if model is None:
+            model = self._fitted[part] = _fitted(_seen(part, self._round), self._landing)
+        return model
+
+    def __iter__(self) -> Iterator[Part]:
+        """Iterate over the profiles, in the order of the study."""
+        return iter(self._fitted)
+
+    def __len__(self) -> int:
+        """Return how many profiles have landed."""
+        return len(self._fitted)
+
+
+def model_of(
+    job: Job, backend: Backend, models: Mapping[Part, AsyncSGD]
+) -> tuple[Part, AsyncSGD] | None:
+    """Return the profile of a job and its model, None if the job has no profile."""
+    profiled = job.profiled(backend)
+    return next(((part, models[part]) for part in models if part.scenario == profiled), None)
 
 
 def _seen(profile: Part, round_: Round) -> Iterable[Run]:

@@ -171,7 +171,7 @@ def _described(operation: Any) -> GraphOperation:
 def _is_scratch(tensor: Any) -> bool:
     given = tensor.op.op_def.output_arg
     index = tensor.value_index
-    return index < len(given) and given[index].name.startswith("reserve_space")
+    return index < len(given) and str(given[index].name).startswith("reserve_space")
 
 
 def _shape(tensor: Any) -> list[int]:

@@ -24,6 +24,8 @@ from warehouse.records import BadInput, ProbeFailed
 RAMP_S = 0.5
 """Start of each flow that is not counted: TCP slow start."""
 DIRECTIONS = ("downlink", "uplink")
+LEAST_GOODPUT = 0.5
+"""The share of a shaped link's speed below which the host, not the link, was measured."""
 
 
 def measure(
@@ -50,7 +52,7 @@ def measure(
 
     Raises:
         BadInput: the cluster has too few workers.
-        ProbeFailed: iperf3 failed.
+        ProbeFailed: iperf3 failed, or flows got less than half of a shaped link together.
     """
     workers = cluster.of_role("worker")
     if max(flows) > len(workers):
@@ -69,6 +71,8 @@ def measure(
             stolen.append(measured.stolen)
             key = {"direction": direction, "flows": count, "trial": trial}
             rows += [{**key, "flow": i, **_received(r)} for i, r in enumerate(measured.value)]
+    table = pl.DataFrame(rows)
+    _refuse_slow(table, cluster.link_mbps, fmean(stolen))
     artefact = context.scratch / "iperf3.json"
     artefact.write_text(json.dumps(reports))
     settings: dict[str, Setting] = {
@@ -78,7 +82,22 @@ def measure(
         "stolen_cpu_fraction": round(fmean(stolen), 4),
     }
     run = finished_run("links", cluster, None, context, started_at, settings)
-    return ProbeResult(run, None, {"link": pl.DataFrame(rows)}, {artefact.name: artefact})
+    return ProbeResult(run, None, {"link": table}, {artefact.name: artefact})
+
+
+def _refuse_slow(table: pl.DataFrame, link_mbps: float | None, stolen: float) -> None:
+    if link_mbps is None:
+        return
+    together = table.group_by("direction", "flows", "trial").agg(
+        mbps=pl.col("bandwidth_Bps").sum() * 8e-6
+    )
+    slowest = together.sort("mbps").row(0, named=True)
+    if slowest["mbps"] < LEAST_GOODPUT * link_mbps:
+        raise ProbeFailed(
+            f"{slowest['direction']}, {slowest['flows']} flow(s): {slowest['mbps']:.0f} Mb/s on "
+            f"links shaped to {link_mbps:g}, while {100 * stolen:.0f} % of the host's processor "
+            "time was stolen; run again when the host is quiet, or with slower links"
+        )
 
 
 def _simultaneous(

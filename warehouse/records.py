@@ -7,6 +7,7 @@ import it.
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 from pydantic import (
@@ -199,7 +200,7 @@ class Scenario(Record):
     @property
     def scenario_id(self) -> str:
         """First 16 hex digits of the SHA-256 of the canonical JSON."""
-        return content_hash(self.canonical_json())
+        return _scenario_id(self)
 
     @property
     def label(self) -> str:
@@ -312,6 +313,12 @@ class Price(Record):
     usd_per_hour: FiniteFloat = Field(ge=0)
     observed_at: AwareDatetime | None = None
     source: str
+
+
+@lru_cache(maxsize=10_000)
+def _scenario_id(scenario: Scenario) -> str:
+    # Rounds compare every part with every run: without this they take a second of a large study.
+    return content_hash(scenario.canonical_json())
 
 
 def content_hash(text: str) -> str:

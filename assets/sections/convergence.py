@@ -8,6 +8,7 @@ import polars as pl
 from assets import landed, study_plots
 from assets.figure_html import captioned, grid
 from assets.rounds import Part, Round
+from assets.simulations import model_of
 from models.async_sgd.convergence import measured, simulated
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic import active_links, synthesise
@@ -29,8 +30,8 @@ def section(round_: Round, landing: Path, models: Mapping[Part, AsyncSGD]) -> st
     """
     figures = []
     for dnn, part in _shown(round_).items():
-        model = _model_of(part, round_, models)
-        if model is not None and (found := _figure(part, round_, landing, model)):
+        known = model_of(part.job, round_.backend, models)
+        if known is not None and (found := _figure(part, round_, landing, known[1])):
             figures.append((dnn, found))
     if not figures:
         return ""
@@ -60,11 +61,6 @@ def _distance(part: Part) -> int:
 
 def _workers(part: Part) -> int:
     return part.scenario.strategy.workers if part.scenario else 0
-
-
-def _model_of(part: Part, round_: Round, models: Mapping[Part, AsyncSGD]) -> AsyncSGD | None:
-    profiled = part.job.profiled(round_.backend)
-    return next((model for one, model in models.items() if one.scenario == profiled), None)
 
 
 def _figure(part: Part, round_: Round, landing: Path, model: AsyncSGD) -> str | None:

@@ -8,15 +8,15 @@ import polars as pl
 
 from assets import landed
 from assets.html_table import Cell, table
-from assets.rounds import Round, profile_parts
+from assets.rounds import Part, Round
+from assets.simulations import model_of
 from assets.study import Job
-from assets.systems import ARGUMENTS, ASYNC_SGD
 from assets.wording import percent
 from models.async_sgd import residuals
 from models.async_sgd.predictor import AsyncSGD
 
 LARGEST = 8
-"""Scenarios that are shown: each job of theirs is fitted and replayed again."""
+"""Scenarios that are shown: the profile of each job of theirs is replayed."""
 _HEAD = (
     "scenario",
     "error",
@@ -30,13 +30,18 @@ _HEAD = (
 )
 
 
-def section(round_: Round, rows: pl.DataFrame, landing: Path) -> str:
-    """Return the table in HTML; `rows` is what `assets.results.outcome` returns."""
+def section(
+    round_: Round, rows: pl.DataFrame, landing: Path, models: Mapping[Part, AsyncSGD]
+) -> str:
+    """Return the table in HTML; `rows` is what `assets.results.outcome` returns.
+
+    `models` are `assets.simulations.FittedModels`.
+    """
     worst = largest(rows)
     if worst.is_empty():
         return "<p>No scenario with two or more workers has been judged.</p>"
     shown = worst.join(
-        causes(round_, worst, landing), on="scenario_id", how="left", maintain_order="left"
+        causes(round_, worst, landing, models), on="scenario_id", how="left", maintain_order="left"
     )
     return table(_HEAD, [_cells(row) for row in shown.to_dicts()])
 
@@ -49,38 +54,25 @@ def largest(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def causes(round_: Round, judged: pl.DataFrame, landing: Path) -> pl.DataFrame:
-    """Return what `residuals.attributed` says of judged scenarios, of all jobs.
-
-    Raises:
-        BadInput: a profile that cannot be fitted any more.
-    """
+def causes(
+    round_: Round, judged: pl.DataFrame, landing: Path, models: Mapping[Part, AsyncSGD]
+) -> pl.DataFrame:
+    """Return what `residuals.attributed` says of judged scenarios, of all jobs."""
     return pl.concat(
-        residuals.attributed(mine, _alone(round_, round_.study.jobs[job], landing))
+        residuals.attributed(mine, _alone(round_, round_.study.jobs[job], landing, models))
         for (job,), mine in judged.group_by("job", maintain_order=True)
         if isinstance(job, int)
     )
 
 
-def _alone(round_: Round, job: Job, landing: Path) -> pl.DataFrame:
-    """Return how a job's profile and its replay differ; models see what forecasts were fitted to.
-
-    That is the landed profile, so that no database is opened.
-    """
-    runs = {
-        part: run
-        for part in profile_parts(job, round_.study, round_.backend)
-        if (run := round_.run_of(part))
-    }
-    landings = {part: landed.tables(landing, run) for part, run in runs.items()}
-    seen = {
-        ARGUMENTS[name]: pl.concat(rows)
-        for name in ASYNC_SGD.tables
-        if (rows := [tables[name] for tables in landings.values() if name in tables])
-    }
-    model = ASYNC_SGD.fit(**seen)
-    assert isinstance(model, AsyncSGD)
-    (profile,) = (tables for part, tables in landings.items() if part.probe == "tf_trace")
+def _alone(round_: Round, job: Job, landing: Path, models: Mapping[Part, AsyncSGD]) -> pl.DataFrame:
+    """Return how a job's profile and its replay differ."""
+    known = model_of(job, round_.backend, models)
+    assert known is not None
+    part, model = known
+    run = round_.run_of(part)
+    assert run is not None
+    profile = landed.tables(landing, run)
     return residuals.alone(
         model,
         operations=profile["operation"],

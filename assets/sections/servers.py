@@ -60,9 +60,9 @@ def _variables(
     found: dict[str, tuple[int, ...]] = {}
     for part, run in round_.runs_of("tf_trace").items():
         if part.job.dnn not in found:
-            operations = landed.table(landing, run, "operation")
+            operations, profile = landed.table(landing, run, "operation"), models[part].profile
             try:
-                found[part.job.dnn] = variable_bytes(models[part].profile, operations)
+                found[part.job.dnn] = variable_bytes(profile, operations)
             except BadInput:
                 continue
     return found

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from models.ceer.classes import HEAVY_US, Classes
+from models.ceer.least_squares import Weights
 from models.ceer.overhead import Overhead
 from models.ceer.regression import Regression
 from warehouse.records import Record
@@ -20,7 +21,7 @@ class Settings(Record):
 
     threshold_us: float = Field(default=HEAVY_US, gt=0)
     forms: Literal["paper", "own"] = "own"
-    weights: Literal["relative", "equal"] = "relative"
+    weights: Weights = "balanced"
     light: Literal["median", "regression"] = "regression"
     overlap: bool = True
     coverage: float = Field(default=0.9, gt=0, lt=1)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.ceer.features import NAMES
-from models.ceer.least_squares import solve, solve_with_errors
+from models.ceer.least_squares import Weights, solve, solve_with_errors
 from warehouse.records import BadInput, Record
 
 Array = NDArray[np.float64]
@@ -75,7 +75,7 @@ def fit(
     operation_type: str,
     node_type: str,
     forms: Literal["paper", "own"] = "own",
-    weights: Literal["relative", "equal"] = "relative",
+    weights: Weights = "balanced",
 ) -> Regression:
     """Fit the form that predicts best what it has not seen; simpler ones are preferred.
 
@@ -89,8 +89,7 @@ def fit(
         operation_type: canonical type of all of them.
         node_type: where they were measured.
         forms: those of the paper alone, or also ours.
-        weights: `equal`: the sum of squared errors is least, as in the paper; `relative`: that of
-            errors relative to the prediction.
+        weights: what errors count relative to; `equal` is the paper.
 
     Raises:
         BadInput: no rows, or a time that is no number above or equal to 0.
@@ -104,13 +103,12 @@ def fit(
             f"one operation, found {points.height} rows; profile again"
         )
     features = {name: points[name].to_numpy() for name in NAMES}
-    relative = weights == "relative"
     offered = PAPER_FORMS if forms == "paper" else {**PAPER_FORMS, **OWN_FORMS}
     folds = _folds(points["dnn"])
-    form, left_out_us = _chosen(offered, features, us, count, folds, relative)
+    form, left_out_us = _chosen(offered, features, us, count, folds, weights)
     terms = _varying(offered[form], features)
     design = _design(terms, features)
-    coefficients, errors = solve_with_errors(design, us, count, relative=relative)
+    coefficients, errors = solve_with_errors(design, us, count, weights)
     return Regression(
         type=operation_type,
         node_type=node_type,
@@ -151,7 +149,7 @@ def _chosen(
     us: Array,
     count: Array,
     folds: NDArray[np.int64],
-    relative: bool,
+    weights: Weights,
 ) -> tuple[str, Array | None]:
     """Return the name of a form and what it predicts of each row without having seen its fold."""
     least = min((folds != fold).sum() for fold in set(folds.tolist()))
@@ -165,7 +163,7 @@ def _chosen(
             left_out_us = np.empty_like(us)
             for fold in set(folds.tolist()):
                 seen, unseen = folds != fold, folds == fold
-                solved = solve(design[seen], us[seen], count[seen], relative=relative)
+                solved = solve(design[seen], us[seen], count[seen], weights)
                 left_out_us[unseen] = design[unseen] @ solved
             wrong_us = count * np.abs(left_out_us - us)
             tried[form] = float(wrong_us.sum() / max((count * us).sum(), _LEAST_US)), left_out_us

@@ -101,6 +101,7 @@ class Evaluator:
             bus_Bps[wanted],
             self._cap_Bps(rows[wanted]),
             self.performance.streams,
+            self.performance.slowdown,
         )
         self.simulated += int(wanted.sum())
         return passes.step_s(ends_s)

@@ -39,6 +39,14 @@ class Transfers:
     expected_bytes: Floats
     ready: Floats
 
+    def with_end(self) -> "Transfers":
+        """Return the same with a last transfer of nothing when the backward pass ends."""
+        return Transfers(
+            np.append(self.size_bytes, 1),
+            np.append(self.expected_bytes, 0.0),
+            np.append(self.ready, 1.0),
+        )
+
 
 def transfers(
     layer_bytes: Sequence[int],

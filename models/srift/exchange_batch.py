@@ -12,6 +12,7 @@ def exchange_s(
     bus_Bps: Floats,
     cap_Bps: Floats,
     most: int | None = None,
+    slowdown: float = 0.0,
 ) -> Floats:
     """Return when each exchange ends, seconds after its backward pass began.
 
@@ -24,6 +25,7 @@ def exchange_s(
         bus_Bps: [rows, transfers], above 0.
         cap_Bps: [rows], may be infinite.
         most: how many transfers of a row go on at a time; None: all.
+        slowdown: of the backward pass while any transfer goes on.
 
     Returns:
         [rows]
@@ -38,6 +40,7 @@ def exchange_s(
     active = np.zeros((rows, transfers), dtype=bool)
     limit = transfers if most is None else most
     place, now_s, index = np.zeros(rows, dtype=np.int64), np.zeros(rows), np.arange(rows)
+    computed_s = np.zeros(rows)
     bus, cap = bus_Bps, cap_Bps
     while len(index):
         each = np.arange(len(index))
@@ -47,7 +50,8 @@ def exchange_s(
         rate = np.minimum(bus, share[:, None])
         finish = np.where(active, left / rate, np.inf)
         first = finish.argmin(axis=1)
-        finish_s, start_s = now_s + finish[each, first], np.maximum(starts[each, place], now_s)
+        finish_s, pace = now_s + finish[each, first], np.where(count > 0, 1 + slowdown, 1.0)
+        start_s = now_s + np.maximum(starts[each, place] - computed_s, 0.0) * pace
         start_s[count >= limit] = np.inf
         next_s = np.minimum(finish_s, start_s)
         done = np.isinf(next_s)
@@ -56,13 +60,14 @@ def exchange_s(
             keep = ~done
             index, starts, left, active = index[keep], starts[keep], left[keep], active[keep]
             place, now_s, bus, cap = place[keep], now_s[keep], bus[keep], cap[keep]
-            rate, first, finish_s = rate[keep], first[keep], finish_s[keep]
-            start_s, next_s, each = start_s[keep], next_s[keep], np.arange(keep.sum())
+            rate, first, finish_s, pace = rate[keep], first[keep], finish_s[keep], pace[keep]
+            start_s, next_s, computed_s = start_s[keep], next_s[keep], computed_s[keep]
+            each = np.arange(keep.sum())
         left -= np.where(active, rate * (next_s - now_s)[:, None], 0.0)
         np.maximum(left, 0.0, out=left)
         finishes = finish_s <= start_s
         active[each[finishes], first[finishes]] = False
         active[each[~finishes], place[~finishes]] = True
         place += ~finishes
-        now_s = next_s
+        computed_s, now_s = computed_s + (next_s - now_s) / pace, next_s
     return ends_s

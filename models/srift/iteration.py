@@ -18,9 +18,10 @@ class Iteration:
 
     Attributes:
         forward_s: forward pass of the slowest node.
-        backward_s: its backward pass.
+        backward_s: its backward pass, undisturbed.
         update_s: its update.
-        exchange_s: end of the last all-reduce, after the backward pass began.
+        exchange_s: end of the last all-reduce, after the backward pass began; with a slowdown, of
+            the backward pass too.
         events: starts and finishes of all-reduces, on the same clock; `transfer` counts in the
             order of `Performance.transfers` of the slowest node type.
     """
@@ -93,6 +94,7 @@ def _exchange(
         ],
         cap_Bps,
         performance.streams,
+        performance.slowdown,
     )
 
 

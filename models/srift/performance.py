@@ -53,6 +53,8 @@ class Performance:
         probability: with which each layer is executed; None: always.
         streams: how many all-reduces go on at a time (PyTorch: one with NCCL, two with Gloo, unless
             told otherwise); None: any number, as the paper.
+        slowdown: by which part of its time the backward pass takes longer while any all-reduce goes
+            on, because both use the same processor; 0: not at all, as the paper.
     """
 
     layer_bytes: tuple[int, ...]
@@ -61,6 +63,7 @@ class Performance:
     buckets: Buckets | None = None
     probability: tuple[float, ...] | None = None
     streams: int | None = None
+    slowdown: float = 0.0
 
     def node(self, node_type: str) -> NodeProfile:
         """Return the profile of a node type.
@@ -78,8 +81,11 @@ class Performance:
 
     def transfers(self, node_type: str) -> Transfers:
         """Return what is exchanged when nodes of this type become ready last."""
-        ready = self.node(node_type).ready
-        return transfers(self.layer_bytes, ready, self.probability, self.buckets)
+        found = transfers(
+            self.layer_bytes, self.node(node_type).ready, self.probability, self.buckets
+        )
+        # The end of a backward pass that is slowed down is one more event, of no bytes.
+        return found.with_end() if self.slowdown else found
 
 
 class Group(Record):

@@ -39,3 +39,17 @@ def test_a_cluster_is_started_once_for_each_job(study_file: Path) -> None:
     first = expected["measure alexnet 64px b4, 200 Mb/s, W=1"]
     second = expected["measure alexnet 64px b4, 200 Mb/s, W=3"]
     assert first > second >= study.measure.windows * study.measure.window_s
+
+
+def test_a_report_of_more_jobs_takes_longer(study_file: Path) -> None:
+    study = read_study(study_file)
+    shorter = study.model_copy(update={"jobs": study.jobs[:1]})
+    both, one = (
+        next(
+            task
+            for task in tasks(open_round(each, "emulated", HOST, []))
+            if task.name == REPORT_NAME
+        )
+        for each in (study, shorter)
+    )
+    assert both.expected_s > one.expected_s > 0

@@ -2,9 +2,10 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -181,6 +182,27 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     main = tmp_path_factory.mktemp("empty") / "warehouse.duckdb"
     ensure(main)
     return main
+
+
+Built = Callable[[Callable[[Maker], object], Path], Maker]
+
+
+@pytest.fixture(scope="session")
+def built(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Return what makes a home that a function has filled: once, then by copying that one."""
+
+    @cache
+    def filled(fill: Callable[[Maker], object]) -> Path:
+        make = Maker(tmp_path_factory.mktemp("built") / "home")
+        make.home.mkdir()
+        shutil.copy(empty, make.home)
+        fill(make)
+        return make.home
+
+    def copied(fill: Callable[[Maker], object], home: Path) -> Maker:
+        return Maker(Path(shutil.copytree(filled(fill), home)))
+
+    return copied
 
 
 @pytest.fixture

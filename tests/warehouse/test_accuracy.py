@@ -11,16 +11,19 @@ from profilers.quiet import MOST_STOLEN
 from warehouse.records import Scenario
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+    from tests.warehouse.conftest import Built, Maker
 
 
-@pytest.fixture
-def profiled(make: "Maker") -> "Maker":
-    """Return a maker whose warehouse holds the profile `p1` of one worker, and its fit."""
+def fill_profiled(make: "Maker") -> None:
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
     make.warehouse.record_fit(make.fit("p1"))
-    return make
+
+
+@pytest.fixture
+def profiled(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker whose warehouse holds the profile `p1` of one worker, and its fit."""
+    return built(fill_profiled, fresh.home)
 
 
 def judged(make: "Maker") -> list[dict[str, object]]:

@@ -8,7 +8,7 @@ import pytest
 from models.ceer.observed import OBSERVED, observed
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+    from tests.warehouse.conftest import Built, Maker
 
 TABLES = {
     "runs": "run",
@@ -52,9 +52,7 @@ def profile(make: "Maker", run_id: str, order: list[int], us: float, batch: int 
     make.land(make.run(run_id, scenario, "profile"), scenario, tables)
 
 
-@pytest.fixture
-def told(make: "Maker") -> "Maker":
-    """Return a maker of three runs of a step, one of them in another order, and one of another."""
+def tell(make: "Maker") -> None:
     profile(make, "a", [0, 1, 2, 3, 4], 10)
     profile(make, "b", [0, 1, 2, 3, 4], 20)
     profile(make, "c", [4, 2, 0, 1, 3], 60)
@@ -62,7 +60,12 @@ def told(make: "Maker") -> "Maker":
     judged = make.scenario(1)
     make.land(make.run("hidden", judged, "measurement", minute=5), judged)
     make.warehouse.load()
-    return make
+
+
+@pytest.fixture
+def told(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker of three runs of a step, one of them in another order, and one of another."""
+    return built(tell, fresh.home)
 
 
 def test_equal_operations_of_equal_steps_are_one_row(told: "Maker") -> None:

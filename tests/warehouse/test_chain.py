@@ -10,12 +10,10 @@ from warehouse.chain import Broken, canonical
 from warehouse.connection import connect
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+    from tests.warehouse.conftest import Built, Maker
 
 
-@pytest.fixture
-def chained(make: "Maker") -> "Maker":
-    """Return a maker with, in this order: run p1, its fit, predictions of W = 2, 3, 4, run m1."""
+def fill_chained(make: "Maker") -> None:
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
     fit = make.fit("p1")
@@ -25,7 +23,12 @@ def chained(make: "Maker") -> "Maker":
     )
     make.measure("m1", make.scenario(2), [2.5], minute=5)
     make.warehouse.load()
-    return make
+
+
+@pytest.fixture
+def chained(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker with, in this order: run p1, its fit, predictions of W = 2, 3, 4, run m1."""
+    return built(fill_chained, fresh.home)
 
 
 def broken(make: "Maker", *tampering: str) -> Broken | None:

@@ -6,12 +6,10 @@ import pytest
 from warehouse.check import check
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+    from tests.warehouse.conftest import Built, Maker
 
 
-@pytest.fixture
-def filled(make: "Maker") -> "Maker":
-    """Return a maker whose warehouse holds a profile, its fit, a prediction and a measurement."""
+def fill_filled(make: "Maker") -> None:
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
     fit = make.fit("p1")
@@ -19,7 +17,12 @@ def filled(make: "Maker") -> "Maker":
     make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
     make.measure("m1", make.scenario(2), [2.0, 2.2], minute=5)
     make.warehouse.load()
-    return make
+
+
+@pytest.fixture
+def filled(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker whose warehouse holds a profile, its fit, a prediction and a measurement."""
+    return built(fill_filled, fresh.home)
 
 
 def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:

@@ -8,15 +8,18 @@ from warehouse.records import BadInput
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+    from tests.warehouse.conftest import Built, Maker
+
+
+def fill_profiled(make: "Maker") -> None:
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
 
 
 @pytest.fixture
-def profiled(make: "Maker") -> "Maker":
+def profiled(built: "Built", fresh: "Maker") -> "Maker":
     """Return a maker whose warehouse holds the profile `p1` of one worker."""
-    make.profile("p1", make.scenario(1))
-    make.warehouse.load()
-    return make
+    return built(fill_profiled, fresh.home)
 
 
 def test_a_fit_is_written_once_and_published(profiled: "Maker") -> None:

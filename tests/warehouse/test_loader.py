@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from warehouse.connection import connect
 from warehouse.landing import SCHEMAS
 from warehouse.sums import seal
 from warehouse.tables import CHUNK_ROWS
-from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -21,7 +21,11 @@ EDGES = pl.DataFrame({"source": [0, 1], "target": [1, 2]})
 
 
 def content(home: Path) -> dict[str, pl.DataFrame]:
-    return {name: read_only(home, f'SELECT * FROM raw."{name}" ORDER BY ALL') for name in SCHEMAS}
+    with connect(home / "history.duckdb", read_only=True) as connection:
+        return {
+            name: connection.execute(f'SELECT * FROM raw."{name}" ORDER BY ALL').pl()
+            for name in SCHEMAS
+        }
 
 
 def test_loading_twice_changes_nothing(make: "Maker") -> None:

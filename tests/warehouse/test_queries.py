@@ -8,16 +8,15 @@ from warehouse.records import BadInput
 from warehouse.warehouse import QUERIES
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+    from tests.warehouse.conftest import Built, Maker
 
 FILES = sorted(QUERIES.glob("*.sql"))
 
 
 @pytest.fixture
-def told(make: "Maker") -> "Maker":
+def told(built: "Built", fresh: "Maker") -> "Maker":
     """Return a maker whose warehouse has something of everything."""
-    tell(make)
-    return make
+    return built(tell, fresh.home)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -65,12 +64,7 @@ def test_the_cheapest_node_type_is_paid_for_with_its_servers(told: "Maker") -> N
     assert spot["usd_per_million_examples"].to_list() == [None, None]
 
 
-@pytest.fixture
-def curve(make: "Maker") -> "Maker":
-    """Return a maker whose warehouse has 1 to 4 workers predicted, then measured.
-
-    A worker costs 0.17 US dollars an hour, the server 0.08; both prices are declared.
-    """
+def fill_curve(make: "Maker") -> None:
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
     fits = [make.fit("p1"), make.fit("p1", system="lin")]
@@ -83,7 +77,15 @@ def curve(make: "Maker") -> "Maker":
     for workers, value in enumerate((2.0, 3.0, 4.0, 4.0), start=1):
         make.measure(f"m{workers}", make.scenario(workers), [value], minute=4 + workers)
     make.warehouse.load()
-    return make
+
+
+@pytest.fixture
+def curve(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker whose warehouse has 1 to 4 workers predicted, then measured.
+
+    A worker costs 0.17 US dollars an hour, the server 0.08; both prices are declared.
+    """
+    return built(fill_curve, fresh.home)
 
 
 def test_the_knee_is_the_least_w_near_the_peak(curve: "Maker") -> None:

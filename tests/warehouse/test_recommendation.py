@@ -11,7 +11,7 @@ from warehouse.ledger import price_snapshot
 from warehouse.records import BadInput, Price, Recommendation
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+    from tests.warehouse.conftest import Built, Maker
 
 CHEAP = Price(
     provider="aws",
@@ -25,13 +25,16 @@ CHEAP = Price(
 FAST = CHEAP.model_copy(update={"node_type": "p3.8xlarge", "usd_per_hour": 3.68})
 
 
-@pytest.fixture
-def fitted(make: "Maker") -> "Maker":
-    """Return a maker whose warehouse holds the profile `p1` and its fit."""
+def fill_fitted(make: "Maker") -> None:
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
     make.warehouse.record_fit(make.fit("p1"))
-    return make
+
+
+@pytest.fixture
+def fitted(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker whose warehouse holds the profile `p1` and its fit."""
+    return built(fill_fitted, fresh.home)
 
 
 def recommendation(make: "Maker", snapshot: str | None) -> Recommendation:

@@ -17,15 +17,13 @@ from warehouse.upkeep import backup, compact, contents, migrate_now
 from warehouse.warehouse import Warehouse, read_only
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+    from tests.warehouse.conftest import Built, Maker
 
 COMMENTS = "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
 CONSTRAINTS = "SELECT table_name, constraint_text FROM duckdb_constraints()"
 
 
-@pytest.fixture
-def filled(make: "Maker") -> "Maker":
-    """Return a maker whose warehouse holds a run of each purpose, a fit and a prediction."""
+def fill_filled(make: "Maker") -> None:
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
     fit = make.fit("p1")
@@ -33,7 +31,12 @@ def filled(make: "Maker") -> "Maker":
     make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
     make.measure("m1", make.scenario(2), [2.0, 2.2], minute=5)
     make.warehouse.load()
-    return make
+
+
+@pytest.fixture
+def filled(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker whose warehouse holds a run of each purpose, a fit and a prediction."""
+    return built(fill_filled, fresh.home)
 
 
 def everything(file: Path) -> dict[str, tuple[int, int]]:

@@ -9,6 +9,7 @@ from assets.measuring import measure_links, trace_profiles
 from assets.progress import Progress
 from assets.rounds import Round, open_round
 from assets.sections import residuals
+from assets.simulations import FittedModels
 from assets.study_file import read_study
 from profilers.host import host_id
 from tests.synthetic import PaperProbes
@@ -58,7 +59,9 @@ def test_the_largest_errors_come_first_and_no_other_than_judged_ones_of_several(
 
 
 def test_paper_profiles_replay_exactly_so_all_is_queueing(round_: Round, landing: Path) -> None:
-    rows = residuals.causes(round_, residuals.largest(judged(round_)), landing).to_dicts()
+    models = FittedModels(round_, landing)
+    worst = residuals.largest(judged(round_))
+    rows = residuals.causes(round_, worst, landing, models).to_dicts()
     assert len(rows) == 2
     for row, workers in zip(sorted(rows, key=lambda row: row["measured_s"]), (2, 3), strict=True):
         assert (row["predicted_s"], row["measured_s"]) == (workers / 10, workers / 8)
@@ -68,7 +71,7 @@ def test_paper_profiles_replay_exactly_so_all_is_queueing(round_: Round, landing
 
 
 def test_the_table_shows_them(round_: Round, landing: Path) -> None:
-    html = residuals.section(round_, judged(round_), landing)
+    html = residuals.section(round_, judged(round_), landing, FittedModels(round_, landing))
     assert html.count("<tr>") == 3
     assert "small_cnn 16px b4, unshaped, W=2" in html
     assert all(cell in html for cell in ("+25.0 %", "200 ms", "250 ms", "−50 ms", "+0 ms"))
@@ -76,4 +79,4 @@ def test_the_table_shows_them(round_: Round, landing: Path) -> None:
 
 def test_without_judged_scenarios_there_is_no_table(round_: Round, landing: Path) -> None:
     nothing = judged(round_).with_columns(error_percent=pl.lit(None, pl.Float64))
-    assert "has been judged" in residuals.section(round_, nothing, landing)
+    assert "has been judged" in residuals.section(round_, nothing, landing, {})

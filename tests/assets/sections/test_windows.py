@@ -5,7 +5,7 @@ from pathlib import Path
 from assets.captured import CapturedProfile
 from assets.rounds import Round
 from assets.sections import windows
-from assets.simulations import fitted_models
+from assets.simulations import FittedModels
 from tests.assets.pages import cells
 
 
@@ -16,7 +16,7 @@ def test_without_captures_the_window_is_not_known() -> None:
 def test_sensitivity_names_the_announced_window(
     captured_round: Round, captured: list[CapturedProfile], landing: Path
 ) -> None:
-    models = fitted_models(captured_round, landing)
+    models = FittedModels(captured_round, landing)
     by_run = {run.run_id: models[part] for part, run in captured_round.runs_of("tf_trace").items()}
     rows = cells(windows.section(captured, by_run))[1:]
     assert [row[2] for row in rows] == ["2", "3", "4"] * 2

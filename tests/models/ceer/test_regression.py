@@ -33,7 +33,7 @@ def at(**columns: float) -> dict[str, np.ndarray]:
     return {name: np.array([columns.get(name, 0.0)]) for name in NAMES}
 
 
-@pytest.mark.parametrize("weights", ["relative", "equal"])
+@pytest.mark.parametrize("weights", ["relative", "balanced", "equal"])
 def test_a_line_is_found(weights: str) -> None:
     sizes = [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0]
     found = fitted(points(sizes, [10 + 5 * size for size in sizes]), weights=weights)
@@ -108,7 +108,7 @@ def test_how_often_an_operation_runs_is_its_weight() -> None:
         max_size=20,
     ),
     asked=st.tuples(*[st.floats(0, 1e4) for _ in range(3)]),
-    weights=st.sampled_from(["relative", "equal"]),
+    weights=st.sampled_from(["relative", "balanced", "equal"]),
 )
 def test_no_prediction_is_negative_and_none_falls_with_size(
     rows: list[tuple[float, ...]], asked: tuple[float, ...], weights: str

@@ -74,6 +74,7 @@ def performances(draw: st.DrawFn, most_types: int = 3) -> Performance:
         buckets=draw(st.sampled_from([None, Buckets(first_bytes=50, bytes=150)])),
         probability=draw(st.sampled_from([None, (0.5,) * layers])),
         streams=draw(st.sampled_from([None, 1, 2])),
+        slowdown=draw(st.sampled_from([0.0, 0.0, 0.5])),
     )
 
 

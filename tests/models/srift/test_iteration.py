@@ -108,6 +108,24 @@ def test_bandwidth_is_that_of_the_next_power_of_two() -> None:
     assert found.exchange_s == pytest.approx(2 + 600 / (1024 / (2 + 4)))
 
 
+def test_all_reduces_may_slow_the_backward_pass() -> None:
+    """Twice as slow from 1 s on, while 200 bytes take 200 s: the last second takes two.
+
+    600 bytes from 3 s on take 600 s. With nothing to send the pass is not slowed.
+    """
+    slow = replace(NETWORK, bandwidth=Rated(rated_Bps={"a": 1.0}), slowdown=1.0)
+    found = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
+    assert found.exchange_s == pytest.approx(3 + 600)
+    only_last = replace(slow, layer_bytes=(0, 200))
+    found = simulate(only_last, Configuration(groups=(group("a", 2, 1),)))
+    assert found.exchange_s == pytest.approx(1 + 200)
+    quick = replace(only_last, bandwidth=Rated(rated_Bps={"a": 400.0}))
+    found = simulate(quick, Configuration(groups=(group("a", 2, 1),)))
+    assert found.exchange_s == pytest.approx(2.25)
+    assert found.step_time_s == pytest.approx(1 + 2.25)
+    assert step_time_s(slow, group("a", 1, 1)) == 3
+
+
 def test_layers_that_are_executed_sometimes_move_less() -> None:
     rare = replace(NETWORK, probability=(0.5, 1.0))
     found = simulate(rare, Configuration(groups=(group("a", 2, 1),)))

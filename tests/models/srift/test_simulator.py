@@ -20,6 +20,7 @@ TRANSFERS = st.lists(
     max_size=8,
 )
 MOST = st.sampled_from([None, 1, 2])
+SLOWDOWN = st.sampled_from([0.0, 0.0, 0.4])
 CAPS = st.one_of(st.just(float("inf")), st.floats(0.5, 80.0))
 
 
@@ -72,6 +73,17 @@ def test_one_at_a_time() -> None:
     ]
 
 
+def test_transfers_slow_the_backward_pass() -> None:
+    """At half speed from 1 s to 3 s, while the first goes on, 2 of 4 s are done by 3 s.
+
+    The second gradient, after 3 undisturbed seconds, is there at 4 s, and ends at 5 s.
+    """
+    jobs = [Allreduce(1.0, 8.0, 4.0), Allreduce(3.0, 4.0, 4.0)]
+    events = exchange(jobs, 100.0, slowdown=1.0)
+    assert [one.time_s for one in events] == [1.0, 3.0, 4.0, 5.0]
+    assert [one.time_s for one in exchange(jobs, 100.0)] == [1.0, 3.0, 3.0, 4.0]
+
+
 def test_nothing_to_exchange_takes_no_time() -> None:
     assert exchange([], 1.0) == []
     assert exchange_s([], 1.0) == 0.0
@@ -91,11 +103,11 @@ def test_every_transfer_starts_and_finishes_once(
     assert events[-1].concurrent == 0
 
 
-@given(TRANSFERS, CAPS, MOST)
+@given(TRANSFERS, CAPS, MOST, SLOWDOWN)
 def test_no_exchange_beats_its_bounds(
-    transfers: list[Allreduce], cap_Bps: float, most: int | None
+    transfers: list[Allreduce], cap_Bps: float, most: int | None, slowdown: float
 ) -> None:
-    end_s = exchange_s(transfers, cap_Bps, most) * (1 + 1e-9) + 1e-12
+    end_s = exchange_s(transfers, cap_Bps, most, slowdown) * (1 + 1e-9) + 1e-12
     for one in transfers:
         assert end_s >= one.start_s + one.wire_bytes / one.bus_Bps
         later = sum(other.wire_bytes for other in transfers if other.start_s >= one.start_s)
@@ -109,9 +121,9 @@ def test_twice_the_bandwidth_never_slows_it(transfers: list[Allreduce], cap_Bps:
     assert exchange_s(transfers, 2 * cap_Bps) <= exchange_s(transfers, cap_Bps) * (1 + 1e-9)
 
 
-@given(st.lists(st.tuples(TRANSFERS, CAPS), min_size=1, max_size=5), MOST)
+@given(st.lists(st.tuples(TRANSFERS, CAPS), min_size=1, max_size=5), MOST, SLOWDOWN)
 def test_many_at_once_are_as_one_after_the_other(
-    jobs: list[tuple[list[Allreduce], float]], most: int | None
+    jobs: list[tuple[list[Allreduce], float]], most: int | None, slowdown: float
 ) -> None:
     most = max(len(transfers) for transfers, _ in jobs)
     starts = np.full((len(jobs), most), np.inf)
@@ -122,6 +134,6 @@ def test_many_at_once_are_as_one_after_the_other(
         wire[row, : len(ordered)] = [one.wire_bytes for one in ordered]
         bus[row, : len(ordered)] = [one.bus_Bps for one in ordered]
     caps = np.array([cap_Bps for _, cap_Bps in jobs])
-    found = exchange_batch.exchange_s(starts, wire, bus, caps, most)
-    expected = [exchange_s(transfers, cap_Bps, most) for transfers, cap_Bps in jobs]
+    found = exchange_batch.exchange_s(starts, wire, bus, caps, most, slowdown)
+    expected = [exchange_s(transfers, cap_Bps, most, slowdown) for transfers, cap_Bps in jobs]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)

@@ -1,0 +1,90 @@
+"""From raw tables to a network that can be simulated."""
+
+import polars as pl
+import pytest
+
+from models.srift.baselines import AlphaBeta, Line
+from models.srift.exchange import Buckets
+from models.srift.fitted import FittedNetwork, Tables, fit, link_Bps
+from models.srift.iteration import simulate
+from models.srift.performance import Configuration, Group
+from warehouse.records import BadInput
+
+BANDWIDTH = AlphaBeta(lines={"a": Line(hop_s=0.0, link_Bps=100.0)})
+
+
+def links(*rows: tuple[str, int, int, int, float]) -> pl.DataFrame:
+    names = ["direction", "flows", "flow", "trial", "bandwidth_Bps"]
+    return pl.DataFrame(rows, schema=names, orient="row").with_columns(run_id=pl.lit("r"))
+
+
+def tables(slow: float = 1.0, devices: int = 1, gradient_bytes: int = 600) -> Tables:
+    """Return a network of two layers that takes 1 s forward and 2 s backward per sample."""
+    batches = (1, 2, 4, 8)
+    return Tables(
+        compute=pl.DataFrame(
+            {
+                "batch_size": batches,
+                "trial": [0] * 4,
+                "forward_s": [slow * one for one in batches],
+                "backward_s": [2 * slow * one for one in batches],
+                "update_s": [None] * 4,
+            },
+            schema_overrides={"update_s": pl.Float64},
+        ),
+        layers=pl.DataFrame({"layer": [0, 1], "gradient_bytes": [gradient_bytes, 200]}),
+        layer_times=pl.DataFrame(
+            {
+                "run_id": ["r"] * 2,
+                "batch_size": [8] * 2,
+                "trial": [0] * 2,
+                "layer": [0, 1],
+                "gradient_ready": [1.0, 0.5],
+            }
+        ),
+        links=links(("downlink", 1, 0, 0, 100.0), ("uplink", 1, 0, 0, 120.0)),
+        devices=devices,
+    )
+
+
+def test_what_was_fitted_can_be_simulated() -> None:
+    """Two nodes: 200 bytes from 1 s, 600 from 2 s, over 100 B/s: the exchange ends at 9 s."""
+    found = fit({"a": tables()}, BANDWIDTH)
+    configuration = Configuration(groups=(Group(node_type="a", count=2, batch_size=1),))
+    assert simulate(found.performance, configuration).step_time_s == pytest.approx(1 + 9)
+    assert found.nodes["a"].max_batch == 8
+
+
+def test_a_fit_survives_json() -> None:
+    found = fit({"a": tables(), "b": tables(slow=2.0, devices=4)}, BANDWIDTH, Buckets(), streams=1)
+    again = FittedNetwork.model_validate_json(found.canonical_json())
+    assert again == found
+    assert isinstance(again.bandwidth, AlphaBeta)
+    assert again.performance.nodes["b"].devices == 4
+    assert again.performance.streams == 1
+
+
+def test_the_link_s_capacity() -> None:
+    """Two flows carry 90 + 30 and 80 + 40, more than one; the slower direction counts."""
+    found = links(
+        ("downlink", 1, 0, 0, 100.0),
+        ("downlink", 2, 0, 0, 90.0),
+        ("downlink", 2, 1, 0, 30.0),
+        ("downlink", 2, 0, 1, 80.0),
+        ("downlink", 2, 1, 1, 40.0),
+        ("uplink", 1, 0, 0, 110.0),
+        ("uplink", 1, 0, 1, 130.0),
+        ("uplink", 2, 0, 0, 30.0),
+        ("uplink", 2, 1, 0, 30.0),
+    )
+    assert link_Bps(found) == 120.0
+    assert link_Bps(found.filter(pl.col("direction") == "uplink", pl.col("flows") == 2)) == 60.0
+
+
+def test_bad_profiles() -> None:
+    with pytest.raises(BadInput, match="no node type has a profile of this network"):
+        fit({}, BANDWIDTH)
+    with pytest.raises(BadInput, match="b and a profiled networks of other layers"):
+        fit({"a": tables(), "b": tables(gradient_bytes=4)}, BANDWIDTH)
+    with pytest.raises(BadInput, match="expected flows of this node type, found none"):
+        fit({"a": tables()._replace(links=tables().links.clear())}, BANDWIDTH)
