@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
-from typing import NamedTuple, cast
+from typing import cast
 
 import polars as pl
 
 from profilers.allreduce_node import TIMEOUT_S, RankConfig
+from profilers.arrivals import Timed, Times, without_waiting
 from profilers.clusters import Cluster, Node
 from profilers.hostlock import host_lock
 from profilers.programs import Message, Programs
@@ -24,8 +25,8 @@ from profilers.torch_nodes import START_TIMEOUT_S, Facts, cluster_nodes, environ
 from warehouse.records import BadInput, ProbeFailed
 
 WARM_UPS = 3
-Times = Sequence[Sequence[int]]
-"""Nanoseconds by repetition and transfer."""
+POINT_PATIENCE_S = 10.0
+"""For measuring one combination again: large buffers must not use up the patience for others."""
 
 
 def measure(
@@ -69,34 +70,45 @@ def measure(
     try:
         with host_lock(progress), Programs(cluster, "all-reduce") as programs:
             ranks = _Ranks(cluster, programs, nodes, devices_per_node, progress)
-            while remaining:
-                started_at, world_size = datetime.now(UTC), remaining[0]
-                ranks.connect(world_size, max(concurrent))
-                rows: list[pl.DataFrame] = []
-                stolen: list[float] = []
-                for count, size in itertools.product(concurrent, sizes_bytes):
-                    progress(f"probe allreduce: {world_size} ranks, {count} × {size} B")
-                    reduce = partial(ranks.reduce, world_size, size, count, trials)
-                    # A patience of its own: large buffers must not use up that of small ones.
-                    measured = Patience(left_s=10.0).quietly(reduce)
-                    rows.append(measured.value)
-                    stolen.append(measured.stolen)
-                settings: dict[str, Setting] = {
-                    "world_size": world_size,
-                    "library": ranks.library,
-                    "devices_per_node": devices_per_node,
-                    "trials": trials,
-                    "warm_ups": WARM_UPS,
-                    "stolen_cpu_fraction": round(fmean(stolen), 4),
-                }
+            for world_size in world_sizes:
+                started_at = datetime.now(UTC)
+                rows, settings = _grid(ranks, world_size, sizes_bytes, concurrent, trials, progress)
                 run = finished_run("allreduce", cluster, None, context, started_at, settings)
                 taking_part = cluster_nodes(ranks.members(world_size))
-                tables = {"allreduce": pl.concat(rows), "cluster_node": taking_part}
-                yield ProbeResult(run, None, tables)
+                yield ProbeResult(run, None, {"allreduce": rows, "cluster_node": taking_part})
                 remaining.pop(0)
     except ProbeFailed as error:
         for _ in remaining:
             yield failed("allreduce", cluster, None, context, started_at, error)
+
+
+def _grid(
+    ranks: "_Ranks",
+    world_size: int,
+    sizes_bytes: Sequence[int],
+    concurrent: Sequence[int],
+    trials: int,
+    progress: Callable[[str], None],
+) -> tuple[pl.DataFrame, dict[str, Setting]]:
+    """Reduce buffers of every size, so many at once; return rows and what the run remembers."""
+    ranks.connect(world_size, max(concurrent))
+    rows: list[pl.DataFrame] = []
+    stolen: list[float] = []
+    for count, size in itertools.product(concurrent, sizes_bytes):
+        progress(f"probe allreduce: {world_size} ranks, {count} × {size} B")
+        reduce = partial(ranks.reduce, world_size, size, count, trials)
+        measured = Patience(POINT_PATIENCE_S).quietly(reduce)
+        rows.append(measured.value)
+        stolen.append(measured.stolen)
+    settings: dict[str, Setting] = {
+        "world_size": world_size,
+        "library": ranks.library,
+        "devices_per_node": ranks.devices_per_node,
+        "trials": trials,
+        "warm_ups": WARM_UPS,
+        "stolen_cpu_fraction": round(fmean(stolen), 4),
+    }
+    return pl.concat(rows), settings
 
 
 class _Ranks:
@@ -110,7 +122,7 @@ class _Ranks:
         devices_per_node: int,
         progress: Callable[[str], None],
     ) -> None:
-        self._programs = programs
+        self._programs, self.devices_per_node = programs, devices_per_node
         self._nodes: dict[str, Node] = {}
         progress(f"start all-reduce: {len(nodes)} node(s) load PyTorch")
         for node, device in itertools.product(nodes, range(devices_per_node)):
@@ -175,46 +187,6 @@ class _Ranks:
         """Return the nodes of the first ranks."""
         names = list(self._nodes)[:world_size]
         return {self._nodes[name]: self._facts[name] for name in names}
-
-
-class Timed(NamedTuple):
-    """A rank's seconds of a trial, the mean of its transfers; `raw_seconds` with waiting."""
-
-    trial: int
-    rank: int
-    seconds: float
-    raw_seconds: float
-
-
-def without_waiting(starts_ns: Sequence[Times], ends_ns: Sequence[Times]) -> list[Timed]:
-    """Return each rank's time of each repetition, with and without the wait for the last to start.
-
-    Args:
-        starts_ns: by rank, when it started each transfer of each repetition, on one clock.
-        ends_ns: likewise, when it had the sum.
-
-    Raises:
-        ProbeFailed: a rank had a sum before all had started, which only clocks can cause.
-    """
-    timed = []
-    for trial, transfers in enumerate(zip(*starts_ns, strict=True)):
-        latest = [max(starts) for starts in zip(*transfers, strict=True)]
-        for rank, started in enumerate(transfers):
-            ended = ends_ns[rank][trial]
-            if any(end <= start for end, start in zip(ended, latest, strict=True)):
-                raise ProbeFailed(
-                    f"rank {rank} had its sum before the last rank started: the clocks of the "
-                    "nodes differ by more than an all-reduce takes; synchronize them (chrony)"
-                )
-            timed.append(
-                Timed(
-                    trial,
-                    rank,
-                    fmean(end - start for end, start in zip(ended, latest, strict=True)) / 1e9,
-                    fmean(end - start for end, start in zip(ended, started, strict=True)) / 1e9,
-                )
-            )
-    return timed
 
 
 def _without_waiting(replies: Sequence[Message]) -> list[Timed]:

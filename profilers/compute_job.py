@@ -10,7 +10,7 @@ from profilers.clusters import Cluster
 from profilers.compute_node import ComputeConfig
 from profilers.programs import Programs
 from profilers.torch_nodes import START_TIMEOUT_S, Facts, cluster_nodes, environment
-from profilers.torch_training import Step
+from profilers.torch_training import Layer, Step
 from warehouse.records import BadInput, Scenario
 
 STEP_TIMEOUT_S = 300.0
@@ -77,7 +77,8 @@ class ComputeJob:
         if self._confined_start:
             programs.confine(name)
         ready = programs.expect([name], "ready", START_TIMEOUT_S)[name]
-        self.layers: list[dict[str, Any]] = list(cast(Sequence[dict[str, Any]], ready["layers"]))
+        layers = cast(Sequence[dict[str, Any]], ready["layers"])
+        self.layers = [Layer(**fields) for fields in layers]
         self.cluster_node: pl.DataFrame = cluster_nodes({self._node: Facts.of(ready)})
         if not self._confined_start:
             programs.confine(name)

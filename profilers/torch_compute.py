@@ -4,10 +4,10 @@ Source: Srift, section 4.1.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
-from typing import Any
 
 import polars as pl
 
@@ -16,7 +16,7 @@ from profilers.compute_job import ComputeJob, check_single
 from profilers.hostlock import host_lock
 from profilers.quiet import Measured, Patience
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
-from profilers.torch_training import Step
+from profilers.torch_training import Layer, Step
 from warehouse.records import BadInput, ProbeFailed, Scenario
 
 WARM_UPS = 3
@@ -112,11 +112,9 @@ def compute_rows(timed: dict[int, list[Step]]) -> pl.DataFrame:
     )
 
 
-def layer_rows(layers: Sequence[dict[str, Any]]) -> pl.DataFrame:
+def layer_rows(layers: Sequence[Layer]) -> pl.DataFrame:
     """Return table layer of a network's layers, in order."""
-    return (
-        pl.DataFrame(list(layers)).with_row_index("layer").with_columns(pl.col("layer").cast(int))
-    )
+    return pl.DataFrame([{"layer": index, **asdict(one)} for index, one in enumerate(layers)])
 
 
 def layer_time_rows(watched: dict[int, list[Step]]) -> pl.DataFrame:

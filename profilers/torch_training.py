@@ -78,7 +78,8 @@ class CudaClock:
         """Put an event behind the work given so far."""
         import torch
 
-        event = torch.cuda.Event(enable_timing=True)
+        cuda: Any = torch.cuda
+        event = cuda.Event(enable_timing=True)
         event.record()
         return event
 
@@ -103,10 +104,10 @@ class Trainer:
 
         self._network = network.to(device)
         self._draw, self._device = draw, device
-        self._optimizer = torch.optim.SGD(network.parameters(), lr=_LEARNING_RATE)
+        self._optimizer: Any = torch.optim.SGD(network.parameters(), lr=_LEARNING_RATE)
         self._loss = torch.nn.functional.cross_entropy
         self._clock: Clock = CudaClock() if device.startswith("cuda") else HostClock()
-        self._owned = [
+        self._owned: list[tuple[str, nn.Module, list[Any]]] = [
             (name, module, parameters)
             for name, module in network.named_modules()
             if (parameters := [one for one in module.parameters(False) if one.requires_grad])
@@ -135,7 +136,7 @@ class Trainer:
         with self._watching(watched) as ready:
             clock.settle()
             start = clock.mark()
-            loss = self._loss(self._network(images), labels)
+            loss: Any = self._loss(self._network(images), labels)
             forward = clock.mark()
             loss.backward()
             backward = clock.mark()

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from models.srift import allreduce_samples
-from profilers import allreduce
+from profilers import allreduce, arrivals
 from profilers.allreduce_node import clock_offset_ns
 from profilers.clusters import Node, cgroups, netns, open_cluster, owner
 from profilers.clusters.node_types import node_group
@@ -25,14 +25,14 @@ def test_waiting_for_the_last_rank_is_taken_off() -> None:
     # Rank 1 starts 200 ns after rank 0 in the first repetition, before it in the second.
     starts = [[[1000], [5000]], [[1200], [4900]]]
     ends = [[[2000], [6000]], [[2100], [6100]]]
-    timed = allreduce.without_waiting(starts, ends)
+    timed = arrivals.without_waiting(starts, ends)
     assert [(one.trial, one.rank) for one in timed] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert [one.raw_seconds for one in timed] == pytest.approx([1e-6, 0.9e-6, 1e-6, 1.2e-6])
     assert [one.seconds for one in timed] == pytest.approx([0.8e-6, 0.9e-6, 1e-6, 1.1e-6])
 
 
 def test_transfers_at_once_are_averaged() -> None:
-    timed = allreduce.without_waiting([[[0, 100]], [[50, 120]]], [[[400, 600]], [[410, 590]]])
+    timed = arrivals.without_waiting([[[0, 100]], [[50, 120]]], [[[400, 600]], [[410, 590]]])
     assert timed[0].raw_seconds == pytest.approx((400 + 500) / 2 * 1e-9)
     assert timed[0].seconds == pytest.approx((350 + 480) / 2 * 1e-9)
     assert timed[1].seconds == pytest.approx((360 + 470) / 2 * 1e-9)
@@ -40,7 +40,7 @@ def test_transfers_at_once_are_averaged() -> None:
 
 def test_a_sum_before_the_last_start_can_only_be_the_clocks() -> None:
     with pytest.raises(ProbeFailed, match="rank 0 had its sum before the last rank started"):
-        allreduce.without_waiting([[[1000]], [[9000]]], [[[2000]], [[9900]]])
+        arrivals.without_waiting([[[1000]], [[9000]]], [[[2000]], [[9900]]])
 
 
 def test_the_quickest_answer_sets_the_clock() -> None:

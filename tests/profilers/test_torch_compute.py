@@ -14,7 +14,7 @@ from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.hostlock import host_lock
 from profilers.result import RunContext
-from profilers.torch_training import Step
+from profilers.torch_training import Layer, Step
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
 
@@ -49,12 +49,7 @@ def test_rows_keep_what_was_not_executed() -> None:
     ]
     times = torch_compute.layer_time_rows({4: steps})
     assert times.rows() == [(4, 0, 0, 1.0), (4, 0, 1, None), (4, 1, 0, 0.75), (4, 1, 1, 0.5)]
-    layers = torch_compute.layer_rows(
-        [
-            {"name": "a", "type": "Linear", "parameter_count": 1, "gradient_bytes": 4},
-            {"name": "b", "type": "Linear", "parameter_count": 2, "gradient_bytes": 8},
-        ]
-    )
+    layers = torch_compute.layer_rows([Layer("a", "Linear", 1, 4), Layer("b", "Linear", 2, 8)])
     run_id = pl.lit("run").alias("run_id")
     fitted = gradients.fit(layers.with_columns(run_id), times.with_columns(run_id))
     assert fitted.layer_bytes == (4, 8)

@@ -15,8 +15,10 @@ from tests.pipelines.ran import leave_dead_run
 
 def test_networks_are_listed(stepcast: Callable[..., Any]) -> None:
     lines = stepcast("networks").out.splitlines()
-    assert [line.split()[0] for line in lines] == list(networks.names())
-    assert "small_cnn  (images of 16 px or more)" in lines
+    frameworks = [("tensorflow:", "tensorflow"), ("pytorch:", "pytorch")]
+    listed = [one for head, name in frameworks for one in (head, *networks.names(name))]
+    assert [line.split()[0] for line in lines] == listed
+    assert lines.count("  small_cnn  (images of 16 px or more)") == 2
 
 
 def test_node_types_are_listed(stepcast: Callable[..., Any]) -> None:
