@@ -19,17 +19,15 @@ STEP_TIMEOUT_S = 300.0
 class ComputeJob:
     """The network of a scenario on worker 0; a context manager.
 
-    With `confined_start` the program is held to its node's share and memory before it loads
-    anything: slower, but what PyTorch itself takes counts.
+    `searching` for the largest batch, the program is held to its node's share and memory before it
+    loads anything, because what PyTorch takes counts too, and holds buckets as DDP does.
 
     Raises:
         Killed: the node has too little memory.
         ProbeFailed: the program died.
     """
 
-    def __init__(
-        self, cluster: Cluster, scenario: Scenario, *, confined_start: bool = False
-    ) -> None:
+    def __init__(self, cluster: Cluster, scenario: Scenario, *, searching: bool = False) -> None:
         check_single(scenario)
         self._node = cluster.of_role("worker")[0]
         self._name = self._node.name
@@ -41,9 +39,10 @@ class ComputeJob:
             image_size=load.image_size,
             threads=group.threads,
             inter_op_threads=group.inter_op_threads,
+            with_buckets=searching,
         )
         self._environment = environment(cluster, self._node)
-        self._confined_start = confined_start
+        self._confined_start = searching
 
     def __enter__(self) -> Self:
         self._programs.__enter__()

@@ -19,13 +19,17 @@ _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 @dataclass(frozen=True)
 class ComputeConfig:
-    """What to train, with how many threads."""
+    """What to train, with how many threads, and whether to hold a copy of all gradients.
+
+    DistributedDataParallel has one, in its buckets; it decides which batch fits.
+    """
 
     interface: str
     dnn: str
     image_size: int
     threads: int
     inter_op_threads: int
+    with_buckets: bool
 
     def to_json(self) -> str:
         """Encode for the command line."""
@@ -50,6 +54,9 @@ class Device:
 
         device = "cuda:0" if torch.cuda.is_available() else "cpu"
         self.trainer = Trainer(network, draw, device)
+        held = network.parameters() if config.with_buckets else ()
+        # Ones, because memory counts only once it has been written.
+        self._buckets = [torch.ones_like(one, requires_grad=False) for one in held]
         self._say = say
 
     def train(self, batch_size: int, steps: int, watched: bool) -> None:

@@ -54,6 +54,11 @@ def instruction_sets() -> tuple[str, ...]:
     return tuple(name for name, needed in _FLAGS.items() if needed <= flags)
 
 
+def gpus() -> int:
+    """Return how many NVIDIA GPUs this host has."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
 class CpuTimes(NamedTuple):
     """Seconds of all cores together since boot: idle, stolen by the hypervisor, all."""
 

@@ -11,6 +11,7 @@ from typing import Self
 
 import polars as pl
 
+from profilers import host
 from profilers.clusters import Cluster
 from profilers.compute_job import ComputeJob, check_single
 from profilers.hostlock import host_lock
@@ -32,14 +33,23 @@ def search(
 ) -> ProbeResult:
     """Find the largest batch, up to `most`, that trains on the first worker.
 
+    Args:
+        cluster: at least one worker; the first one trains.
+        scenario: an all-reduce of one worker; its batch size plays no part.
+        context: study and round.
+        most: the largest batch to try.
+        progress: told what runs now.
+
     Returns:
         A run with the sample `largest_batch_size` (examples, exact) and table `cluster_node`. A
         failed run if not even one example fits, or the program died otherwise.
 
     Raises:
-        BadInput: more than one worker, another framework, or `most` below 1.
+        BadInput: more than one worker, another framework, `most` below 1, or a node whose only
+            limit is the memory of this host.
     """
     check_single(scenario)
+    _check_limited(cluster)
     if most < 1:
         raise BadInput(f"most: expected 1 or more, found {most}")
     started_at = datetime.now(UTC)
@@ -106,7 +116,7 @@ class _Attempts:
         self.count += 1
         try:
             if self._job is None:
-                job = ComputeJob(self._cluster, self._scenario, confined_start=True)
+                job = ComputeJob(self._cluster, self._scenario, searching=True)
                 self._job = job.__enter__()
                 self.cluster_node = job.cluster_node
             if self._job.train(batch_size, STEPS) is not None:
@@ -120,6 +130,17 @@ class _Attempts:
         if self._job is not None:
             self._job.__exit__(None, None, None)
         self._job = None
+
+
+def _check_limited(cluster: Cluster) -> None:
+    group = cluster.of_role("worker")[0].group
+    limited = cluster.backend == "emulated" and group.memory_bytes is not None
+    if cluster.backend in ("emulated", "loopback") and not limited and not host.gpus():
+        raise BadInput(
+            f"node type {group.node_type!r} on backend {cluster.backend}: expected a memory limit "
+            "that is enforced, found none, and the search would take all memory of this host; use "
+            "emulated nodes of a type with memory_bytes"
+        )
 
 
 def _memory(cluster: Cluster) -> str:

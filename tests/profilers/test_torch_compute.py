@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.srift import gradients, latency
-from profilers import torch_compute, torch_memory
+from profilers import host, torch_compute, torch_memory
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.hostlock import host_lock
@@ -80,8 +80,6 @@ def test_jobs_of_other_kinds_are_refused(tmp_path: Path) -> None:
             torch_memory.search(cluster, tensorflow, context, most=1)
         with pytest.raises(BadInput, match="needs one worker of kind all_reduce, found 2"):
             torch_memory.search(cluster, two, context, most=1)
-        with pytest.raises(BadInput, match="most: expected 1 or more"):
-            torch_memory.search(cluster, scenario(group), context, most=0)
         for wrong in ([], [0, 1]):
             with pytest.raises(BadInput, match="batch_sizes: expected some"):
                 torch_compute.profile(
@@ -92,6 +90,30 @@ def test_jobs_of_other_kinds_are_refused(tmp_path: Path) -> None:
                     trials=1,
                     watched_trials=1,
                 )
+
+
+def test_the_memory_of_this_host_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "gpus", lambda: 0)
+    group = NodeGroup(role="worker", node_type="any", count=1, memory_bytes=MIB)
+    context = RunContext("test", 1, "profile", tmp_path)
+    with (
+        open_cluster("loopback", [group], None) as cluster,
+        pytest.raises(BadInput, match="use emulated nodes of a type with memory_bytes"),
+    ):
+        torch_memory.search(cluster, scenario(group), context, most=8)
+
+
+def test_at_least_one_batch_size_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "gpus", lambda: 1)
+    group = NodeGroup(role="worker", node_type="any", count=1)
+    context = RunContext("test", 1, "profile", tmp_path)
+    with (
+        open_cluster("loopback", [group], None) as cluster,
+        pytest.raises(BadInput, match="most: expected 1 or more"),
+    ):
+        torch_memory.search(cluster, scenario(group), context, most=0)
 
 
 @pytest.mark.cluster
