@@ -137,9 +137,10 @@ def test_two_nodes_of_two_types_reduce(backend: Backend, alone: None, tmp_path: 
     assert rows.filter(~pl.col("seconds").is_between(0, pl.col("raw_seconds"), "right")).is_empty()
     assert set(rows["mtu_bytes"]) == ({1500} if backend == "emulated" else {65536})
     if backend == "emulated":
-        # What a ring moves over each link is the size itself: not faster than the link.
-        large = rows.filter(pl.col("size_bytes") == MIB)
-        assert large["bus_bandwidth_Bps"].max() < LINK_MBPS * 1e6 / 8 * 1.1  # type: ignore[operator]
+        # Two ranks send the size itself, which takes a link of this speed at least this long.
+        first = rows.filter(pl.col("size_bytes") == MIB).group_by("concurrent", "trial")
+        longest_s = first.agg(pl.col("raw_seconds").max())["raw_seconds"]
+        assert (longest_s > MIB * 8 / (LINK_MBPS * 1e6) * 0.95).all()
     run_id = pl.lit("run").alias("run_id")
     landed = {name: table.with_columns(run_id) for name, table in result.tables.items()}
     for name, table in landed.items():
