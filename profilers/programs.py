@@ -37,9 +37,14 @@ class Programs:
         self._inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
         self._stack = ExitStack()
 
+    @property
+    def folder(self) -> Path:
+        """A folder of this machine that lives as long as the job."""
+        return self._folder
+
     def __enter__(self) -> Self:
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="stepcast-job-"))
-        self._logs = Path(folder)
+        self._folder = Path(folder)
         self._stack.callback(self._kill)
         return self
 
@@ -59,7 +64,7 @@ class Programs:
             node,
             [self._cluster.python(node), "-m", module, config],
             env={"PYTHONPATH": str(Path(__file__).parents[1]), **environment},
-            stderr=self._logs / name,
+            stderr=self._folder / name,
         )
         self._processes[name], self._nodes[name] = process, node
         threading.Thread(target=self._listen, args=(name, process), daemon=True).start()
@@ -90,18 +95,20 @@ class Programs:
         deadline = time.monotonic() + timeout_s
         answers: dict[str, Message] = {}
         while answers.keys() < set(names):
-            try:
-                name, message = self._inbox.get(timeout=max(deadline - time.monotonic(), 0.0))
-            except queue.Empty:
-                silent = ", ".join(sorted(set(names) - answers.keys()))
-                raise ProbeFailed(
-                    f"{silent} of {self._label} did not answer for {timeout_s:g} s"
-                ) from None
-            if message is None:
-                raise self._died(name)
+            name, message = self.receive(deadline - time.monotonic())
             if message["event"] == answer:
                 answers[name] = message
         return answers
+
+    def receive(self, timeout_s: float) -> tuple[str, Message]:
+        """Return who speaks next, and what it says."""
+        try:
+            name, message = self._inbox.get(timeout=max(timeout_s, 0.0))
+        except queue.Empty:
+            raise ProbeFailed(f"no program of {self._label} answered in time") from None
+        if message is None:
+            raise self._died(name)
+        return name, message
 
     def _listen(self, name: str, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
@@ -111,7 +118,7 @@ class Programs:
 
     def _died(self, name: str) -> ProbeFailed:
         code = self._processes[name].wait(timeout=30)
-        said = (self._logs / name).read_text().strip()
+        said = (self._folder / name).read_text().strip()
         if code == -9:
             why = "killed, most likely out of memory"
             return Killed(f"{name} of {self._label} ended early ({why})", said)

@@ -1,21 +1,16 @@
 """An asynchronous-SGD job on a cluster: starts its programs, talks to them, ends them."""
 
-import json
-import queue
-import subprocess
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
 from profilers.clusters import Cluster, Node
+from profilers.programs import Message, Programs
 from profilers.tf_node import NodeConfig
-from warehouse.records import BadInput, ProbeFailed, Role, Scenario
+from warehouse.records import BadInput, Role, Scenario
 
 UNCONFINED_STEPS = 3
 """First steps, in which TensorFlow optimises the graph; run before the CPU share applies."""
@@ -23,7 +18,6 @@ START_TIMEOUT_S = 300.0
 STEP_TIMEOUT_S = 300.0
 ROLES: tuple[Role, ...] = ("worker", "server")
 
-Message = Mapping[str, object]
 Progress = Callable[[str], None]
 
 
@@ -47,18 +41,14 @@ class AsyncJob:
         check_supported(scenario)
         self.cluster, self.scenario, self._progress = cluster, scenario, progress
         self.workers = cluster.of_role("worker")
-        self._processes: dict[str, subprocess.Popen[str]] = {}
-        self._inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
-        self._stack = ExitStack()
+        self._programs = Programs(cluster, scenario.label)
 
     def __enter__(self) -> Self:
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="stepcast-job-"))
-        self._logs = Path(folder)
-        self._stack.callback(self._kill)
+        self._programs.__enter__()
         try:
             self._start()
         except BaseException:
-            self._stack.close()
+            self._programs.__exit__(None, None, None)
             raise
         return self
 
@@ -68,7 +58,7 @@ class AsyncJob:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        self._programs.__exit__(kind, error, trace)
 
     def run(self, worker: Node, steps: int) -> list[StepTime]:
         """Run untraced steps on one worker while the others rest."""
@@ -79,7 +69,7 @@ class AsyncJob:
 
         The first file holds the graphs. The files live until the job ends.
         """
-        folder = Path(tempfile.mkdtemp(prefix="traces-", dir=self._logs))
+        folder = Path(tempfile.mkdtemp(prefix="traces-", dir=self._programs.folder))
         reply = self._ask(
             worker, "traced", STEP_TIMEOUT_S * steps, do="trace", steps=steps, folder=str(folder)
         )
@@ -91,26 +81,24 @@ class AsyncJob:
 
     def _cpu_s(self, role: Role) -> float:
         names = {node.name for node in self.cluster.of_role(role)}
-        for name in names:
-            self._tell(name, do="tell_cpu")
-        answers = self._expect(names, "cpu", STEP_TIMEOUT_S)
+        answers = self._programs.ask(names, "cpu", STEP_TIMEOUT_S, do="tell_cpu")
         return sum(cast(float, answer["seconds"]) for answer in answers.values())
 
     def train(self, workers: Sequence[Node], until: Callable[[int, StepTime], bool]) -> None:
         """Let workers step together, from one start, until `until(worker index, step)` is true."""
         for worker in workers:
-            self._tell(worker.name, do="train")
+            self._programs.tell(worker.name, do="train")
         index = {worker.name: worker.index for worker in workers}
         halted: set[str] = set()
         done = False
         while len(halted) < len(workers):
-            name, message = self._receive(STEP_TIMEOUT_S)
+            name, message = self._programs.receive(STEP_TIMEOUT_S)
             if message["event"] == "halted":
                 halted.add(name)
             elif until(index[name], _step_time(message)) and not done:
                 done = True
                 for worker in workers:
-                    self._tell(worker.name, do="halt")
+                    self._programs.tell(worker.name, do="halt")
 
     def _start(self) -> None:
         nodes = {"ps": self.cluster.of_role("server"), "worker": self.workers}
@@ -135,72 +123,21 @@ class AsyncJob:
                     placement=self.scenario.strategy.placement,
                 )
                 self._launch(node, config)
-        self._expect(set(self._processes), "ready", START_TIMEOUT_S)
+        started = [node.name for members in nodes.values() for node in members]
+        self._programs.expect(started, "ready", START_TIMEOUT_S)
         self._ask(self.workers[0], "initialized", START_TIMEOUT_S, do="initialize")
-        for worker in self.workers:
-            self._tell(worker.name, do="run", steps=UNCONFINED_STEPS)
-        self._expect({worker.name for worker in self.workers}, "ran", START_TIMEOUT_S)
-        for node in self.cluster.nodes:
-            self.cluster.confine(node, self._processes[node.name])
+        workers = [worker.name for worker in self.workers]
+        first = {"do": "run", "steps": UNCONFINED_STEPS}
+        self._programs.ask(workers, "ran", START_TIMEOUT_S, **first)
+        for name in started:
+            self._programs.confine(name)
 
     def _launch(self, node: Node, config: NodeConfig) -> None:
-        argv = [self.cluster.python(node), "-m", "profilers.tf_node", config.to_json()]
-        process = self.cluster.popen(
-            node, argv, env=_environment(node), stderr=self._logs / node.name
-        )
-        self._processes[node.name] = process
-        threading.Thread(target=self._listen, args=(node.name, process), daemon=True).start()
-
-    def _listen(self, name: str, process: "subprocess.Popen[str]") -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            self._inbox.put((name, json.loads(line)))
-        self._inbox.put((name, None))
-
-    def _tell(self, name: str, **command: object) -> None:
-        stdin = self._processes[name].stdin
-        assert stdin is not None
-        try:
-            stdin.write(json.dumps(command) + "\n")
-        except BrokenPipeError:
-            raise self._died(name) from None
+        module = "profilers.tf_node"
+        self._programs.start(node.name, node, module, config.to_json(), _environment(node))
 
     def _ask(self, worker: Node, answer: str, timeout_s: float, **command: object) -> Message:
-        self._tell(worker.name, **command)
-        return self._expect({worker.name}, answer, timeout_s)[worker.name]
-
-    def _expect(self, names: set[str], event: str, timeout_s: float) -> dict[str, Message]:
-        deadline = time.monotonic() + timeout_s
-        answers: dict[str, Message] = {}
-        while answers.keys() < names:
-            name, message = self._receive(deadline - time.monotonic())
-            if message["event"] == event:
-                answers[name] = message
-        return answers
-
-    def _receive(self, timeout_s: float) -> tuple[str, Message]:
-        try:
-            name, message = self._inbox.get(timeout=max(timeout_s, 0.0))
-        except queue.Empty:
-            raise ProbeFailed(
-                f"no node of the job answered for {timeout_s:.0f} s ({self.scenario.label})"
-            ) from None
-        if message is None:
-            raise self._died(name)
-        return name, message
-
-    def _died(self, name: str) -> ProbeFailed:
-        code = self._processes[name].wait(timeout=30)
-        said = (self._logs / name).read_text().strip()
-        why = "killed, most likely out of memory" if code == -9 else f"exit {code}"
-        if code > 0 and said:
-            why += f": {said.splitlines()[-1]}"
-        return ProbeFailed(f"{name} of {self.scenario.label} ended early ({why})", said)
-
-    def _kill(self) -> None:
-        for process in self._processes.values():
-            process.kill()
-            process.wait(timeout=30)
+        return self._programs.ask([worker.name], answer, timeout_s, **command)[worker.name]
 
 
 def check_supported(scenario: Scenario) -> None:
@@ -222,7 +159,6 @@ def _environment(node: Node) -> dict[str, str]:
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_USE_LEGACY_KERAS": "1",
         "OMP_NUM_THREADS": threads,
-        "PYTHONPATH": str(Path(__file__).parents[1]),
     }
     if node.group.isa is not None:
         variables["ONEDNN_MAX_CPU_ISA"] = node.group.isa
