@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from warehouse.records import Scenario
+from warehouse.records import Scenario, Strategy
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -58,6 +58,7 @@ def test_a_scenario_in_columns_says_what_the_record_says(
         "strategy": "async_parameter_server",
         "workers": workers,
         "servers": servers,
+        "devices_per_node": 1,
         "placement": placement,
         "transfer_order": order,
         "worker_node_type": "emu.avx2.1c",
@@ -65,6 +66,18 @@ def test_a_scenario_in_columns_says_what_the_record_says(
         "cross_traffic": scenario.cross_traffic,
         "label": scenario.label,
     }
+
+
+@pytest.mark.parametrize("devices", [1, 4])
+def test_a_scenario_of_all_reduce_in_columns(make: "Maker", devices: int) -> None:
+    plain = make.scenario(2)
+    strategy = Strategy(kind="all_reduce", workers=2, devices_per_node=devices)
+    scenario = plain.model_copy(update={"strategy": strategy, "nodes": plain.nodes[:1]})
+    make.land(make.run("r1", scenario, "profile"), scenario)
+    make.warehouse.load()
+    row = make.rows("FROM report.scenario").to_dicts()[0]
+    assert (row["strategy"], row["servers"], row["devices_per_node"]) == ("all_reduce", 0, devices)
+    assert row["label"] == scenario.label
 
 
 def test_mixed_workers_are_named_together(make: "Maker") -> None:

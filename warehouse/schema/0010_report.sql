@@ -15,6 +15,7 @@ flat AS (
         canonical ->> '$.strategy.kind' AS strategy,
         (canonical ->> '$.strategy.workers')::INTEGER AS workers,
         (canonical ->> '$.strategy.servers')::INTEGER AS servers,
+        coalesce((canonical ->> '$.strategy.devices_per_node')::INTEGER, 1) AS devices_per_node,
         coalesce(canonical ->> '$.strategy.placement', 'round_robin') AS placement,
         coalesce(canonical ->> '$.strategy.order', 'framework') AS transfer_order,
         from_json(canonical -> '$.nodes', '[{"role": "VARCHAR", "node_type": "VARCHAR"}]') AS nodes,
@@ -23,8 +24,8 @@ flat AS (
     FROM known
 )
 SELECT
-    scenario_id, dnn, framework, image_size, batch_size, strategy, workers, servers, placement,
-    transfer_order,
+    scenario_id, dnn, framework, image_size, batch_size, strategy, workers, servers,
+    devices_per_node, placement, transfer_order,
     array_to_string(
         list_sort(list_distinct([node.node_type FOR node IN nodes IF node.role = 'worker'])), '+'
     ) AS worker_node_type,
@@ -36,6 +37,9 @@ SELECT
         format('{:.0f}% cross traffic', 100 * cross_traffic),
         nullif(transfer_order, 'framework'),
         CASE
+            WHEN strategy = 'all_reduce' AND devices_per_node > 1
+            THEN format('all-reduce of {} devices each', devices_per_node)
+            WHEN strategy = 'all_reduce' THEN 'all-reduce'
             WHEN servers > 1
             THEN concat_ws(' ', format('M={}', servers), nullif(placement, 'round_robin'))
         END,
@@ -51,6 +55,7 @@ COMMENT ON COLUMN report.scenario.batch_size IS 'Images per step and device';
 COMMENT ON COLUMN report.scenario.strategy IS 'How training is distributed, for example async_parameter_server';
 COMMENT ON COLUMN report.scenario.workers IS 'Number of workers';
 COMMENT ON COLUMN report.scenario.servers IS 'Number of parameter servers';
+COMMENT ON COLUMN report.scenario.devices_per_node IS 'Ranks on each worker node';
 COMMENT ON COLUMN report.scenario.placement IS 'How variables are divided among several servers';
 COMMENT ON COLUMN report.scenario.transfer_order IS 'Order in which tensors are sent to a worker; framework: none is enforced';
 COMMENT ON COLUMN report.scenario.worker_node_type IS 'Node type of the workers; several are joined by +';
