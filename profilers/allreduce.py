@@ -5,7 +5,7 @@ known from all of their starts, and taken off.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
@@ -19,9 +19,10 @@ from profilers.clusters import Cluster, Node
 from profilers.hostlock import host_lock
 from profilers.programs import Message, Programs
 from profilers.quiet import Patience
+from profilers.ranks import Ranks
 from profilers.readers.nccl_tests import bus_bandwidth_Bps
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
-from profilers.torch_nodes import START_TIMEOUT_S, Facts, cluster_nodes, environment, in_turn
+from profilers.torch_nodes import cluster_nodes, in_turn
 from warehouse.records import BadInput, ProbeFailed
 
 WARM_UPS = 3
@@ -65,11 +66,17 @@ def measure(
     """
     nodes = in_turn(cluster.of_role("worker"))
     _check(sizes_bytes, world_sizes, concurrent, len(nodes) * devices_per_node)
+    each = devices_per_node
+
+    def config(node: Node, device: int) -> str:
+        return RankConfig(cluster.interface, node.group.threads, device).to_json()
+
     remaining = list(world_sizes)
     started_at = datetime.now(UTC)
     try:
         with host_lock(progress), Programs(cluster, "all-reduce") as programs:
-            ranks = _Ranks(cluster, programs, nodes, devices_per_node, progress)
+            progress(f"start all-reduce: {len(nodes)} node(s) load PyTorch")
+            ranks = Ranks(cluster, programs, nodes, "profilers.allreduce_node", config, each)
             for world_size in world_sizes:
                 started_at = datetime.now(UTC)
                 rows, settings = _grid(ranks, world_size, sizes_bytes, concurrent, trials, progress)
@@ -83,7 +90,7 @@ def measure(
 
 
 def _grid(
-    ranks: "_Ranks",
+    ranks: Ranks,
     world_size: int,
     sizes_bytes: Sequence[int],
     concurrent: Sequence[int],
@@ -96,7 +103,7 @@ def _grid(
     stolen: list[float] = []
     for count, size in itertools.product(concurrent, sizes_bytes):
         progress(f"probe allreduce: {world_size} ranks, {count} × {size} B")
-        reduce = partial(ranks.reduce, world_size, size, count, trials)
+        reduce = partial(_reduce, ranks, world_size, size, count, trials)
         measured = Patience(POINT_PATIENCE_S).quietly(reduce)
         rows.append(measured.value)
         stolen.append(measured.stolen)
@@ -111,82 +118,33 @@ def _grid(
     return pl.concat(rows), settings
 
 
-class _Ranks:
-    """The programs of all ranks, which have met."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        programs: Programs,
-        nodes: Sequence[Node],
-        devices_per_node: int,
-        progress: Callable[[str], None],
-    ) -> None:
-        self._programs, self.devices_per_node = programs, devices_per_node
-        self._nodes: dict[str, Node] = {}
-        progress(f"start all-reduce: {len(nodes)} node(s) load PyTorch")
-        for node, device in itertools.product(nodes, range(devices_per_node)):
-            name = f"{node.name}.{device}"
-            self._nodes[name] = node
-            config = RankConfig(cluster.interface, node.group.threads, device)
-            programs.start(
-                name,
-                node,
-                "profilers.allreduce_node",
-                config.to_json(),
-                environment(cluster, node),
-            )
-        ready = programs.expect(self._nodes, "ready", START_TIMEOUT_S)
-        self._facts = {name: Facts.of(ready[name]) for name in self._nodes}
-        gpus = all(len(one.devices) >= devices_per_node for one in self._facts.values())
-        self.library = "nccl" if gpus else "gloo"
-        store = {"address": nodes[0].address, "port": cluster.free_port(nodes[0])}
-        for rank, name in enumerate(self._nodes):
-            place = {"rank": rank, "ranks": len(self._nodes), "library": self.library}
-            programs.tell(name, do="join", **place, **store)
-        programs.expect(self._nodes, "joined", TIMEOUT_S)
-        for name in self._nodes:
-            programs.confine(name)
-
-    def connect(self, world_size: int, concurrent: int) -> None:
-        """Let the first ranks connect for so many transfers at once."""
-        command = {"do": "group", "ranks": world_size, "concurrent": concurrent}
-        self._programs.ask(self._nodes, "grouped", TIMEOUT_S, **command)
-
-    def reduce(
-        self, world_size: int, size_bytes: int, concurrent: int, trials: int
-    ) -> pl.DataFrame:
-        """Return rows of table allreduce."""
-        names = list(self._nodes)[:world_size]
-        command = {"size_bytes": size_bytes, "concurrent": concurrent, "times": WARM_UPS + trials}
-        replies = self._programs.ask(
-            names, "reduced", TIMEOUT_S * (WARM_UPS + trials), do="reduce", **command
-        )
-        timed = _without_waiting([replies[name] for name in names])
-        mtu_bytes = min(self._facts[name].mtu_bytes for name in names)
-        return pl.DataFrame(
-            [
-                {
-                    "library": self.library,
-                    "world_size": world_size,
-                    "size_bytes": size_bytes,
-                    "concurrent": concurrent,
-                    "trial": one.trial,
-                    "rank": one.rank,
-                    "seconds": one.seconds,
-                    "raw_seconds": one.raw_seconds,
-                    "bus_bandwidth_Bps": bus_bandwidth_Bps(size_bytes, world_size, one.seconds),
-                    "in_place": True,
-                    "mtu_bytes": mtu_bytes,
-                }
-                for one in timed
-            ]
-        )
-
-    def members(self, world_size: int) -> Mapping[Node, Facts]:
-        """Return the nodes of the first ranks."""
-        names = list(self._nodes)[:world_size]
-        return {self._nodes[name]: self._facts[name] for name in names}
+def _reduce(
+    ranks: Ranks, world_size: int, size_bytes: int, concurrent: int, trials: int
+) -> pl.DataFrame:
+    """Reduce buffers of one size, so many at once; return rows of table allreduce."""
+    names = ranks.first(world_size)
+    times = WARM_UPS + trials
+    command = {"size_bytes": size_bytes, "concurrent": concurrent, "times": times}
+    replies = ranks.programs.ask(names, "reduced", TIMEOUT_S * times, do="reduce", **command)
+    mtu_bytes = min(ranks.facts[name].mtu_bytes for name in names)
+    return pl.DataFrame(
+        [
+            {
+                "library": ranks.library,
+                "world_size": world_size,
+                "size_bytes": size_bytes,
+                "concurrent": concurrent,
+                "trial": one.trial,
+                "rank": one.rank,
+                "seconds": one.seconds,
+                "raw_seconds": one.raw_seconds,
+                "bus_bandwidth_Bps": bus_bandwidth_Bps(size_bytes, world_size, one.seconds),
+                "in_place": True,
+                "mtu_bytes": mtu_bytes,
+            }
+            for one in _without_waiting([replies[name] for name in names])
+        ]
+    )
 
 
 def _without_waiting(replies: Sequence[Message]) -> list[Timed]:

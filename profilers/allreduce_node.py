@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from profilers import torch_nodes
@@ -92,6 +93,21 @@ class Rank:
             starts_ns=[starts for starts, _ in measured],
             ends_ns=[ends for _, ends in measured],
         )
+
+    def reduce_until(self, size_bytes: int, finished: Event) -> int:
+        """All-reduce a buffer again and again until all ranks have finished; return how often.
+
+        Its first element counts the ranks that have, so that all stop after the same number.
+        """
+        torch = self._torch
+        buffer = torch.zeros(size_bytes // 4, dtype=torch.float32, device=self._device)
+        ranks = self._dist.get_world_size(self._groups[0])
+        times = 0
+        while buffer[0].item() < ranks:
+            buffer[0] = float(finished.is_set())
+            self._dist.all_reduce(buffer, group=self._groups[0])
+            times += 1
+        return times
 
     def _reduce_together(self, buffers: Sequence[Any]) -> tuple[list[int], list[int]]:
         works, starts, ends = [], [], []

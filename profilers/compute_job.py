@@ -32,14 +32,8 @@ class ComputeJob:
         self._node = cluster.of_role("worker")[0]
         self._name = self._node.name
         self._programs = Programs(cluster, scenario.label)
-        load, group = scenario.workload, self._node.group
-        self._config = ComputeConfig(
-            interface=cluster.interface,
-            dnn=load.dnn,
-            image_size=load.image_size,
-            threads=group.threads,
-            inter_op_threads=group.inter_op_threads,
-            with_buckets=searching,
+        self._config = ComputeConfig.of(
+            cluster.interface, scenario, self._node, with_buckets=searching
         )
         self._environment = environment(cluster, self._node)
         self._confined_start = searching
@@ -89,11 +83,22 @@ def check_single(scenario: Scenario) -> None:
     Raises:
         BadInput: naming what is wrong.
     """
-    strategy = scenario.strategy
-    if (strategy.kind, strategy.workers) != ("all_reduce", 1):
+    check_all_reduce(scenario)
+    if scenario.strategy.workers != 1:
         raise BadInput(
-            f"{scenario.label}: a compute profile needs one worker of kind all_reduce, found "
-            f"{strategy.workers} of kind {strategy.kind}"
+            f"{scenario.label}: a profile needs one worker, found {scenario.strategy.workers}"
         )
-    if scenario.workload.framework != "pytorch":
-        raise BadInput(f"{scenario.label}: expected framework pytorch, found tensorflow")
+
+
+def check_all_reduce(scenario: Scenario) -> None:
+    """Refuse what is not PyTorch without servers.
+
+    Raises:
+        BadInput: naming what is wrong.
+    """
+    kind, framework = scenario.strategy.kind, scenario.workload.framework
+    if (kind, framework) != ("all_reduce", "pytorch"):
+        raise BadInput(
+            f"{scenario.label}: expected all_reduce with framework pytorch, found {kind} with "
+            f"{framework}"
+        )

@@ -9,8 +9,10 @@ import sys
 from dataclasses import asdict, dataclass
 
 from profilers import torch_nodes
+from profilers.clusters import Node
 from profilers.torch_nodes import Say
 from profilers.torch_training import Trainer
+from warehouse.records import Scenario
 
 _CLASSES = 10
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
@@ -30,6 +32,15 @@ class ComputeConfig:
     threads: int
     inter_op_threads: int
     with_buckets: bool
+
+    @classmethod
+    def of(
+        cls, interface: str, scenario: Scenario, node: Node, *, with_buckets: bool = False
+    ) -> "ComputeConfig":
+        """Return what a node needs to train a scenario's network."""
+        load, group = scenario.workload, node.group
+        threads, inter_op_threads = group.threads, group.inter_op_threads
+        return cls(interface, load.dnn, load.image_size, threads, inter_op_threads, with_buckets)
 
     def to_json(self) -> str:
         """Encode for the command line."""

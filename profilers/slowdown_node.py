@@ -1,0 +1,65 @@
+"""The program of a rank that trains while it all-reduces.
+
+Started as `python -m profilers.slowdown_node CONFIG_JSON`; see `torch_nodes.obey`. Commands:
+`join` and `group` of `allreduce_node`, `train` of `compute_node`, and `overlap`.
+"""
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from threading import Event
+
+from profilers import torch_nodes
+from profilers.allreduce_node import Rank, RankConfig
+from profilers.compute_node import ComputeConfig, Device
+from profilers.torch_nodes import Say
+
+
+@dataclass(frozen=True)
+class SlowdownConfig:
+    """What both halves of the program must know."""
+
+    rank: RankConfig
+    compute: ComputeConfig
+
+    def to_json(self) -> str:
+        """Encode for the command line."""
+        return json.dumps(asdict(self))
+
+
+class Overlap:
+    """A rank and a device in one program, as in data-parallel training."""
+
+    def __init__(self, rank: Rank, device: Device, say: Say) -> None:
+        self._rank, self._device, self._say = rank, device, say
+
+    def overlap(self, batch_size: int, steps: int, size_bytes: int) -> None:
+        """Train steps while buffers are reduced all the time; report steps and reductions."""
+        finished = Event()
+        with ThreadPoolExecutor(1) as thread:
+            reducing = thread.submit(self._rank.reduce_until, size_bytes, finished)
+            try:
+                done = [self._device.trainer.step(batch_size) for _ in range(steps)]
+            finally:
+                finished.set()
+            reductions = reducing.result()
+        self._say("overlapped", steps=[asdict(step) for step in done], reductions=reductions)
+
+
+def main() -> None:
+    """Run this rank until its controller closes stdin."""
+    fields = json.loads(sys.argv[1])
+    rank_config = RankConfig(**fields["rank"])
+    say = torch_nodes.answers()
+    device = Device(ComputeConfig(**fields["compute"]), say)
+    rank = Rank(rank_config, say)
+    both = Overlap(rank, device, say)
+    say("ready", **torch_nodes.own_facts(rank_config.interface))
+    torch_nodes.obey(
+        {"join": rank.join, "group": rank.group, "train": device.train, "overlap": both.overlap}
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The slowdown probe: its arithmetic, what it refuses, and training beside real all-reduces."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profilers import slowdown
+from profilers.clusters import open_cluster
+from profilers.clusters.node_types import node_group
+from profilers.hostlock import host_lock
+from profilers.result import RunContext
+from profilers.torch_training import Step
+from warehouse import tables
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+
+
+def scenario(group: NodeGroup) -> Scenario:
+    """All nodes of the group train small_cnn."""
+    return Scenario(
+        workload=Workload(dnn="small_cnn", framework="pytorch", image_size=16, batch_size=4),
+        strategy=Strategy(kind="all_reduce", workers=group.count),
+        nodes=(group,),
+        link_mbps=100,
+    )
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Queue up behind whatever measures on this host."""
+    with host_lock():
+        yield
+
+
+def test_slowdowns_are_parts_of_the_time_alone() -> None:
+    alone = [Step(1.0, 4.0, 0.1), Step(3.0, 4.0, 0.1)]
+    beside = [Step(2.0, 5.0, 9.9), Step(2.0, 7.0, 9.9)]
+    found = dict(slowdown.slowdowns(alone, beside).select("metric", "value").iter_rows())
+    assert found == {"forward_slowdown": 0.0, "backward_slowdown": 0.5}
+
+
+def test_a_single_worker_has_nobody_to_reduce_with(tmp_path: Path) -> None:
+    group = NodeGroup(role="worker", node_type="any", count=1)
+    with (
+        open_cluster("loopback", [group], None) as cluster,
+        pytest.raises(BadInput, match="expected two workers or more"),
+    ):
+        context = RunContext("test", 1, "profile", tmp_path)
+        slowdown.measure(cluster, scenario(group), context, trials=1)
+
+
+@pytest.mark.cluster
+def test_two_nodes_train_beside_all_reduces(alone: None, tmp_path: Path) -> None:
+    asked = scenario(node_group("worker", "emu.avx2.c25", 2))
+    with open_cluster("emulated", asked.nodes, 100) as cluster:
+        result = slowdown.measure(
+            cluster,
+            asked,
+            RunContext("test", 1, "profile", tmp_path),
+            trials=3,
+            size_bytes=2**20,
+        )
+    assert result.run.status == "ok", result.run.error
+    sample = result.tables["sample"]
+    assert set(sample["metric"]) == {"forward_slowdown", "backward_slowdown"}
+    assert (sample["value"] > -1).all()
+    for name, table in result.tables.items():
+        assert set(table.columns) <= set(tables.SCHEMAS[name].names)
+    assert result.tables["cluster_node"].height == 2
