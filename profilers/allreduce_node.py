@@ -44,7 +44,10 @@ class Rank:
         import torch.distributed as dist
 
         torch.set_num_threads(config.threads)
-        self._torch, self._dist, self._say, self._config = torch, dist, say, config
+        # As untyped modules: TCPStore is public, but not in what torch.distributed exports.
+        self._torch: Any = torch
+        self._dist: Any = dist
+        self._say, self._config = say, config
         self._offset_ns = 0
         self._groups: list[Any] = []
 
