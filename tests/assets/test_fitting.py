@@ -79,14 +79,15 @@ def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
     assert again.equals(first)
 
 
-def test_what_is_known_needs_no_fit(round_: Round, warehouse: Warehouse) -> None:
+def test_what_is_known_needs_no_fit(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record_fits(round_, warehouse, LINEAR)
     first = predict_missing(LINEAR, round_, warehouse, Progress())
     unfit = replace(LINEAR, fit=lambda **tables: pytest.fail("fitted again"))
     told: list[str] = []
-    listener = Progress()
-    listener.finished = told.append  # type: ignore[method-assign]
-    assert predict_missing(unfit, round_, warehouse, listener).equals(first)
+    monkeypatch.setattr(Progress, "finished", lambda self, task: told.append(task))
+    assert predict_missing(unfit, round_, warehouse, Progress()).equals(first)
     assert len(told) == 4
 
 
