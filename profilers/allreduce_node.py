@@ -44,7 +44,9 @@ class Rank:
         import torch.distributed as dist
 
         torch.set_num_threads(config.threads)
-        self._torch, self._dist, self._say, self._config = torch, dist, say, config
+        # TCPStore is exported, but not for type checkers.
+        self._dist: Any = dist
+        self._torch, self._say, self._config = torch, say, config
         self._offset_ns = 0
         self._groups: list[Any] = []
 
