@@ -44,10 +44,9 @@ class Rank:
         import torch.distributed as dist
 
         torch.set_num_threads(config.threads)
-        # As untyped modules: TCPStore is public, but not in what torch.distributed exports.
-        self._torch: Any = torch
+        # TCPStore is exported, but not for type checkers.
         self._dist: Any = dist
-        self._say, self._config = say, config
+        self._torch, self._say, self._config = torch, say, config
         self._offset_ns = 0
         self._groups: list[Any] = []
 
