@@ -1,7 +1,7 @@
 """All-reduce bandwidth by formulas: latency and bandwidth (α–β), and the rated bandwidth."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 import polars as pl
@@ -17,15 +17,21 @@ Ints = NDArray[np.int64]
 T = TypeVar("T")
 
 
+Shape = Literal["ring", "tree"]
+
+
 class Line(Record):
-    """Of one kind of cluster: seconds per hop of a ring, and bytes/s of its slowest link."""
+    """Of one kind of cluster: seconds per hop, bytes/s of its slowest link, and what hops form."""
 
     hop_s: float = Field(ge=0)
     link_Bps: float = Field(gt=0)
+    shape: Shape = "ring"
 
 
 class AlphaBeta(Record):
-    """An all-reduce of n ranks takes 2(n − 1)·α and 2s(n − 1)/n at the link's speed.
+    """An all-reduce of n ranks takes α for each hop and 2s(n − 1)/n at the link's speed.
+
+    A ring has 2(n − 1) hops one after the other, a tree 2⌈log₂ n⌉.
 
     `lines` are by node type, or by those of a mix joined with `+`; another mix goes by the slowest
     of its members.
@@ -42,10 +48,11 @@ class AlphaBeta(Record):
             BadInput: a node type that was not fitted.
         """
         lines = _of(self.lines, node_types)
-        hop_s, link_Bps = max(one.hop_s for one in lines), min(one.link_Bps for one in lines)
+        link_Bps = min(one.link_Bps for one in lines)
         n = np.asarray(world_sizes, dtype=np.float64)[:, None]
         wire_bytes = 2 * np.asarray(size_bytes, dtype=np.float64) * (n - 1) / n
-        seconds = 2 * (n - 1) * hop_s + wire_bytes / link_Bps
+        latency_s = np.max([hops(n, one.shape) * one.hop_s for one in lines], axis=0)
+        seconds = latency_s + wire_bytes / link_Bps
         bus: Floats = np.divide(
             wire_bytes, seconds, out=np.full(seconds.shape, link_Bps), where=seconds > 0
         )
@@ -83,6 +90,8 @@ def _of(known: Mapping[str, T], node_types: tuple[str, ...]) -> list[T]:
 def fit_alpha_beta(allreduce: pl.DataFrame, clusters: pl.DataFrame) -> AlphaBeta:
     """Fit α and β of each mix of node types by least squares of relative errors of times.
 
+    Of a ring and a tree, that with less error is kept.
+
     Args:
         allreduce: table allreduce of one library; those that were alone count.
         clusters: table cluster_node of the same runs.
@@ -99,12 +108,21 @@ def fit_alpha_beta(allreduce: pl.DataFrame, clusters: pl.DataFrame) -> AlphaBeta
 
 def _line(rows: pl.DataFrame) -> Line:
     n, size = rows["world_size"].to_numpy().astype(np.float64), rows["size_bytes"].to_numpy()
-    seconds = rows["seconds"].to_numpy()
-    terms = np.stack([2 * (n - 1), 2 * size * (n - 1) / n], axis=1)
-    (hop_s, s_per_byte), _ = nnls(terms / seconds[:, None], np.ones(len(seconds)))
+    seconds, wire_bytes = rows["seconds"].to_numpy(), 2 * size * (n - 1) / n
     # Without buffers large enough to tell, the link is at least as fast as the fastest one was.
-    fastest_Bps = float((terms[:, 1] / seconds).max())
-    return Line(hop_s=float(hop_s), link_Bps=1 / s_per_byte if s_per_byte > 0 else fastest_Bps)
+    fastest_Bps = float((wire_bytes / seconds).max())
+    found: list[tuple[float, Line]] = []
+    for shape in get_args(Shape):
+        terms = np.stack([hops(n, shape), wire_bytes], axis=1)
+        (hop_s, s_per_byte), error = nnls(terms / seconds[:, None], np.ones(len(seconds)))
+        speed_Bps = 1 / s_per_byte if s_per_byte > 0 else fastest_Bps
+        found.append((error, Line(hop_s=float(hop_s), link_Bps=speed_Bps, shape=shape)))
+    return min(found, key=lambda one: one[0])[1]
+
+
+def hops(world_sizes: Floats, shape: Shape) -> Floats:
+    """Return how many messages follow one another in a ring or a tree of so many ranks."""
+    return 2 * (world_sizes - 1) if shape == "ring" else 2 * np.ceil(np.log2(world_sizes))
 
 
 def rated(hardware: Mapping[str, Hardware]) -> Rated:

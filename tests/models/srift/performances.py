@@ -49,8 +49,8 @@ def performances(draw: st.DrawFn, most_types: int = 3) -> Performance:
     times = st.floats(0.01, 1.0)
     nodes = {
         name: NodeProfile(
-            devices=draw(st.sampled_from([1, 1, 2, 4])),
-            max_batch=draw(st.integers(1, 9)),
+            devices=draw(st.sampled_from([1, 1, 1, 2, 4])),
+            max_batch=draw(st.sampled_from([4, 8, 9, 2, 1])),
             latency=Latency(
                 forward=line(draw(times), draw(times)),
                 backward=line(draw(times), draw(times)),
@@ -60,7 +60,7 @@ def performances(draw: st.DrawFn, most_types: int = 3) -> Performance:
             ready=tuple(draw(st.lists(st.floats(0, 1), min_size=layers, max_size=layers))),
             link_Bps=draw(st.floats(5.0, 500.0)),
         )
-        for name in NAMES[: draw(st.integers(1, most_types))]
+        for name in NAMES[: draw(st.sampled_from([most_types, 2, 1]))]
     }
     lines = {
         name: Line(hop_s=draw(st.sampled_from([0.0, 0.02])), link_Bps=draw(st.floats(5.0, 500.0)))
@@ -79,13 +79,13 @@ def performances(draw: st.DrawFn, most_types: int = 3) -> Performance:
 
 
 @st.composite
-def offers(draw: st.DrawFn, performance: Performance, most: int = 3) -> list[Offer]:
+def offers(draw: st.DrawFn, performance: Performance) -> list[Offer]:
     """Draw offers of every node type, of some in both markets."""
     prices = st.one_of(st.just(0.0), st.floats(0.1, 9.0))
     found = []
     for name in performance.nodes:
         for market in draw(st.sampled_from([("on_demand",), ("spot",), ("on_demand", "spot")])):
-            capacity = draw(st.integers(0, most))
+            capacity = draw(st.sampled_from([3, 4, 2, 1, 0]))
             found.append(
                 Offer(node_type=name, market=market, usd_per_hour=draw(prices), capacity=capacity)
             )

@@ -51,6 +51,12 @@ def test_alpha_beta_by_hand() -> None:
     assert model.table(("a",), np.array([1]), np.array([8])).tolist() == [[4.0]]
 
 
+def test_latency_of_a_tree_grows_with_the_logarithm() -> None:
+    """Six ranks: three levels up and down, 6 s; 2 · 9 · 5/6 = 15 bytes at 5 B/s: 9 s in all."""
+    model = AlphaBeta(lines={"a": Line(hop_s=1.0, link_Bps=5.0, shape="tree")})
+    assert model.table(("a",), np.array([6]), np.array([9])).tolist() == [[pytest.approx(15 / 9)]]
+
+
 def test_a_mix_goes_by_its_slowest_unless_it_was_probed() -> None:
     model = AlphaBeta(lines={"a": Line(hop_s=1.0, link_Bps=4.0), "b": Line(hop_s=2.0, link_Bps=9)})
     slowest = AlphaBeta(lines={"s": Line(hop_s=2.0, link_Bps=4.0)})
@@ -73,9 +79,20 @@ def test_the_rated_bandwidth() -> None:
 def test_alpha_and_beta_are_found_again() -> None:
     found = fit_alpha_beta(probes("slow", "fast", noise=0.0), clusters("slow", "fast"))
     for mix, line in LINES.items():
+        assert found.lines[mix].shape == "ring"
         assert found.lines[mix].hop_s == pytest.approx(line.hop_s, rel=1e-6)
         assert found.lines[mix].link_Bps == pytest.approx(line.link_Bps, rel=1e-6)
     assert AlphaBeta.model_validate_json(found.canonical_json()) == found
+
+
+def test_a_tree_is_told_from_a_ring() -> None:
+    rows = probes("slow", noise=0.0).filter(pl.col("size_bytes") == 4)
+    hops = pl.col("world_size").replace_strict({2: 2, 3: 4, 4: 4, 6: 6, 8: 6})
+    (line,) = fit_alpha_beta(
+        rows.with_columns(seconds=hops * 1e-3), clusters("slow")
+    ).lines.values()
+    assert line.shape == "tree"
+    assert line.hop_s == pytest.approx(1e-3)
 
 
 def test_tiny_buffers_say_little_of_the_link() -> None:

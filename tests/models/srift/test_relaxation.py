@@ -16,7 +16,7 @@ from tests.models.srift.performances import every_forecast, node, offers, perfor
 @given(
     st.data(),
     performances(most_types=2),
-    st.integers(1, 16),
+    st.sampled_from([8, 12, 6, 16, 1]),
     st.floats(0.3, 1.5),
     st.floats(0.3, 1.5),
 )
