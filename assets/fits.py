@@ -22,7 +22,7 @@ def _fits(system: System) -> AssetsDefinition:
         code_version=system.version,
     )
     def fits(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResult:
-        round_, house = study.open_round(), warehouse.open()
+        round_, house = study.latest_round(), warehouse.open()
         fitted = fit_jobs(system, round_, house)
         house.record_fit(*(fit.record for fit in fitted))
         rows = pl.DataFrame(

@@ -28,7 +28,7 @@ def throughput(
     study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
 ) -> MaterializeResult:
     """Steps per second of all workers, over windows in which all of them are stepping."""
-    round_ = study.open_round()
+    round_ = study.latest_round()
     refuse_unpredicted(round_, warehouse.published_ledger())
     round_ = measure_throughput(round_, warehouse.landing, progress)
     samples = landed.rows(round_, warehouse.landing, "tf_throughput", "sample")

@@ -26,7 +26,7 @@ def _predictions(system: System, fits: AssetsDefinition) -> AssetsDefinition:
     def predictions(
         study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
-        round_ = study.open_round()
+        round_ = study.latest_round()
         ledger = predict_missing(system, round_, warehouse.open(), progress)
         rows = forecasts(round_, ledger, system.name).drop_nulls("predicted")
         figures = [study_plots.forecasts(curves(rows), system.name)] if rows.height else []

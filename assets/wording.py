@@ -46,9 +46,11 @@ def floor(result: Summary) -> str:
 
 def headline(result: Summary) -> str:
     """Return the one line that says how wrong the predictions were."""
+    busy = f" Not counted, the host being busy: {result.busy_n}." if result.busy_n else ""
     if result.error is None:
-        return "No scenario with 2 or more workers has been judged."
+        none = "counts" if result.busy_n else "has been judged"
+        return f"No scenario with 2 or more workers {none}.{busy}"
     return (
         f"Mean absolute error over W ≥ 2: {percent(result.error)} (n = {result.n}); "
-        f"noise floor {floor(result)}; linear scaling errs by {percent(result.linear_error)}."
+        f"noise floor {floor(result)}; linear scaling errs by {percent(result.linear_error)}.{busy}"
     )

@@ -98,6 +98,7 @@ def test_a_busy_host_s_scenarios_are_left_out_of_the_summary(round_: Round) -> N
     busy = several.with_columns(host_busy=pl.col("scenario_id") == first)
     found = summary(outcome(round_, busy))
     assert (found.n, found.busy_n, found.error) == (1, 1, 8.0)
+    assert headline(found).endswith(" Not counted, the host being busy: 1.")
 
 
 def test_without_judged_scenarios_there_is_no_figure(round_: Round) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
 RESERVED = (
-    "async_sgd, lin, cynthia, cynthia_half, linear, line_rate, srift, srift_compute, "
+    "async_sgd, async_sgd_one_server, lin, cynthia, cynthia_half, linear, line_rate, srift, srift_compute, "
     "srift_allreduce, allreduce_alpha_beta, allreduce_rated, ceer, ceer_operations, predictddl, "
     "ernest, ernest_probed, log_linear, black_box, gray_box, combined"
 ).split(", ")

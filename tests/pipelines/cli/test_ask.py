@@ -19,6 +19,7 @@ KEYS = [
     "split",
     "metric",
     "n",
+    "busy_n",
     "mape",
     "median_ape",
     "p90_ape",
