@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from profilers.links import LEAST_GOODPUT
+from profilers.links import LEAST_GOODPUT, together
 from profilers.quiet import MOST_STOLEN
 
 MOST_GOODPUT = 1.05
@@ -24,9 +24,7 @@ def odd_links(links: pl.DataFrame, link_mbps: float | None) -> list[str]:
     """
     if link_mbps is None:
         return []
-    totals = links.group_by("direction", "flows", "trial", maintain_order=True).agg(
-        mbps=pl.col("bandwidth_Bps").sum() * 8e-6
-    )
+    totals = together(links)
     low, high = LEAST_GOODPUT * link_mbps, MOST_GOODPUT * link_mbps
     return [
         f"{row['direction']}, {row['flows']} flow(s), trial {row['trial'] + 1}: "

@@ -1,14 +1,13 @@
 """One PyTorch network in training on one node: started, asked for steps, ended."""
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import polars as pl
 
 from profilers.clusters import Cluster
 from profilers.compute_node import ComputeConfig
-from profilers.programs import Programs
+from profilers.programs import Job
 from profilers.torch_nodes import START_TIMEOUT_S, Facts, cluster_nodes, environment
 from profilers.torch_training import Layer, Step
 from warehouse.records import BadInput, Scenario
@@ -16,7 +15,7 @@ from warehouse.records import BadInput, Scenario
 STEP_TIMEOUT_S = 300.0
 
 
-class ComputeJob:
+class ComputeJob(Job):
     """The network of a scenario on worker 0; a context manager.
 
     `searching` for the largest batch, the program is held to its node's share and memory before it
@@ -31,29 +30,12 @@ class ComputeJob:
         check_single(scenario)
         self._node = cluster.of_role("worker")[0]
         self._name = self._node.name
-        self._programs = Programs(cluster, scenario.label)
+        super().__init__(cluster, scenario.label)
         self._config = ComputeConfig.of(
             cluster.interface, scenario, self._node, with_buckets=searching
         )
         self._environment = environment(cluster, self._node)
         self._confined_start = searching
-
-    def __enter__(self) -> Self:
-        self._programs.__enter__()
-        try:
-            self._start()
-        except BaseException:
-            self._programs.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._programs.__exit__(kind, error, trace)
 
     def train(self, batch_size: int, steps: int, *, watched: bool = False) -> list[Step] | None:
         """Train steps; None where an allocation was refused. `watched` as in `Trainer.step`."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from profilers.clusters import Cluster, Node
-from profilers.links import wait_until_listening
+from profilers.links import listen
 from warehouse.records import BadInput, ProbeFailed
 
 _LONGEST_S = 86_400
@@ -62,14 +62,9 @@ def received_bytes(cluster: Cluster) -> int:
 def _exchange(
     cluster: Cluster, neighbour: Node, server: Node, rate_bps: float
 ) -> "list[subprocess.Popen[str]]":
-    port = str(cluster.free_port(server))
-    listener = cluster.popen(
-        server,
-        ["iperf3", "--server", "--one-off", "--forceflush", "--interval", "0", "--port", port],
-    )
-    wait_until_listening(listener)
-    rate = ["--udp", "--bidir", "--bitrate", f"{rate_bps:.0f}", "--time", str(_LONGEST_S)]
     # Nobody reads the pipes, so nothing but a last report may be written to them.
+    listener, port = listen(cluster, server, "--interval", "0")
+    rate = ["--udp", "--bidir", "--bitrate", f"{rate_bps:.0f}", "--time", str(_LONGEST_S)]
     quiet = ["--interval", "0", "--json"]
     client = cluster.popen(
         neighbour, ["iperf3", "--client", server.address, "--port", port, *rate, *quiet]

@@ -85,13 +85,17 @@ def measure(
     return ProbeResult(run, None, {"link": table}, {artefact.name: artefact})
 
 
+def together(table: pl.DataFrame) -> pl.DataFrame:
+    """Return direction, flows, trial and mbps: the goodput of all flows of each trial."""
+    return table.group_by("direction", "flows", "trial", maintain_order=True).agg(
+        mbps=pl.col("bandwidth_Bps").sum() * 8e-6
+    )
+
+
 def _refuse_slow(table: pl.DataFrame, link_mbps: float | None, stolen: float) -> None:
     if link_mbps is None:
         return
-    together = table.group_by("direction", "flows", "trial").agg(
-        mbps=pl.col("bandwidth_Bps").sum() * 8e-6
-    )
-    slowest = together.sort("mbps").row(0, named=True)
+    slowest = together(table).sort("mbps", maintain_order=True).row(0, named=True)
     if slowest["mbps"] < LEAST_GOODPUT * link_mbps:
         raise ProbeFailed(
             f"{slowest['direction']}, {slowest['flows']} flow(s): {slowest['mbps']:.0f} Mb/s on "
@@ -105,13 +109,7 @@ def _simultaneous(
 ) -> list[Any]:
     """Run one flow per worker at the same time; return iperf3's reports."""
     server = cluster.of_role("server")[0]
-    ports = [str(cluster.free_port(server)) for _ in workers]
-    listeners = [
-        cluster.popen(server, ["iperf3", "--server", "--one-off", "--forceflush", "--port", port])
-        for port in ports
-    ]
-    for listener in listeners:
-        wait_until_listening(listener)
+    ports = [listen(cluster, server)[1] for _ in workers]
     length = ["--time", f"{seconds:g}", "--omit", f"{RAMP_S:g}", "--json"]
     reverse = ["--reverse"] if direction == "downlink" else []
     clients = [
@@ -123,12 +121,16 @@ def _simultaneous(
     return [_report(client, timeout_s=seconds + 20) for client in clients]
 
 
-def wait_until_listening(listener: "subprocess.Popen[str]") -> None:
-    """Block until iperf3 says that it listens."""
+def listen(cluster: Cluster, server: Node, *options: str) -> "tuple[subprocess.Popen[str], str]":
+    """Start an iperf3 server for one client; return it and its port once it listens."""
+    port = str(cluster.free_port(server))
+    listener = cluster.popen(
+        server, ["iperf3", "--server", "--one-off", "--forceflush", *options, "--port", port]
+    )
     assert listener.stdout is not None
     for line in listener.stdout:
         if "listening" in line:
-            return
+            return listener, port
     raise ProbeFailed("an iperf3 server ended before it listened")
 
 

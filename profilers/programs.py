@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -129,3 +130,31 @@ class Programs:
         for process in self._processes.values():
             process.kill()
             process.wait(timeout=30)
+
+
+class Job(ABC):
+    """Programs that are started and ended together; a context manager, also if starting fails."""
+
+    def __init__(self, cluster: Cluster, label: str) -> None:
+        self._programs = Programs(cluster, label)
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start the programs and wait until they are ready."""
+
+    def __enter__(self) -> Self:
+        self._programs.__enter__()
+        try:
+            self._start()
+        except BaseException:
+            self._programs.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._programs.__exit__(kind, error, trace)

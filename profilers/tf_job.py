@@ -4,11 +4,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self, cast
+from typing import cast
 
 from profilers.clusters import Cluster, Node
-from profilers.programs import Message, Programs
+from profilers.programs import Job, Message
 from profilers.tf_node import NodeConfig
 from warehouse.records import BadInput, Role, Scenario
 
@@ -29,7 +28,7 @@ class StepTime:
     end_us: int
 
 
-class AsyncJob:
+class AsyncJob(Job):
     """Parameter servers and workers of a scenario, ready to step; a context manager.
 
     Raises:
@@ -41,24 +40,7 @@ class AsyncJob:
         check_supported(scenario)
         self.cluster, self.scenario, self._progress = cluster, scenario, progress
         self.workers = cluster.of_role("worker")
-        self._programs = Programs(cluster, scenario.label)
-
-    def __enter__(self) -> Self:
-        self._programs.__enter__()
-        try:
-            self._start()
-        except BaseException:
-            self._programs.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._programs.__exit__(kind, error, trace)
+        super().__init__(cluster, scenario.label)
 
     def run(self, worker: Node, steps: int) -> list[StepTime]:
         """Run untraced steps on one worker while the others rest."""
