@@ -7,8 +7,10 @@ from pathlib import Path
 
 from assets import landed
 from assets import timeline_plot as plot
-from assets.rounds import Part, Round, profile_parts, rounds_of
-from assets.study import Job, Study
+from assets.job import Job
+from assets.parts import Part, profile_parts
+from assets.rounds import Round, rounds_of
+from assets.study import Study
 from assets.timeline_plot import Half
 from models.async_sgd import timeline
 from models.async_sgd.predictor import AsyncSGD
@@ -43,9 +45,11 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
     """Return the scenario of a study that has this label or id.
 
     Raises:
-        BadInput: nothing of the study has landed, no scenario or several are called that, or its
-            job has no profile yet.
+        BadInput: its jobs are not asynchronous, nothing of the study has landed, no scenario or
+            several are called that, or its job has no profile yet.
     """
+    if study.kind != "asynchronous":
+        raise BadInput(f"study {study.name} is {study.kind}; timelines are of asynchronous jobs")
     rounds = sorted(
         rounds_of(study, runs), key=lambda one: max(run.started_at for run in one.runs)
     )[::-1]
