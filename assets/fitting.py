@@ -20,6 +20,7 @@ from warehouse.records import BadInput, Prediction, Run, Scenario
 from warehouse.warehouse import Warehouse
 
 METRIC, UNIT = "throughput_steps_per_s", "step/s"
+_MOST_NAMED = 3
 Tables = Mapping[str, pl.DataFrame]
 """Visible rows by raw table."""
 
@@ -84,7 +85,7 @@ def predict_missing(
         BadInput: a job has no profile in this round yet.
     """
     for reason, labels in _unpredicted(system, round_).items():
-        progress.warn(f"{system.name} does not predict {', '.join(labels)}: {reason}")
+        progress.warn(f"{system.name} does not predict {_some(labels)}: {reason}")
     ledger = _ledger(system, round_, warehouse)
     wanted = [
         (job, scenario)
@@ -141,6 +142,12 @@ def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
             if reason is not None:
                 found.setdefault(reason, []).append(scenario.label)
     return found
+
+
+def _some(labels: Sequence[str]) -> str:
+    """Return the first few of several labels, and how many others there are."""
+    shown, others = "; ".join(labels[:_MOST_NAMED]), len(labels) - _MOST_NAMED
+    return f"{shown} and {others} more" if others > 0 else shown
 
 
 def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | None]:
@@ -210,8 +217,12 @@ def _record(
 def _seen(system: System, round_: Round, job: Job) -> list[Run]:
     """Return the runs of this job, and of the link it trains on, that a system sees."""
     profiled = job.profiled(round_.backend)
-    wanted = profile_parts(job, round_.study, round_.backend)
-    needed = [part for part in wanted if part.probe in system.probes]
+    needed = [
+        part
+        for part in profile_parts(job, round_.study, round_.backend)
+        if part.probe in system.probes
+        and (not system.first_type or part.scenario in (None, profiled))
+    ]
     found = [run for part in needed if (run := round_.run_of(part))]
     if len(found) < len(needed):
         probes = " and ".join(dict.fromkeys(part.probe for part in needed))

@@ -12,7 +12,7 @@ from assets.study import Job
 from models import cynthia, lin, line_rate, linear
 from models.async_sgd import one_server
 from models.async_sgd import predictor as async_sgd
-from models.profiled_run import refusal
+from models.profiled_run import refusal, refusal_of_mixed
 from warehouse.records import Scenario
 
 
@@ -33,7 +33,8 @@ class System:
     `version` is that of its code; it sees the runs of `probes`, and of those `tables`, which are
     given to `fit` by name (`ARGUMENTS`). `declines` says of a profiled scenario and one that is to
     be predicted why the system has nothing to say, None if it has. With `one_server` it is about
-    jobs with several servers, and sees their profile with one.
+    jobs with several servers, and sees their profile with one. With `first_type` it sees, of a job
+    whose workers are of several types, the profile of the first one only.
     """
 
     name: str
@@ -44,6 +45,7 @@ class System:
     fit: Callable[..., Fitted]
     declines: Callable[[Scenario, Scenario], str | None] = lambda profiled, scenario: None
     one_server: bool = False
+    first_type: bool = False
 
 
 def seen_job(system: System, job: Job) -> Job:
@@ -100,7 +102,8 @@ LIN = System(
     _BOTH,
     (*_STEPS, "stream"),
     lin.fit,
-    refusal,
+    refusal_of_mixed,
+    first_type=True,
 )
 CYNTHIA = System(
     "cynthia",
@@ -109,7 +112,8 @@ CYNTHIA = System(
     _BOTH,
     _STEPS,
     cynthia.fit,
-    refusal,
+    refusal_of_mixed,
+    first_type=True,
 )
 CYNTHIA_HALF = System(
     "cynthia_half",
@@ -118,7 +122,8 @@ CYNTHIA_HALF = System(
     _BOTH,
     _STEPS,
     partial(cynthia.fit, halved=True),
-    refusal,
+    refusal_of_mixed,
+    first_type=True,
 )
 LINE_RATE = System(
     "line_rate",
@@ -128,5 +133,6 @@ LINE_RATE = System(
     ("run", "scenario", "operation", "link"),
     line_rate.fit,
     refusal,
+    first_type=True,
 )
 SYSTEMS = (ASYNC_SGD, ONE_SERVER, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE)

@@ -205,7 +205,7 @@ def _window_of(step: StepTime, windows: Sequence[Window]) -> int | None:
 
 def _check_family(largest: Scenario, scenarios: Sequence[Scenario], workers: int) -> None:
     for scenario in scenarios:
-        if scenario.with_workers(largest.strategy.workers) != largest:
+        if largest.with_workers(scenario.strategy.workers) != scenario:
             raise BadInput(f"{scenario.label} and {largest.label} differ in more than W")
     if largest.strategy.workers > workers:
         raise BadInput(f"{largest.label} needs more workers than the cluster's {workers}")
