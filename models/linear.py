@@ -8,7 +8,6 @@ from pydantic import Field
 
 from models.profiled_run import (
     forecasts_of,
-    kind_of,
     metric_mean,
     of_one_job,
     profiled_scenario,
@@ -51,8 +50,8 @@ class Linear:
     def _steps_per_s(self, scenario: Scenario) -> float:
         profiled = self.parameters.profiled
         refuse_unlike([one.scenario for one in profiled], scenario)
-        step_time_s = {kind_of(one.scenario.worker_groups[0]): one.step_time_s for one in profiled}
-        return sum(group.count / step_time_s[kind_of(group)] for group in scenario.worker_groups)
+        step_time_s = {one.scenario.worker_groups[0].one: one.step_time_s for one in profiled}
+        return sum(group.count / step_time_s[group.one] for group in scenario.worker_groups)
 
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON."""

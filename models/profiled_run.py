@@ -6,7 +6,7 @@ from statistics import fmean
 import polars as pl
 from pydantic import ValidationError
 
-from warehouse.records import BadInput, NodeGroup, Record, Scenario, Strategy
+from warehouse.records import BadInput, Record, Scenario, Strategy
 
 PREDICTED = pl.Schema(
     {"scenario_id": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
@@ -63,7 +63,7 @@ def of_one_job(profiled: Sequence[Scenario]) -> None:
         BadInput: they differ in more than their workers, or two are of the same type of worker.
     """
     first, *others = profiled
-    kinds = [kind_of(one.worker_groups[0]) for one in profiled]
+    kinds = [one.worker_groups[0].one for one in profiled]
     for place, other in enumerate(others, start=1):
         if _but_workers(other) != _but_workers(first):
             raise BadInput(
@@ -114,7 +114,7 @@ def single_flow_Bps(links: pl.DataFrame, direction: str) -> float:
 
 def refusal_of_mixed(profiled: Scenario, scenario: Scenario) -> str | None:
     """Return why a model of like workers says nothing about a scenario, if so."""
-    if len({kind_of(group) for group in scenario.worker_groups}) > 1:
+    if len({group.one for group in scenario.worker_groups}) > 1:
         return "its workers are of several node types; this model knows like ones only"
     return refusal(profiled, scenario)
 
@@ -181,12 +181,12 @@ def refuse_unlike(profiled: Sequence[Scenario], scenario: Scenario) -> None:
         BadInput: another workload, workers of other types, other servers, or variables on others.
     """
     refuse_unlike_servers(profiled[0], scenario)
-    kinds = [kind_of(one.worker_groups[0]) for one in profiled]
+    kinds = [one.worker_groups[0].one for one in profiled]
     for group in scenario.worker_groups:
-        if kind_of(group) not in kinds:
+        if group.one not in kinds:
             named = (kind for kind in kinds if kind.node_type == group.node_type)
             expected = next(named, kinds[0])
-            _refuse_different(scenario.label, "worker nodes", expected, kind_of(group))
+            _refuse_different(scenario.label, "worker nodes", expected, group.one)
 
 
 def refuse_unlike_servers(profiled: Scenario, scenario: Scenario) -> None:
@@ -202,15 +202,10 @@ def refuse_unlike_servers(profiled: Scenario, scenario: Scenario) -> None:
             "profile one worker of this scenario first"
         )
     _refuse_different(scenario.label, "workload", profiled.workload, scenario.workload)
-    expected = next(kind_of(group) for group in profiled.nodes if group.role == "server")
+    expected = next(group.one for group in profiled.nodes if group.role == "server")
     for group in scenario.nodes:
         if group.role == "server":
-            _refuse_different(scenario.label, "server nodes", expected, kind_of(group))
-
-
-def kind_of(group: NodeGroup) -> NodeGroup:
-    """Return one node of a group: equal ones are of one type."""
-    return group.model_copy(update={"count": 1})
+            _refuse_different(scenario.label, "server nodes", expected, group.one)
 
 
 def _but_workers(scenario: Scenario) -> Scenario:

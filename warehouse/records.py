@@ -158,6 +158,11 @@ class NodeGroup(Record):
     isa: str | None = None
     memory_bytes: int | None = Field(default=None, gt=0)
 
+    @property
+    def one(self) -> "NodeGroup":
+        """One of these nodes: equal ones are alike."""
+        return self.model_copy(update={"count": 1})
+
 
 class Scenario(Record):
     """Workload + strategy + nodes + link speed; its hash is `scenario_id`.

@@ -20,7 +20,6 @@ from models.async_sgd.transfer_order import transfer_ranks
 from models.async_sgd.workers import Workers
 from models.profiled_run import (
     PREDICTED,
-    kind_of,
     metric_mean,
     of_one_job,
     of_run,
@@ -155,10 +154,10 @@ class AsyncSGD:
         """Return how many workers of a scenario are like those of each profile, by its place."""
         profiled = [one.scenario for one in self.parameters.profiled]
         refuse_unlike(profiled, scenario)
-        kinds = [kind_of(one.worker_groups[0]) for one in profiled]
+        kinds = [one.worker_groups[0].one for one in profiled]
         counts: dict[int, int] = {}
         for group in scenario.worker_groups:
-            place = kinds.index(kind_of(group))
+            place = kinds.index(group.one)
             counts[place] = counts.get(place, 0) + group.count
         return counts
 
