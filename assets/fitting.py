@@ -20,6 +20,7 @@ from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Run, Scenario
 from warehouse.warehouse import Warehouse
 
+_MOST_NAMED = 3
 Tables = Mapping[str, pl.DataFrame]
 """Visible rows by raw table."""
 
@@ -84,7 +85,7 @@ def predict_missing(
         BadInput: a job has no profile in this round yet.
     """
     for reason, labels in _unpredicted(system, round_).items():
-        progress.warn(f"{system.name} does not predict {', '.join(labels)}: {reason}")
+        progress.warn(f"{system.name} does not predict {_some(labels)}: {reason}")
     ledger = _ledger(system, round_, warehouse)
     wanted = [
         (job, scenario)
@@ -142,6 +143,12 @@ def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
             if reason is not None:
                 found.setdefault(reason, []).append(scenario.label)
     return found
+
+
+def _some(labels: Sequence[str]) -> str:
+    """Return the first few of several labels, and how many others there are."""
+    shown, others = "; ".join(labels[:_MOST_NAMED]), len(labels) - _MOST_NAMED
+    return f"{shown} and {others} more" if others > 0 else shown
 
 
 def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | None]:
@@ -216,14 +223,19 @@ def _seen(system: System, round_: Round, job: Job) -> list[Run]:
         BadInput: one of them has not landed in this round.
     """
     seen = seen_job(system, job)
-    wanted = profile_parts(seen, round_.study, round_.backend)
-    needed = [part for part in wanted if part.probe in system.probes]
+    profiled = seen.profiled(round_.backend)
+    needed = [
+        part
+        for part in profile_parts(seen, round_.study, round_.backend)
+        if part.probe in system.probes
+        and (not system.first_type or part.scenario in (None, profiled))
+    ]
     found = [run for part in needed if (run := round_.run_of(part))]
     if not needed or len(found) < len(needed):
         probes = " and ".join(dict.fromkeys(part.probe for part in needed) or system.probes)
         raise BadInput(
-            f"{system.name} cannot be fitted to {seen.profiled(round_.backend).label}: round "
-            f"{round_.repeat} of {round_.study.name} has no {probes} run of it; profile it first"
+            f"{system.name} cannot be fitted to {profiled.label}: round {round_.repeat} of "
+            f"{round_.study.name} has no {probes} run of it; profile it first"
         )
     return found
 

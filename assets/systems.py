@@ -12,7 +12,7 @@ from assets.parts import Probe
 from models import cynthia, lin, line_rate, linear
 from models.async_sgd import one_server
 from models.async_sgd import predictor as async_sgd
-from models.profiled_run import refusal
+from models.profiled_run import refusal, refusal_of_mixed
 from warehouse.records import Scenario
 
 
@@ -34,8 +34,9 @@ class System:
     given to `fit` by name (`ARGUMENTS`). It is about jobs of one `kind`. `declines` says of a
     profiled scenario and one that is to be predicted why the system has nothing to say, None if it
     has. With `one_server` it is about jobs with several servers, and sees their profile with one.
-    With `whole_study` one fit sees what all jobs of a round are profiled by, else each job has a
-    fit of its own.
+    With `first_type` it sees, of a job whose workers are of several types, the profile of the first
+    one only. With `whole_study` one fit sees what all jobs of a round are profiled by, else each
+    job has a fit of its own.
     """
 
     name: str
@@ -47,6 +48,7 @@ class System:
     kind: JobKind = "asynchronous"
     declines: Callable[[Scenario, Scenario], str | None] = lambda profiled, scenario: None
     one_server: bool = False
+    first_type: bool = False
     whole_study: bool = False
 
 
@@ -117,7 +119,8 @@ LIN = System(
     _BOTH,
     (*_STEPS, "stream"),
     lin.fit,
-    declines=refusal,
+    declines=refusal_of_mixed,
+    first_type=True,
 )
 CYNTHIA = System(
     "cynthia",
@@ -126,7 +129,8 @@ CYNTHIA = System(
     _BOTH,
     _STEPS,
     cynthia.fit,
-    declines=refusal,
+    declines=refusal_of_mixed,
+    first_type=True,
 )
 CYNTHIA_HALF = System(
     "cynthia_half",
@@ -135,7 +139,8 @@ CYNTHIA_HALF = System(
     _BOTH,
     _STEPS,
     partial(cynthia.fit, halved=True),
-    declines=refusal,
+    declines=refusal_of_mixed,
+    first_type=True,
 )
 LINE_RATE = System(
     "line_rate",
@@ -145,5 +150,6 @@ LINE_RATE = System(
     ("run", "scenario", "operation", "link"),
     line_rate.fit,
     declines=refusal,
+    first_type=True,
 )
 SYSTEMS = (ASYNC_SGD, ONE_SERVER, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE)

@@ -158,6 +158,11 @@ class NodeGroup(Record):
     isa: str | None = None
     memory_bytes: int | None = Field(default=None, gt=0)
 
+    @property
+    def one(self) -> "NodeGroup":
+        """One of these nodes: equal ones are alike."""
+        return self.model_copy(update={"count": 1})
+
 
 class Scenario(Record):
     """Workload + strategy + nodes + link speed; its hash is `scenario_id`.
@@ -217,19 +222,39 @@ class Scenario(Record):
         others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (
             f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{others}{order}{servers}, "
-            f"W={strategy.workers}"
+            f"W={strategy.workers}{self._mixed}"
         )
 
+    @property
+    def worker_groups(self) -> tuple[NodeGroup, ...]:
+        """The groups of workers."""
+        return tuple(group for group in self.nodes if group.role == "worker")
+
     def with_workers(self, workers: int) -> "Scenario":
-        """Return this scenario with another number of workers of its first worker group."""
-        group = next(group for group in self.nodes if group.role == "worker")
+        """Return this scenario with another number of workers, of its groups in turn."""
+        groups = self.worker_groups
+        counts = [len(range(place, workers, len(groups))) for place in range(len(groups))]
         servers = tuple(group for group in self.nodes if group.role == "server")
+        chosen = (
+            group.model_copy(update={"count": count})
+            for group, count in zip(groups, counts, strict=True)
+            if count
+        )
         return self.model_copy(
             update={
                 "strategy": self.strategy.model_copy(update={"workers": workers}),
-                "nodes": (group.model_copy(update={"count": workers}), *servers),
+                "nodes": (*chosen, *servers),
             }
         )
+
+    @property
+    def _mixed(self) -> str:
+        """How many workers there are of each node type, nothing if all are of one."""
+        counts: dict[str, int] = {}
+        for group in sorted(self.worker_groups, key=lambda group: group.node_type):
+            counts[group.node_type] = counts.get(group.node_type, 0) + group.count
+        named = " + ".join(f"{count} {node_type}" for node_type, count in counts.items())
+        return f" ({named})" if len(counts) > 1 else ""
 
 
 class Run(Record):

@@ -131,6 +131,27 @@ def test_what_a_system_declines_is_told_and_not_waited_for(
         refuse_unpredicted(round_, ledger(warehouse))
 
 
+def test_only_the_first_of_many_declined_scenarios_are_named(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = (
+        round_.study.jobs[0].model_copy(update={"workers": tuple(range(1, 41))}),
+        *round_.study.jobs[1:],
+    )
+    many = replace(round_, study=round_.study.model_copy(update={"jobs": jobs}))
+    told: list[str] = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    silent = replace(LINEAR, declines=lambda profiled, scenario: "it never says anything")
+    predict_missing(silent, many, warehouse, Progress())
+    (line,) = told
+    first, second, third = (one.label for one in jobs[0].scenarios("loopback")[:3])
+    others = sum(len(job.workers) for job in jobs) - 3
+    assert line == (
+        f"linear does not predict {first}; {second}; {third} and {others} more: "
+        "it never says anything"
+    )
+
+
 def test_jobs_of_which_nothing_is_predicted_need_no_fit(
     study_file: Path, warehouse: Warehouse
 ) -> None:
