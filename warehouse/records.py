@@ -146,7 +146,8 @@ class NodeGroup(Record):
 
     `cpu_share` (cores, None: unlimited), `threads` (within an operation), `inter_op_threads`
     (operations at once) and `isa` (oneDNN cap, None: native) are copied from the node type, so
-    that redefining a type makes a new scenario.
+    that redefining a type makes a new scenario. `batch_size` is that of each of its devices, where
+    it differs from the workload's (an all-reduce of nodes of several types).
     """
 
     role: Role
@@ -157,6 +158,15 @@ class NodeGroup(Record):
     inter_op_threads: int = Field(default=4, ge=1)
     isa: str | None = None
     memory_bytes: int | None = Field(default=None, gt=0)
+    batch_size: int | None = Field(default=None, ge=1)
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # As in Strategy.
+        fields: dict[str, JsonValue] = handler(self)
+        if self.batch_size is None:
+            fields.pop("batch_size", None)
+        return fields
 
     @property
     def one(self) -> "NodeGroup":
@@ -192,6 +202,18 @@ class Scenario(Record):
     def _cross_traffic_has_a_speed(self) -> "Scenario":
         if self.cross_traffic is not None and self.link_mbps is None:
             raise ValueError("cross_traffic is a fraction of link_mbps, which is missing")
+        return self
+
+    @model_validator(mode="after")
+    def _batch_sizes_differ(self) -> "Scenario":
+        own = [one.batch_size for one in self.nodes if one.batch_size is not None]
+        if own and self.strategy.kind != "all_reduce":
+            raise ValueError("only nodes of an all_reduce may have a batch_size of their own")
+        if self.workload.batch_size in own:
+            raise ValueError(
+                f"a group repeats batch_size {self.workload.batch_size} of the workload; leave "
+                "it out there"
+            )
         return self
 
     @model_validator(mode="after")

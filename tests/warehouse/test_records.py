@@ -90,6 +90,29 @@ def test_devices_of_a_node_are_part_of_a_scenario() -> None:
     assert "all-reduce of 4 devices each, W=2" in four.label
 
 
+def test_a_group_may_have_a_batch_of_its_own() -> None:
+    (group,) = all_reduce(2).nodes
+    assert "batch_size" not in group.canonical_json()
+    slow = group.model_copy(update={"node_type": "slow", "batch_size": 4})
+    mixed = Scenario(
+        workload=all_reduce(2).workload,
+        strategy=Strategy(kind="all_reduce", workers=4),
+        nodes=(group, slow),
+    )
+    assert Scenario.model_validate_json(mixed.canonical_json()) == mixed
+    for wrong, message in (
+        ({"batch_size": 8, "count": 2}, "repeats batch_size 8 of the workload"),
+        ({"batch_size": 4, "count": 1}, "asks for 4 worker"),
+    ):
+        other = group.model_copy(update=wrong)
+        with pytest.raises(ValueError, match=message):
+            Scenario(workload=mixed.workload, strategy=mixed.strategy, nodes=(group, other))
+    one = scenario(1)
+    own = tuple(node.model_copy(update={"batch_size": 3}) for node in one.nodes)
+    with pytest.raises(ValueError, match="only nodes of an all_reduce"):
+        Scenario(workload=one.workload, strategy=one.strategy, nodes=own)
+
+
 @pytest.mark.parametrize(
     ("strategy", "message"),
     [
