@@ -9,8 +9,17 @@ from assets.parts import Part, Probe
 from assets.progress import Progress
 from assets.rounds import Round, refreshed
 from assets.study import Study
-from profilers import allreduce, contention, links, tf_throughput, tf_trace, torch_compute
+from profilers import (
+    allreduce,
+    contention,
+    links,
+    tf_throughput,
+    tf_trace,
+    torch_compute,
+    torch_throughput,
+)
 from profilers.clusters import Cluster, open_cluster
+from profilers.iterations import Goal
 from profilers.result import ProbeResult, RunContext, failed
 from warehouse.durable import remove, temporary
 from warehouse.landing import land, landed_runs
@@ -59,11 +68,19 @@ def _run(round_: Round, probe: Probe, purpose: Purpose, landing: Path, progress:
 
 
 def _together(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Yield parts that one start of their programs measures: they differ in numbers of workers."""
+    """Yield parts that one start of their programs measures.
+
+    They differ in numbers of workers, and in batch sizes where that needs no other start.
+    """
     groups: dict[object, list[Part]] = {}
     for part in parts:
-        several = part.probe in ("allreduce", "tf_throughput", "torch_throughput", "tf_sync")
-        groups.setdefault((part.job, part.link_mbps) if several else part, []).append(part)
+        key: object = part
+        if part.probe in ("allreduce", "tf_throughput", "tf_sync"):
+            key = part.job, part.link_mbps
+        elif part.probe == "torch_throughput":
+            alike = part.job.model_copy(update={"batch_size": 1, "workers": ()})
+            key = alike, part.link_mbps
+        groups.setdefault(key, []).append(part)
     yield from groups.values()
 
 
@@ -172,14 +189,25 @@ def _compute(
 def _throughput(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterable[ProbeResult]:
+    settings = study.measure
+    assert settings is not None
     return tf_throughput.measure(
         cluster,
         _scenarios(parts),
         context,
-        windows=study.measure.windows,
-        window_s=study.measure.window_s,
+        windows=settings.windows,
+        window_s=settings.window_s,
         progress=say,
     )
+
+
+def _iterations(
+    cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
+) -> Iterable[ProbeResult]:
+    settings = study.iterate
+    assert settings is not None
+    goal = Goal(settings.iterations, settings.interval, settings.most_s)
+    return torch_throughput.measure(cluster, _scenarios(parts), context, goal=goal, progress=say)
 
 
 _CALLS: Mapping[Probe, Call] = {
@@ -189,6 +217,7 @@ _CALLS: Mapping[Probe, Call] = {
     "tf_trace": _trace,
     "torch_compute": _compute,
     "tf_throughput": _throughput,
+    "torch_throughput": _iterations,
 }
 
 

@@ -80,7 +80,10 @@ def _profiling_s(part: Part, study: Study) -> float:
 
 
 def _measuring_s(study: Study) -> float:
-    """Windows, and about as long as one of them until throughput is stationary."""
+    """Windows, and about as long as one of them until throughput is stationary; or iterations."""
+    if study.iterate is not None:
+        return study.iterate.most_s or study.iterate.iterations * _STEP_S
+    assert study.measure is not None
     return (study.measure.windows + 1) * study.measure.window_s
 
 

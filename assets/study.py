@@ -59,10 +59,18 @@ class Compute(Record):
 
 
 class Measure(Record):
-    """Measured windows of each scenario, and their length."""
+    """Measured windows of each scenario of TensorFlow, and their length."""
 
     windows: int = Field(ge=1)
     window_s: float = Field(gt=0)
+
+
+class Iterate(Record):
+    """How many iterations of DDP are measured: see `profilers.iterations.Goal`."""
+
+    iterations: int = Field(ge=20)
+    interval: float | None = Field(default=None, gt=0, lt=1)
+    most_s: float | None = Field(default=None, gt=0)
 
 
 class Again(Record):
@@ -73,9 +81,9 @@ class Again(Record):
 
 
 _SETTINGS: Mapping[JobKind, tuple[str, ...]] = {
-    "asynchronous": ("profile",),
-    "ddp": ("allreduce", "compute"),
-    "synchronous": ("profile",),
+    "asynchronous": ("profile", "measure"),
+    "ddp": ("allreduce", "compute", "iterate"),
+    "synchronous": ("profile", "measure"),
 }
 """The sections without which jobs of a kind cannot be profiled."""
 
@@ -90,7 +98,8 @@ class Study(Record):
     profile: Profile | None = None
     allreduce: AllReduce | None = None
     compute: Compute | None = None
-    measure: Measure
+    measure: Measure | None = None
+    iterate: Iterate | None = None
     again: Again = Again(fraction=1.0)
     jobs: tuple[Job, ...] = Field(min_length=1)
 

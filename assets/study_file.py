@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from assets.job import Job
-from assets.study import Again, AllReduce, Compute, Links, Measure, Profile, Study
+from assets.study import Again, AllReduce, Compute, Iterate, Links, Measure, Profile, Study
 from warehouse.records import BadInput
 
 
@@ -78,6 +78,7 @@ def _model_at(parents: list[int | str]) -> type[BaseModel]:
         "allreduce": AllReduce,
         "compute": Compute,
         "measure": Measure,
+        "iterate": Iterate,
         "again": Again,
         "jobs": Job,
     }

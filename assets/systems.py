@@ -13,6 +13,8 @@ from models import cynthia, lin, line_rate, linear
 from models.async_sgd import one_server
 from models.async_sgd import predictor as async_sgd
 from models.profiled_run import refusal, refusal_of_mixed
+from models.srift import ideal
+from models.srift import predictor as srift
 from warehouse.records import Scenario
 
 
@@ -81,6 +83,11 @@ ARGUMENTS = {
     "link": "links",
     "contention": "contention",
     "stream": "streams",
+    "compute": "compute",
+    "layer": "layers",
+    "layer_time": "layer_times",
+    "allreduce": "allreduce",
+    "cluster_node": "clusters",
 }
 """Raw tables by the names that `fit` gives them."""
 _BOTH: tuple[Probe, ...] = ("links", "tf_trace")
@@ -152,4 +159,44 @@ LINE_RATE = System(
     declines=refusal,
     first_type=True,
 )
-SYSTEMS = (ASYNC_SGD, ONE_SERVER, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE)
+SRIFT = System(
+    "srift",
+    "Iterations by simulation of computing and all-reduces, with an interval (Luo et al., 2022).",
+    "1",
+    ("links", "allreduce", "torch_compute"),
+    (
+        "run",
+        "scenario",
+        "compute",
+        "layer",
+        "layer_time",
+        "allreduce",
+        "cluster_node",
+        "link",
+        "sample",
+    ),
+    srift.fit,
+    kind="ddp",
+    whole_study=True,
+)
+IDEAL_SCALING = System(
+    "ideal_scaling",
+    "Baseline: an iteration takes as long as on the slowest node alone.",
+    "1",
+    ("torch_compute",),
+    ("run", "scenario", "compute"),
+    ideal.fit,
+    kind="ddp",
+    whole_study=True,
+)
+SYSTEMS = (
+    ASYNC_SGD,
+    ONE_SERVER,
+    LINEAR,
+    LIN,
+    CYNTHIA,
+    CYNTHIA_HALF,
+    LINE_RATE,
+    SRIFT,
+    IDEAL_SCALING,
+)

@@ -37,7 +37,9 @@ CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true
 PROFILING: tuple[Probe, ...] = ("links", "contention", "tf_trace")
 """The probes that profile asynchronous jobs, in the order in which they run."""
 HOST = "host-1"
-FORECASTERS = [system for system in SYSTEMS if not system.one_server]
+FORECASTERS = [
+    system for system in SYSTEMS if system.kind == "asynchronous" and not system.one_server
+]
 """The systems that predict jobs with one server, as those of `STUDY` are."""
 SHORT = predictor.Settings(simulated_operations=5_000, warm_up_steps=5)
 LINK_BPS = 25e6

@@ -15,7 +15,7 @@ name: paper
 links: {flows: [1, 2], seconds: 1, trials: 2}
 allreduce: {sizes_bytes: [4, 1048576], world_sizes: [2, 3], trials: 3}
 compute: {batch_sizes: [1, 8], trials: 5, watched_trials: 2}
-measure: {windows: 2, window_s: 1}
+iterate: {iterations: 20}
 jobs:
   - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 32, batch_size: 4,
      worker: emu.native.c25, link_mbps: 800, workers: [2, 3]}
