@@ -10,6 +10,7 @@ profiler records them.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
+from math import prod
 from typing import Any
 
 import torch
@@ -28,8 +29,8 @@ def pytorch_graph(
 ) -> OperationGraph:
     """Return what one step of stochastic gradient descent computes.
 
-    `flops` of an operation are counted as PyTorch's `FlopCounterMode` does, a multiplication and an
-    addition each as one; None where it counts none (elementwise operators, pools, normalizations).
+    `flops` of an operation count a multiplication and an addition each as one, as PyTorch's
+    `FlopCounterMode`; None where that counts none (elementwise operators, pools, normalizations).
 
     Args:
         dnn: one of `networks.names("pytorch")`.
@@ -66,11 +67,11 @@ def step_operators(
     return tuple(recorder.operations)
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes every operator that is called while it is entered."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[GraphOperation] = []
         self._numbers: dict[str, Iterator[int]] = {}
 
@@ -88,6 +89,9 @@ class _Recorder(TorchDispatchMode):
         result = func(*args, **kwargs)
         written = result if isinstance(result, tuple) else (result,)
         operation_type = func.name().partition(".")[0]
+        if not operation_type.startswith("aten::"):
+            # A tensor without values is asked for its device, which costs a real one nothing.
+            return result
         number = next(self._numbers.setdefault(operation_type, count()))
         self.operations.append(
             GraphOperation(
@@ -128,5 +132,9 @@ def _value(value: object) -> str:
 def _flops(
     func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: object
 ) -> float | None:
+    if func.name() == "aten::convolution_backward":
+        # PyTorch's own count takes the groups of a convolution for one.
+        moved, kernel, gradients = args[0], args[2], args[-1]
+        return 2.0 * sum(gradients[:2]) * moved.numel() * prod(kernel.shape[1:])
     counted = flop_registry.get(func.overloadpacket)
     return None if counted is None else float(counted(*args, **kwargs, out_val=result))

@@ -70,8 +70,8 @@ def worker(config: NodeConfig, say: Say) -> FreeStepper:
     if config.order != "framework":
         graph = _with_order(graph, step.name, device, config.order)
     session = tf.Session(server.target, graph, config=threads)
-    operations = (graph.get_operation_by_name(one.name) for one in (initializer, step))
-    return FreeStepper(session, *operations, say)
+    initializer, step = (graph.get_operation_by_name(one.name) for one in (initializer, step))
+    return FreeStepper(session, initializer, step, say)
 
 
 class Server:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 
 import polars as pl
 
@@ -129,13 +130,13 @@ def _steps(
     job.confine()
     run(WARM_UP_STEPS)
     held = patience.pieces(run, untraced, PIECE_STEPS)
-    stolen = [one.stolen for one in (*free, *pieces, *held)]
+    stolen = [[one.stolen for one in part] for part in (free, pieces, held)]
     return _Steps(
         shapes,
         _joined(free),
         _joined(held),
         [one.value for one in pieces],
-        statistics.fmean(stolen),
+        statistics.fmean(chain(*stolen)),
     )
 
 

@@ -84,7 +84,9 @@ def step_s(replicas: Replicas) -> float:
     A step has ended when it has on the last replica. The first is left out because replicas are
     told to start one after the other.
     """
-    ends_us = [max(step.end_us for step in steps) for steps in zip(*replicas, strict=True)]
+    ends_us: list[int] = [
+        max(step.end_us for step in steps) for steps in zip(*replicas, strict=True)
+    ]
     return (ends_us[-1] - ends_us[0]) / 1e6 / (len(ends_us) - 1)
 
 

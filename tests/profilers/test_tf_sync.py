@@ -95,10 +95,7 @@ def test_steps_of_one_and_two_nodes_on_one_start(alone: None, context: RunContex
         assert isinstance(lasted_s, float)
         assert sum(measured_s) / 2 == pytest.approx(lasted_s / 1e6, rel=0.5)
     # 0.9 MB to and from the other node at 200 Mb/s: 36 ms at least.
-    apart_s = [
-        result.tables["sample"].filter(metric="step_time_s")["value"].mean() for result in results
-    ]
-    assert apart_s[1] > PARAMETERS * 4 * 8 / (LINK_MBPS * 1e6)
+    assert min(measured_s) > PARAMETERS * 4 * 8 / (LINK_MBPS * 1e6)
 
 
 @pytest.mark.cluster
@@ -115,9 +112,10 @@ def test_operations_of_a_device_that_trains_alone(alone: None, context: RunConte
     convolutions = operations.filter(pl.col("type").str.contains("Conv2DBackpropFilter"))
     assert convolutions["steps"].to_list() == [12] * 3
     timed = operations.join(found["operation_shape"], on="operation")
-    assert timed["mean_us"].sum() > 0.99 * operations["mean_us"].sum()
+    known_us, all_us = (float(one["mean_us"].sum()) for one in (timed, operations))
+    assert known_us > 0.99 * all_us
     samples = dict(found["sample"].select("metric", "value").iter_rows())
-    assert operations["mean_us"].sum() / 1e6 < samples["traced_step_time_s"]
+    assert all_us / 1e6 < samples["traced_step_time_s"]
     assert samples["unconfined_step_time_s"] < samples["step_time_s"]
     assert found["step"].filter("traced").height == 12
     assert found["step"].filter(~pl.col("traced")).height == 8

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 
 import polars as pl
 import pytest
@@ -14,10 +15,14 @@ from tests.models.ceer.frames import network as network_of
 from tests.models.runs import scenario as with_server
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
 
+Fit = Callable[..., FittedCeer]
+"""Tables come by name, from a dictionary."""
+FIT: Fit = fitted.fit
+
 
 def model(found: dict[str, pl.DataFrame] | None = None) -> FittedCeer:
     """Fit to the made-up study; networks are made up too."""
-    fit = fitted.fit(**(found or study.tables()))
+    fit = FIT(**(found or study.tables()))
     return FittedCeer(fit.model, study.network)
 
 
@@ -133,4 +138,4 @@ def test_other_runs_are_left_out() -> None:
     assert model(found).parameters_json() == model().parameters_json()
     alone = {name: frame.filter(pl.col("run_id") == "other") for name, frame in found.items()}
     with pytest.raises(BadInput, match="found none among 1 runs"):
-        fitted.fit(**alone)
+        FIT(**alone)
