@@ -239,8 +239,18 @@ class Scenario(Record):
         others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (
             f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{others}{order}{servers}, "
-            f"W={strategy.workers}"
+            f"W={strategy.workers}{self._peers}"
         )
+
+    @property
+    def _peers(self) -> str:
+        """The workers of an all-reduce, which is held up by the slowest type of them."""
+        if self.strategy.kind != "all_reduce":
+            return ""
+        groups = [one for one in self.nodes if one.role == "worker"]
+        own = ["" if one.batch_size is None else f" b{one.batch_size}" for one in groups]
+        named = (f"{one.count} {one.node_type}{b}" for one, b in zip(groups, own, strict=True))
+        return f", {' + '.join(named)}"
 
     def with_workers(self, workers: int) -> "Scenario":
         """Return this scenario with another number of workers of its first worker group."""

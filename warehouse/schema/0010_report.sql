@@ -18,7 +18,10 @@ flat AS (
         coalesce((canonical ->> '$.strategy.devices_per_node')::INTEGER, 1) AS devices_per_node,
         coalesce(canonical ->> '$.strategy.placement', 'round_robin') AS placement,
         coalesce(canonical ->> '$.strategy.order', 'framework') AS transfer_order,
-        from_json(canonical -> '$.nodes', '[{"role": "VARCHAR", "node_type": "VARCHAR"}]') AS nodes,
+        from_json(
+            canonical -> '$.nodes',
+            '[{"role": "VARCHAR", "node_type": "VARCHAR", "count": "INTEGER", "batch_size": "INTEGER"}]'
+        ) AS nodes,
         (canonical ->> '$.link_mbps')::DOUBLE AS link_mbps,
         (canonical ->> '$.cross_traffic')::DOUBLE AS cross_traffic
     FROM known
@@ -43,7 +46,14 @@ SELECT
             WHEN servers > 1
             THEN concat_ws(' ', format('M={}', servers), nullif(placement, 'round_robin'))
         END,
-        format('W={}', workers)
+        format('W={}', workers),
+        CASE WHEN strategy = 'all_reduce' THEN array_to_string(
+            [
+                concat(node."count", ' ', node.node_type, ' b' || node.batch_size)
+                FOR node IN nodes IF node.role = 'worker'
+            ],
+            ' + '
+        ) END
     ) AS label
 FROM flat;
 COMMENT ON VIEW report.scenario IS 'Scenarios of all landed runs, one row each, their canonical JSON in columns';
