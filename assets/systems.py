@@ -12,6 +12,7 @@ from assets.parts import Probe
 from models import cynthia, lin, line_rate, linear
 from models.async_sgd import one_server
 from models.async_sgd import predictor as async_sgd
+from models.ceer import fitted as ceer
 from models.profiled_run import refusal, refusal_of_mixed
 from models.srift import ideal
 from models.srift import predictor as srift
@@ -63,7 +64,7 @@ FOREMOST: Mapping[JobKind, str] = {
 BASELINE: Mapping[JobKind, str] = {
     "asynchronous": "linear",
     "ddp": "ideal_scaling",
-    "synchronous": "ideal_scaling",
+    "synchronous": "ceer_operations",
 }
 
 
@@ -83,6 +84,9 @@ ARGUMENTS = {
     "link": "links",
     "contention": "contention",
     "stream": "streams",
+    "operation_shape": "shapes",
+    "operation_time": "times",
+    "dnn": "dnns",
     "compute": "compute",
     "layer": "layers",
     "layer_time": "layer_times",
@@ -189,6 +193,17 @@ IDEAL_SCALING = System(
     kind="ddp",
     whole_study=True,
 )
+CEER = System(
+    "ceer",
+    "Steps from the times of operations of other networks, with an interval (Hafeez, Gandhi, 2020).",
+    "1",
+    ("tf_operations", "tf_sync"),
+    ("run", "scenario", "operation", "operation_shape", "operation_time", "sample", "dnn"),
+    ceer.fit,
+    kind="synchronous",
+    declines=lambda profiled, scenario: ceer.declines(scenario),
+    whole_study=True,
+)
 SYSTEMS = (
     ASYNC_SGD,
     ONE_SERVER,
@@ -199,4 +214,5 @@ SYSTEMS = (
     LINE_RATE,
     SRIFT,
     IDEAL_SCALING,
+    CEER,
 )
