@@ -28,8 +28,9 @@ class Job(Record):
 
     `worker` may name several node types, which are then taken in turn; it is profiled on each of
     them. Profiles are on links of `link_mbps` unless `profiled_link_mbps` names another speed,
-    with one server also if there are several. `cross_traffic` is the fraction of the servers' links that others use while it
-    trains, not while it is profiled. Predictors see what was measured of a job that is `fitted`.
+    with one server also if there are several. `cross_traffic` is the fraction of the servers' links
+    that others use while it trains, not while it is profiled. Predictors see what was measured of a
+    job that is `fitted`.
     """
 
     dnn: str
