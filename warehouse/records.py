@@ -168,6 +168,11 @@ class NodeGroup(Record):
             fields.pop("batch_size", None)
         return fields
 
+    @property
+    def one(self) -> "NodeGroup":
+        """One of these nodes: equal ones are alike."""
+        return self.model_copy(update={"count": 1})
+
 
 class Scenario(Record):
     """Workload + strategy + nodes + link speed; its hash is `scenario_id`.
@@ -239,29 +244,42 @@ class Scenario(Record):
         others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (
             f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{others}{order}{servers}, "
-            f"W={strategy.workers}{self._peers}"
+            f"W={strategy.workers}{self._kinds}"
         )
 
     @property
-    def _peers(self) -> str:
-        """The workers of an all-reduce, which is held up by the slowest type of them."""
-        if self.strategy.kind != "all_reduce":
-            return ""
-        groups = [one for one in self.nodes if one.role == "worker"]
-        own = ["" if one.batch_size is None else f" b{one.batch_size}" for one in groups]
-        named = (f"{one.count} {one.node_type}{b}" for one, b in zip(groups, own, strict=True))
-        return f", {' + '.join(named)}"
+    def worker_groups(self) -> tuple[NodeGroup, ...]:
+        """The groups of workers."""
+        return tuple(group for group in self.nodes if group.role == "worker")
 
     def with_workers(self, workers: int) -> "Scenario":
-        """Return this scenario with another number of workers of its first worker group."""
-        group = next(group for group in self.nodes if group.role == "worker")
+        """Return this scenario with another number of workers, of its groups in turn."""
+        groups = self.worker_groups
+        counts = [len(range(place, workers, len(groups))) for place in range(len(groups))]
         servers = tuple(group for group in self.nodes if group.role == "server")
+        chosen = (
+            group.model_copy(update={"count": count})
+            for group, count in zip(groups, counts, strict=True)
+            if count
+        )
         return self.model_copy(
             update={
                 "strategy": self.strategy.model_copy(update={"workers": workers}),
-                "nodes": (group.model_copy(update={"count": workers}), *servers),
+                "nodes": (*chosen, *servers),
             }
         )
+
+    @property
+    def _kinds(self) -> str:
+        """How many workers there are of each kind; with servers only if there are several."""
+        counts: dict[str, int] = {}
+        for group in sorted(self.worker_groups, key=lambda group: group.node_type):
+            own = "" if group.batch_size is None else f" b{group.batch_size}"
+            kind = f"{group.node_type}{own}"
+            counts[kind] = counts.get(kind, 0) + group.count
+        named = " + ".join(f"{count} {kind}" for kind, count in counts.items())
+        tells = len(counts) > 1 or self.strategy.kind == "all_reduce"
+        return f" ({named})" if tells else ""
 
 
 class Run(Record):

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from assets.parts import parts
 from assets.plan import REPORT_NAME, tasks
-from assets.rounds import open_round, parts
+from assets.rounds import open_round
 from assets.study_file import read_study
 from tests.synthetic import HOST, landed
 
@@ -38,6 +39,7 @@ def test_a_cluster_is_started_once_for_each_job(study_file: Path) -> None:
     }
     first = expected["measure alexnet 64px b4, 200 Mb/s, W=1"]
     second = expected["measure alexnet 64px b4, 200 Mb/s, W=3"]
+    assert study.measure is not None
     assert first > second >= study.measure.windows * study.measure.window_s
 
 

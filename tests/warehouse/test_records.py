@@ -46,11 +46,38 @@ def all_reduce(workers: int, **strategy: object) -> Scenario:
     )
 
 
+def mixed(fast: int, slow: int) -> Scenario:
+    """Return a scenario of two types of workers, as far as there are any of them."""
+    plain = scenario(fast + slow)
+    worker, server = plain.nodes
+    counts = {"emu.fast": fast, "emu.slow": slow}
+    groups = (
+        worker.model_copy(update={"node_type": name, "count": count})
+        for name, count in counts.items()
+        if count
+    )
+    return plain.model_copy(update={"nodes": (*groups, server)})
+
+
+def test_the_label_of_mixed_workers_counts_them() -> None:
+    assert mixed(2, 1).label == "small_cnn 32px b8, 0.8 Mb/s, W=3 (2 emu.fast + 1 emu.slow)"
+    assert mixed(2, 0).label == "small_cnn 32px b8, 0.8 Mb/s, W=2"
+
+
+@pytest.mark.parametrize(("workers", "fast", "slow"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (5, 3, 2)])
+def test_other_numbers_of_mixed_workers_are_of_their_types_in_turn(
+    workers: int, fast: int, slow: int
+) -> None:
+    found = mixed(2, 1).with_workers(workers)
+    assert found == mixed(fast, slow)
+    assert Scenario.model_validate_json(found.canonical_json()) == found
+
+
 def test_an_all_reduce_has_workers_and_no_servers() -> None:
     asked = all_reduce(2)
     assert asked.strategy.servers == 0
     assert '"strategy":{"kind":"all_reduce","servers":0,"workers":2}' in asked.canonical_json()
-    assert asked.label == "resnet18 64px b8, 300 Mb/s, all-reduce, W=2, 2 emu.1c"
+    assert asked.label == "resnet18 64px b8, 300 Mb/s, all-reduce, W=2 (2 emu.1c)"
     assert asked.with_workers(3) == all_reduce(3)
     assert Scenario.model_validate_json(asked.canonical_json()) == asked
 
@@ -73,7 +100,7 @@ def test_a_group_may_have_a_batch_of_its_own() -> None:
         nodes=(group, slow),
     )
     assert Scenario.model_validate_json(mixed.canonical_json()) == mixed
-    assert mixed.label.endswith(", all-reduce, W=4, 2 emu.1c + 2 slow b4")
+    assert mixed.label.endswith(", all-reduce, W=4 (2 emu.1c + 2 slow b4)")
     for wrong, message in (
         ({"batch_size": 8, "count": 2}, "repeats batch_size 8 of the workload"),
         ({"batch_size": 4, "count": 1}, "asks for 4 worker"),
