@@ -2,27 +2,18 @@
 
 from collections.abc import Mapping
 
-from assets import srift_adviser
+from assets import srift_adviser, systems
 from assets.advice import Adviser
 from warehouse.records import BadInput
 
 SRIFT = Adviser(
-    system="srift",
-    version="1",
+    system=systems.SRIFT.name,
+    version=systems.SRIFT.version,
     framework="pytorch",
     metric="step_time_s",
-    probes=("torch_compute", "torch_memory", "slowdown", "allreduce", "links"),
-    tables={
-        "run": "runs",
-        "scenario": "scenarios",
-        "compute": "compute",
-        "layer": "layers",
-        "layer_time": "layer_times",
-        "allreduce": "allreduce",
-        "cluster_node": "clusters",
-        "link": "links",
-        "sample": "samples",
-    },
+    # Where they were run, the last two say which batches fit, and how all-reduces slow passes down.
+    probes=(*systems.SRIFT.probes, "torch_memory", "slowdown"),
+    tables={name: systems.ARGUMENTS[name] for name in systems.SRIFT.tables},
     fit=srift_adviser.fit,
     load=srift_adviser.load,
 )
