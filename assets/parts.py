@@ -45,7 +45,7 @@ class Part:
         """What progress and plans call it."""
         if self.scenario is not None:
             verb = "measure" if self.probe in MEASURING.values() else "profile"
-            return f"{verb} {self.scenario.label}{self._profiled_on}"
+            return f"{verb} {self.scenario.label}"
         speed = "unshaped" if self.link_mbps is None else f"{self.link_mbps:g} Mb/s"
         return ", ".join([f"probe {self.probe}", speed, *map(_said, self.config.items())])
 
@@ -53,13 +53,6 @@ class Part:
     def profiles(self) -> bool:
         """Whether predictors may see it."""
         return self.purpose == "profile"
-
-    @property
-    def _profiled_on(self) -> str:
-        """The node type, where the scenario's name does not say enough."""
-        if self.probe != "torch_compute" or self.scenario is None:
-            return ""
-        return f", {self.scenario.nodes[0].node_type}"
 
     def is_done_by(self, run: Run) -> bool:
         """Tell whether a run is this part, whatever its round."""

@@ -53,11 +53,11 @@ def test_data_parallel_jobs_share_links_all_reduces_and_passes(tmp_path: Path) -
         "2",
         "probe allreduce, 800 Mb/s, emu.native.c25 + emu.avx2.c25, devices per node 1, world size "
         "3",
-        "profile resnet18 32px b8, unshaped, all-reduce, W=1, emu.native.c25",
-        "profile resnet18 32px b8, unshaped, all-reduce, W=1, emu.avx2.c25",
-        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=2",
-        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=3",
-        "measure resnet18 32px b8, 800 Mb/s, all-reduce, W=3",
+        "profile resnet18 32px b8, unshaped, all-reduce, W=1 (1 emu.native.c25)",
+        "profile resnet18 32px b8, unshaped, all-reduce, W=1 (1 emu.avx2.c25)",
+        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25)",
+        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=3 (3 emu.native.c25)",
+        "measure resnet18 32px b8, 800 Mb/s, all-reduce, W=3 (1 emu.avx2.c25 + 2 emu.native.c25)",
     ]
 
 
@@ -90,11 +90,11 @@ def test_synchronous_jobs_judge_unless_they_are_fitted(tmp_path: Path) -> None:
     found = [(part.name, part.probe, part.purpose) for part in parts(whole, "emulated")]
     alexnet, small = "alexnet 64px b4", "small_cnn 24px b4"
     assert found == [
-        (f"profile {alexnet}, unshaped, all-reduce, W=1", "tf_trace", "profile"),
-        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=1", "tf_sync", "profile"),
-        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=2", "tf_sync", "profile"),
-        (f"profile {small}, unshaped, all-reduce, W=1", "tf_trace", "measurement"),
-        (f"measure {small}, 800 Mb/s, all-reduce, W=2", "tf_sync", "measurement"),
+        (f"profile {alexnet}, unshaped, all-reduce, W=1 (1 emu.avx512.1c)", "tf_trace", "profile"),
+        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=1 (1 emu.native.c25)", "tf_sync", "profile"),
+        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25)", "tf_sync", "profile"),
+        (f"profile {small}, unshaped, all-reduce, W=1 (1 emu.avx512.1c)", "tf_trace", "measurement"),
+        (f"measure {small}, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25)", "tf_sync", "measurement"),
     ]
     (judged,) = judged_parts(whole, "emulated")
     assert judged.job.dnn == "small_cnn"

@@ -55,7 +55,10 @@ SELECT
             WHEN servers > 1
             THEN concat_ws(' ', format('M={}', servers), nullif(placement, 'round_robin'))
         END,
-        format('W={}{}', workers, CASE WHEN types > 1 THEN format(' ({})', mix) ELSE '' END)
+        format(
+            'W={}{}', workers,
+            CASE WHEN types > 1 OR strategy = 'all_reduce' THEN format(' ({})', mix) ELSE '' END
+        )
     ) AS label
 FROM flat LEFT JOIN typed USING (scenario_id);
 COMMENT ON VIEW report.scenario IS 'Scenarios of all landed runs, one row each, their canonical JSON in columns';
