@@ -13,6 +13,8 @@ from profilers import (
     allreduce,
     contention,
     links,
+    tf_operations,
+    tf_sync,
     tf_throughput,
     tf_trace,
     torch_compute,
@@ -96,7 +98,7 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
         case "allreduce":
             ranks = max(int(one.config["world_size"]) for one in parts)
             return part.job.nodes(-(-ranks // part.job.devices_per_node))
-        case "tf_trace" | "torch_compute":
+        case "tf_trace" | "tf_operations" | "torch_compute":
             assert part.scenario is not None
             return part.scenario.nodes
         case _:
@@ -169,6 +171,22 @@ def _trace(
         )
 
 
+def _operations(
+    cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    settings = study.profile
+    assert settings is not None
+    for scenario in _scenarios(parts):
+        yield tf_operations.profile(
+            cluster,
+            scenario,
+            context,
+            traced_steps=settings.traced_steps,
+            untraced_steps=settings.untraced_steps,
+            progress=say,
+        )
+
+
 def _compute(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
@@ -191,7 +209,8 @@ def _throughput(
 ) -> Iterable[ProbeResult]:
     settings = study.measure
     assert settings is not None
-    return tf_throughput.measure(
+    probe = tf_sync if study.kind == "synchronous" else tf_throughput
+    return probe.measure(
         cluster,
         _scenarios(parts),
         context,
@@ -216,7 +235,9 @@ _CALLS: Mapping[Probe, Call] = {
     "allreduce": _allreduce,
     "tf_trace": _trace,
     "torch_compute": _compute,
+    "tf_operations": _operations,
     "tf_throughput": _throughput,
+    "tf_sync": _throughput,
     "torch_throughput": _iterations,
 }
 

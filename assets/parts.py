@@ -13,11 +13,13 @@ Probe = Literal[
     "contention",
     "allreduce",
     "tf_trace",
+    "tf_operations",
     "torch_compute",
     "tf_throughput",
     "torch_throughput",
     "tf_sync",
 ]
+Config = Mapping[str, str | int]
 MEASURING: Mapping[JobKind, Probe] = {
     "asynchronous": "tf_throughput",
     "ddp": "torch_throughput",
@@ -38,7 +40,7 @@ class Part:
     link_mbps: float | None
     scenario: Scenario | None = None
     purpose: Purpose = "profile"
-    config: Mapping[str, str | int] = field(default_factory=dict, hash=False)
+    config: Config = field(default_factory=dict, hash=False)
 
     @property
     def name(self) -> str:
@@ -136,7 +138,11 @@ def _allreduce(study: Study, backend: Backend) -> Iterator[Part]:
         found[key] = job
     for (speed, worker, devices), job in found.items():
         for ranks in study.allreduce.world_sizes:
-            config = {"worker": worker, "devices_per_node": devices, "world_size": ranks}
+            config: Config = {
+                "worker": worker,
+                "devices_per_node": devices,
+                "world_size": ranks,
+            }
             yield Part("allreduce", job, speed, config=config)
 
 
@@ -147,12 +153,13 @@ def _traces(study: Study, backend: Backend) -> Iterator[Part]:
     """
     if study.kind == "ddp":
         return
+    probe: Probe = "tf_trace" if study.kind == "asynchronous" else "tf_operations"
     jobs: dict[Scenario, Job] = {}
     for job in study.jobs:
         for one in job.as_profiled():
             jobs.setdefault(one.profiled(backend), job)
     for scenario, job in jobs.items():
-        yield Part("tf_trace", job, scenario.link_mbps, scenario, _purpose(job))
+        yield Part(probe, job, scenario.link_mbps, scenario, _purpose(job))
 
 
 def _compute(study: Study, backend: Backend) -> Iterator[Part]:

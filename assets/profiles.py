@@ -56,8 +56,25 @@ def torch_compute(
 
 
 @asset(
+    key=["profiles", "tf_operations"],
+    group_name="profiles",
+    owners=OWNERS,
+    kinds={"tensorflow", "parquet"},
+    pool="measuring_host",
+    freshness_policy=FreshnessPolicy.time_window(fail_window=timedelta(days=30)),
+)
+def tf_operations(
+    study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+) -> MaterializeResult:
+    """Operations of one device that trains alone, of the networks that predictors may see."""
+    round_ = profile(study.open_round(), "tf_operations", warehouse.landing, progress)
+    rows = landed.rows(round_, warehouse.landing, "tf_operations", "operation_time")
+    return MaterializeResult(metadata=of_frame(rows, round_))
+
+
+@asset(
     key=["profiles", "tf_sync"],
-    deps=[tf_trace],
+    deps=[tf_operations],
     group_name="profiles",
     owners=OWNERS,
     kinds={"tensorflow", "parquet"},
@@ -75,7 +92,7 @@ def tf_sync(
 
 @asset(
     key=["profiles", "loaded"],
-    deps=[links, contention, allreduce, tf_trace, torch_compute, tf_sync],
+    deps=[links, contention, allreduce, tf_trace, torch_compute, tf_operations, tf_sync],
     group_name="profiles",
     owners=OWNERS,
     kinds={"duckdb"},

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from assets.home import CHECKOUT
-from pipelines.cli import ask, bench, host, imports, load, reference, run, timeline, warehouse
+from pipelines.cli import (
+    ask,
+    bench,
+    host,
+    imports,
+    load,
+    recommend,
+    reference,
+    run,
+    timeline,
+    warehouse,
+)
 from pipelines.cli.errors import explain
 
 app = typer.Typer(
@@ -32,6 +43,7 @@ for command in (
     reference.reproduce_external,
     run.report,
     timeline.timeline,
+    recommend.recommend,
     host.doctor,
     host.reap,
     host.networks,
