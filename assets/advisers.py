@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from assets import srift_adviser
+from assets import ceer_adviser, srift_adviser
 from assets.advice import Adviser
 from warehouse.records import BadInput
 
@@ -26,7 +26,25 @@ SRIFT = Adviser(
     fit=srift_adviser.fit,
     load=srift_adviser.load,
 )
-ADVISERS: Mapping[str, Adviser] = {one.system: one for one in (SRIFT,)}
+CEER = Adviser(
+    system="ceer",
+    version="1",
+    framework="tensorflow",
+    metric="step_time_s",
+    probes=("tf_operations", "tf_sync"),
+    tables={
+        "run": "runs",
+        "scenario": "scenarios",
+        "operation": "operations",
+        "operation_shape": "shapes",
+        "operation_time": "times",
+        "sample": "samples",
+        "dnn": "dnns",
+    },
+    fit=ceer_adviser.fit,
+    load=ceer_adviser.load,
+)
+ADVISERS: Mapping[str, Adviser] = {one.system: one for one in (SRIFT, CEER)}
 
 
 def adviser(system: str) -> Adviser:
