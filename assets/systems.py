@@ -196,7 +196,7 @@ IDEAL_SCALING = System(
 )
 CEER = System(
     "ceer",
-    "Steps from operations of other networks, with an interval (Hafeez and Gandhi, ICPE 2020).",
+    "Steps from operations of other networks, with an interval (Hafeez and Gandhi, Ceer).",
     "1",
     ("tf_operations", "tf_sync"),
     ("run", "scenario", "operation", "operation_shape", "operation_time", "sample", "dnn"),

@@ -87,7 +87,7 @@ def test_devices_of_a_node_are_part_of_a_scenario() -> None:
     assert Scenario.model_validate_json(four.canonical_json()) == four
     assert all_reduce(2, devices_per_node=1).scenario_id == all_reduce(2).scenario_id
     assert four.scenario_id != all_reduce(2).scenario_id
-    assert "all-reduce of 4 devices each, W=2, 2 emu.1c" in four.label
+    assert "all-reduce of 4 devices each, W=2 (2 emu.1c)" in four.label
 
 
 def test_a_group_may_have_a_batch_of_its_own() -> None:
