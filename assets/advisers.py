@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from assets import srift_adviser, systems
+from assets import ceer_adviser, srift_adviser, systems
 from assets.advice import Adviser
 from warehouse.records import BadInput
 
@@ -17,7 +17,17 @@ SRIFT = Adviser(
     fit=srift_adviser.fit,
     load=srift_adviser.load,
 )
-ADVISERS: Mapping[str, Adviser] = {one.system: one for one in (SRIFT,)}
+CEER = Adviser(
+    system=systems.CEER.name,
+    version=systems.CEER.version,
+    framework="tensorflow",
+    metric="step_time_s",
+    probes=systems.CEER.probes,
+    tables={name: systems.ARGUMENTS[name] for name in systems.CEER.tables},
+    fit=ceer_adviser.fit,
+    load=ceer_adviser.load,
+)
+ADVISERS: Mapping[str, Adviser] = {one.system: one for one in (SRIFT, CEER)}
 
 
 def adviser(system: str) -> Adviser:

@@ -135,6 +135,6 @@ def _flops(
     if func.name() == "aten::convolution_backward":
         # PyTorch's own count takes the groups of a convolution for one.
         moved, kernel, gradients = args[0], args[2], args[-1]
-        return 2.0 * sum(gradients[:2]) * moved.numel() * prod(kernel.shape[1:])
+        return float(2 * sum(gradients[:2]) * moved.numel() * prod(kernel.shape[1:]))
     counted = flop_registry.get(func.overloadpacket)
     return None if counted is None else float(counted(*args, **kwargs, out_val=result))

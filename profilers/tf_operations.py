@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
 
 import polars as pl
 
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
-from profilers.quiet import Measured, Patience
+from profilers.quiet import Patience
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.tf_job import StepTime
@@ -46,7 +45,7 @@ def profile(
         scenario: all_reduce with framework tensorflow and W = 1.
         context: study and round.
         traced_steps: steps under the full tracer, at full speed.
-        untraced_steps: steps without it at full speed, and as many at the node's share.
+        untraced_steps: steps without it at full speed, in between; and as many at the node's share.
         progress: told what runs now.
 
     Returns:
@@ -89,70 +88,71 @@ def profile(
 
 @dataclass(frozen=True)
 class _Piece:
-    """Some traced steps: when, the graph, and step, operation and us of each execution."""
+    """Untraced steps at full speed, then traced ones; step, operation and us of each execution."""
 
-    times: list[StepTime]
+    free: list[StepTime]
+    traced: list[StepTime]
     operation: pl.DataFrame
     durations: pl.DataFrame
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """Untraced steps at full speed and at the node's share, and traced ones at full speed."""
+    """The pieces at full speed, and untraced steps at the node's share."""
 
     shapes: Shapes
-    free: list[StepTime]
-    held: list[StepTime]
     pieces: list[_Piece]
+    held: list[StepTime]
     stolen: float
 
     @property
+    def free(self) -> list[StepTime]:
+        """The untraced steps at full speed."""
+        return [time for piece in self.pieces for time in piece.free]
+
+    @property
     def traced(self) -> list[StepTime]:
-        """The traced steps of all pieces."""
-        return [time for piece in self.pieces for time in piece.times]
+        """The traced steps."""
+        return [time for piece in self.pieces for time in piece.traced]
 
 
 def _steps(
     job: SyncJob, dnn: str, traced: int, untraced: int, progress: Callable[[str], None]
 ) -> _Steps:
     patience = Patience()
-
-    def run(steps: int) -> list[StepTime]:
-        return job.run(1, steps)[0]
-
     progress(f"profile {dnn}: shapes")
     shapes = job.shapes()
     progress(f"profile {dnn}: {untraced} untraced steps, {traced} traced")
-    run(WARM_UP_STEPS)
-    free = patience.pieces(run, untraced, PIECE_STEPS)
-    pieces = patience.pieces(partial(_trace, job), traced, PIECE_STEPS)
+    job.run(1, WARM_UP_STEPS)
+    pieces = []
+    # In turn, so that steps with and without the tracer see the same moods of the host.
+    for first in range(0, traced, PIECE_STEPS):
+        last = min(first + PIECE_STEPS, traced)
+        free = round(untraced * last / traced) - round(untraced * first / traced)
+        pieces.append(patience.quietly(partial(_piece, job, free, last - first)))
     progress(f"profile {dnn}: {untraced} steps at the node's share")
     job.confine()
-    run(WARM_UP_STEPS)
-    held = patience.pieces(run, untraced, PIECE_STEPS)
-    stolen = [[one.stolen for one in part] for part in (free, pieces, held)]
+    job.run(1, WARM_UP_STEPS)
+    held = patience.pieces(lambda steps: job.run(1, steps)[0], untraced, PIECE_STEPS)
+    stolen = [*(one.stolen for one in pieces), *(one.stolen for one in held)]
     return _Steps(
         shapes,
-        _joined(free),
-        _joined(held),
         [one.value for one in pieces],
-        statistics.fmean(chain(*stolen)),
+        [time for piece in held for time in piece.value],
+        statistics.fmean(stolen),
     )
 
 
-def _joined(pieces: Sequence[Measured[list[StepTime]]]) -> list[StepTime]:
-    return [time for piece in pieces for time in piece.value]
-
-
-def _trace(job: SyncJob, steps: int) -> _Piece:
-    """Trace steps, read what the operations took, and delete the traces."""
-    times, files = job.trace(steps)
+def _piece(job: SyncJob, untraced: int, traced: int) -> _Piece:
+    """Run steps, read what the operations of the traced ones took, and delete the traces."""
+    free = job.run(1, untraced)[0] if untraced else []
+    times, files = job.trace(traced)
     graph, timing = run_metadata.stream(files, [time.start_us for time in times])
     frame = pl.from_arrow(timing.read_all())
     assert isinstance(frame, pl.DataFrame)
     shutil.rmtree(files[0].parent)
     durations = frame.select("operation", pl.col("duration_us").alias("us"), "step")
-    return _Piece(times, graph.operation, durations.cast({"operation": pl.Int32}))
+    return _Piece(free, times, graph.operation, durations.cast({"operation": pl.Int32}))
 
 
 def operation_time(pieces: Sequence[pl.DataFrame]) -> pl.DataFrame:

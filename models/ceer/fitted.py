@@ -86,6 +86,8 @@ def declines(scenario: Scenario) -> str | None:
         return f"it was fitted to operations of TensorFlow, not {framework}"
     if len(node_types) > 1:
         return f"it is about devices of one type, not {' and '.join(sorted(node_types))}"
+    if any(group.batch_size is not None for group in scenario.nodes):
+        return "it is about devices that take the same batch each"
     return None
 
 

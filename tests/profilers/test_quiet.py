@@ -52,6 +52,11 @@ def test_pieces_are_all_of_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     times = (time for one in stolen for time in (CpuTimes(0, 0, 0), CpuTimes(5, 10 * one, 10)))
     monkeypatch.setattr(host, "cpu_times", lambda: next(times))
     asked: list[int] = []
-    found = Patience().pieces(lambda steps: asked.append(steps) or steps, 25, 10)
+
+    def measure(steps: int) -> int:
+        asked.append(steps)
+        return steps
+
+    found = Patience().pieces(measure, 25, 10)
     assert [one.value for one in found] == [10, 10, 5]
     assert asked == [10, 10, 10, 5], "the disturbed piece is measured again, alone"

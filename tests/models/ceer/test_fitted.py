@@ -115,6 +115,11 @@ def test_what_ceer_is_not_about_is_declined() -> None:
     )
     assert "fast and slow" in str(declines(mixed))
     assert "not pytorch" in str(declines(torch))
+    groups = [
+        NodeGroup(role="worker", node_type="slow", count=1, batch_size=size) for size in (None, 4)
+    ]
+    uneven = Scenario(workload=mixed.workload, strategy=mixed.strategy, nodes=tuple(groups))
+    assert "the same batch each" in str(declines(uneven))
 
 
 def test_other_runs_are_left_out() -> None:
