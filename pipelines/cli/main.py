@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from assets.home import CHECKOUT
-from pipelines.cli import ask, bench, host, imports, load, reference, run, timeline, warehouse
+from pipelines.cli import (
+    ask,
+    bench,
+    host,
+    imports,
+    load,
+    reference,
+    run,
+    timeline,
+    train,
+    warehouse,
+)
 from pipelines.cli.errors import explain
 
 app = typer.Typer(
@@ -32,6 +43,7 @@ for command in (
     reference.reproduce_external,
     run.report,
     timeline.timeline,
+    train.train,
     host.doctor,
     host.reap,
     host.networks,

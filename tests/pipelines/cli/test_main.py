@@ -35,6 +35,7 @@ def test_there_is_a_command_for_everything() -> None:
         "run",
         "sql",
         "timeline",
+        "train",
         "ui",
     ]
 

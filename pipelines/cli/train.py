@@ -1,0 +1,148 @@
+"""`stepcast train`: training that goes on when nodes are taken away."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.runtime import IfInfeasible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipelines.runtime.job_file import TrainingJob
+    from pipelines.runtime.planning import Infeasible, Way
+    from pipelines.runtime.runner import Answer
+    from pipelines.runtime.state import State
+    from pipelines.runtime.story import Entry
+
+
+def train(
+    job: Annotated[Path, typer.Argument(help="A job file (docs/srift-runtime.md).")],
+    rehearse: Annotated[
+        bool, typer.Option("--rehearse", help="In virtual time: rent and train nothing.")
+    ] = False,
+    if_infeasible: Annotated[
+        IfInfeasible | None,
+        typer.Option(help="Where no nodes meet the limits; overrules what the job file says."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw what happened, to a .png or .svg.")
+    ] = None,
+) -> None:
+    """Train on the nodes that Srift chooses, and choose anew whenever one is taken away.
+
+    The same command goes on from the last checkpoint of a job that was interrupted or killed.
+
+    Example: stepcast train studies/training.yaml --picture training.svg
+    """
+    from pipelines.cli.errors import Interrupted
+    from pipelines.runtime.job_file import read_job
+    from warehouse.records import StepcastError
+
+    _check_picture(picture)
+    given = read_job(job)
+    policy = if_infeasible or given.if_infeasible
+    try:
+        story, error = (_rehearsed if rehearse else _trained)(given, answerer(policy))
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
+            "checkpoint"
+        ) from None
+    if picture is not None:
+        _draw(story, given.name, picture)
+    if error is not None:
+        raise StepcastError(f"job {given.name}: {error}")
+
+
+def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
+    from assets.home import home
+    from pipelines.runtime.attempt import train as attempt
+
+    def terminated(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminated)
+    keeper, state = attempt(job, home(), _tell, answer)
+    typer.echo(f"checkpoints and story  {keeper.folder}")
+    return keeper.story, state.error
+
+
+def _rehearsed(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
+    from pipelines.runtime.job_file import read_performance
+    from pipelines.runtime.rehearsal import Rehearsal
+
+    rehearsal = Rehearsal(
+        job.controller(read_performance(job)),
+        job.state(),
+        launches_s=(job.launch_s,),
+        restart_s=job.restart_s,
+        detach_s=job.detach_s,
+        interruptions=job.interruptions,
+        answer=answer,
+    )
+    state = rehearsal.run()
+    for entry in rehearsal.story:
+        _tell(entry)
+    return rehearsal.story, state.error
+
+
+def _tell(entry: "Entry") -> None:
+    """Print what happened."""
+    what = [entry.event, *(one for one in (entry.node, entry.node_type) if one)]
+    if entry.step is not None:
+        what.append(f"at iteration {entry.step}")
+    told = [_fact(key, value) for key, value in entry.detail.items() if value is not None]
+    line = f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if told else ''}{', '.join(told)}"
+    typer.echo(line, err=True)
+
+
+def _fact(key: str, value: object) -> str:
+    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{key} {shown}"
+
+
+def answerer(policy: IfInfeasible) -> "Answer":
+    """Return who says what happens where nothing is feasible: the user, if there, or a policy."""
+
+    def answer(infeasible: "Infeasible", state: "State") -> "Way | None":
+        if policy == "ask" and sys.stdin.isatty():
+            return _asked(infeasible, state)
+        return infeasible.way(policy)
+
+    return answer
+
+
+def _asked(infeasible: "Infeasible", state: "State") -> "Way | None":
+    hourly_usd = sum(node.usd_per_hour for node in state.nodes)
+    typer.echo(f"{infeasible.reason}; {len(state.nodes)} nodes wait at ${hourly_usd:.2f} per hour")
+    typer.echo("  0  abort; the last checkpoint stays")
+    for number, way in enumerate(infeasible.ways, start=1):
+        typer.echo(f"  {number}  {way.text}")
+    number = typer.prompt("which", type=typer.IntRange(0, len(infeasible.ways)))
+    return infeasible.ways[number - 1] if number else None
+
+
+def _check_picture(path: Path | None) -> None:
+    from warehouse.records import BadInput
+
+    if path is not None and path.suffix not in (".png", ".svg"):
+        raise BadInput(f"--picture {path}: expected a name that ends in .png or .svg")
+
+
+def _draw(story: "Sequence[Entry]", name: str, path: Path) -> None:
+    from assets import plots, runtime_plot
+    from pipelines.runtime.story import frame
+    from warehouse.records import BadInput
+
+    figure = runtime_plot.timeline(frame(story), f"job {name}")
+    svg = path.suffix == ".svg"
+    content = plots.to_svg(figure).encode() if svg else plots.to_png(figure, dpi=120)
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+    typer.echo(path)
