@@ -2,15 +2,18 @@
 
 import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipelines.runtime import IfInfeasible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pipelines.runtime.job_file import TrainingJob
     from pipelines.runtime.planning import Infeasible, Way
@@ -36,7 +39,7 @@ def train(
 
     The same command goes on from the last checkpoint of a job that was interrupted or killed.
 
-    Example: stepcast train studies/training.yaml --picture training.svg
+    Example: stepcast train studies/training/demo.yaml --picture training.svg
     """
     from pipelines.cli.errors import Interrupted
     from pipelines.runtime.job_file import read_job
@@ -66,9 +69,34 @@ def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], st
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, terminated)
-    keeper, state = attempt(job, home(), _tell, answer)
+    with _shown(job.iterations) as tell:
+        keeper, state = attempt(job, home(), tell, answer)
     typer.echo(f"checkpoints and story  {keeper.folder}")
     return keeper.story, state.error
+
+
+@contextmanager
+def _shown(iterations: int) -> "Iterator[Callable[[Entry], None]]":
+    """Yield what prints the story: above a bar on a terminal, elsewhere progress in lines too."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _tell
+        return
+    what = (TextColumn("iterations"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*what, console=console, transient=True, refresh_per_second=2) as bar:
+        row = bar.add_task("", total=iterations)
+
+        def tell(entry: "Entry") -> None:
+            if entry.event in ("training", "progress", "saved"):
+                bar.update(row, completed=entry.step)
+            if entry.event == "asked":
+                bar.stop()
+            elif entry.event == "answered":
+                bar.start()
+            if entry.event != "progress":
+                _tell(entry)
+
+        yield tell
 
 
 def _rehearsed(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
@@ -122,7 +150,13 @@ def _asked(infeasible: "Infeasible", state: "State") -> "Way | None":
     typer.echo("  0  abort; the last checkpoint stays")
     for number, way in enumerate(infeasible.ways, start=1):
         typer.echo(f"  {number}  {way.text}")
-    number = typer.prompt("which", type=typer.IntRange(0, len(infeasible.ways)))
+    number = -1
+    try:
+        while not 0 <= number <= len(infeasible.ways):
+            number = typer.prompt(f"0 to {len(infeasible.ways)}", type=int)
+    except typer.Abort:
+        # Ctrl-C, or the end of the input.
+        raise KeyboardInterrupt from None
     return infeasible.ways[number - 1] if number else None
 
 

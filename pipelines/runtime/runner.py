@@ -17,6 +17,7 @@ from profilers.programs import Message
 from warehouse.records import StepcastError
 
 _TICK_S = 0.5
+_PROGRESS_S = 2.0
 _LEAVE_S = 10.0
 """For how long the last checkpoint of an interrupted job is waited for."""
 
@@ -49,7 +50,7 @@ class Runner:
         self._keeper, self._tell, self._answer = keeper, tell, answer
         self._queue: deque[events.Event] = deque()
         self._ticked_s = time.monotonic()
-        self._told_step = -1
+        self._told_step, self._told_s = -1, 0.0
         left = [one for one in job.interruptions if one.after_iterations > keeper.state.step]
         self._interruptions = list(left)
 
@@ -150,9 +151,10 @@ class Runner:
                 self._ticked_s = time.monotonic()
 
     def _note_progress(self) -> None:
-        step = self.state.reached
-        if self.state.phase == "training" and step != self._told_step:
-            self._told_step = step
+        step, now_s = self.state.reached, time.monotonic()
+        news = self.state.phase == "training" and step != self._told_step
+        if news and now_s - self._told_s > _PROGRESS_S:
+            self._told_step, self._told_s = step, now_s
             entry = progress(self.state, step)
             self._keeper.keep(self.state, [entry])
             self._tell(entry)

@@ -62,9 +62,7 @@ def test_an_unknown_network_is_told(tmp_path: Path) -> None:
 
 def test_a_profile_that_is_not_there_or_is_none_is_told(tmp_path: Path) -> None:
     job = read_job(write_job(tmp_path, profile="nowhere.json"))
-    with pytest.raises(
-        BadInput, match=r"expected the JSON of a models\.srift\.fitted\.FittedNetwork"
-    ):
+    with pytest.raises(BadInput, match="expected the JSON of a models"):
         read_performance(job)
     (tmp_path / "nowhere.json").write_text("{}")
     with pytest.raises(BadInput, match="layer_bytes: Field required"):
