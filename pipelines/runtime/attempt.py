@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.runtime.fleet import Fleet
+from pipelines.runtime.fleet import RANK, Fleet
 from pipelines.runtime.janitor import employed
 from pipelines.runtime.job_file import TrainingJob, read_performance
 from pipelines.runtime.keeping import Keeper
@@ -22,7 +22,9 @@ from warehouse.records import Backend, Run
 PROBE = "train"
 
 
-def train(job: TrainingJob, home: Path, tell: Tell, answer: Answer) -> tuple[Keeper, State]:
+def train(
+    job: TrainingJob, home: Path, tell: Tell, answer: Answer, program: str = RANK
+) -> tuple[Keeper, State]:
     """Train a job, or go on with it, until it has finished or is aborted; lands what happened.
 
     Whatever ends this, nodes and programs end with it, and the same call goes on from the last
@@ -40,7 +42,7 @@ def train(job: TrainingJob, home: Path, tell: Tell, answer: Answer) -> tuple[Kee
         stack.enter_context(host_lock())
         cluster = stack.enter_context(open_cluster(backend, (), job.link_mbps))
         programs = stack.enter_context(Programs(cluster, f"job {job.name}"))
-        fleet = Fleet(cluster, programs, job, keeper.folder)
+        fleet = Fleet(cluster, programs, job, keeper.folder, program)
         state = Runner(job, controller, fleet, keeper, tell, answer).run()
     run = _run(job, backend, keeper, state, fleet)
     land(home / "landing", run, None, {"runtime_event": frame(keeper.story)})

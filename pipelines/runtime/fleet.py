@@ -14,7 +14,7 @@ from profilers.programs import Message, Programs
 from profilers.torch_nodes import environment
 from warehouse.records import ProbeFailed
 
-_MODULE = "pipelines.runtime.rank"
+RANK = "pipelines.runtime.rank"
 
 
 class Fleet:
@@ -25,6 +25,7 @@ class Fleet:
         programs: of the job; what is started here ends with them.
         job: what they train.
         folder: of the job: outlives nodes, as the volume of a provider does.
+        program: module of the program on each node.
         notices: where nodes are told of interruptions: a service, or None for files in `folder`.
     """
 
@@ -34,10 +35,11 @@ class Fleet:
         programs: Programs,
         job: TrainingJob,
         folder: Path,
+        program: str = RANK,
         notices: str | None = None,
     ) -> None:
         self._cluster, self._programs, self._job = cluster, programs, job
-        self._folder, self._notices = folder, notices
+        self._folder, self._program, self._notices = folder, program, notices
         self._nodes: dict[str, Node] = {}
         self._running: dict[str, str] = {}
         self._serial = count()
@@ -135,7 +137,7 @@ class Fleet:
             notices=self._notices or str(self._notice_file(name)),
         )
         variables = environment(self._cluster, node)
-        self._programs.start(program, node, _MODULE, config.to_json(), variables)
+        self._programs.start(program, node, self._program, config.to_json(), variables)
         self._running[name] = program
 
     def _tell(self, name: str, **command: object) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pipelines.runtime import checkpoints, notices
 from pipelines.runtime.samples import Took, share, take, taking
@@ -61,6 +61,29 @@ class RankConfig:
     def to_json(self) -> str:
         """Encode for the command line."""
         return json.dumps(asdict(self))
+
+
+class Trains(Protocol):
+    """What a program of a rank does."""
+
+    @property
+    def step(self) -> int:
+        """Iterations applied."""
+
+    def train(
+        self,
+        rank: int,
+        batches: list[int],
+        iterations: int,
+        incarnation: int,
+        address: str,
+        port: int,
+        checkpoint: str | None,
+    ) -> None:
+        """Begin to train as `rank` of as many as there are batches, from a checkpoint."""
+
+    def save(self) -> None:
+        """Stop training, and write a checkpoint of what was applied until now."""
 
 
 class Rank:
@@ -173,18 +196,23 @@ class Rank:
 
 def main() -> None:
     """Run this rank until its controller closes stdin."""
+    serve(Rank)
+
+
+def serve(make: Callable[[RankConfig, Say], Trains]) -> None:
+    """Make a rank, beat, watch out for notices, and obey until the controller closes stdin."""
     # Ctrl-C is the controller's: it has the last state saved before it ends its programs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = RankConfig(**json.loads(sys.argv[1]))
     say = _one_at_a_time(torch_nodes.answers())
-    rank = Rank(config, say)
+    rank = make(config, say)
     say("ready")
     threading.Thread(target=_beat, args=(rank, config.beat_s, say), daemon=True).start()
     threading.Thread(target=_watch, args=(config, say), daemon=True).start()
     torch_nodes.obey({"train": rank.train, "save": rank.save})
 
 
-def _beat(rank: Rank, every_s: float, say: Say) -> None:
+def _beat(rank: Trains, every_s: float, say: Say) -> None:
     while True:
         say("beat", step=rank.step)
         time.sleep(every_s)
