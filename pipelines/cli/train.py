@@ -64,13 +64,16 @@ def train(
 def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
     from assets.home import home
     from pipelines.runtime.attempt import train as attempt
+    from profilers.clusters import choose_backend
 
     def terminated(*_: object) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, terminated)
+    backend, why = choose_backend(job.backend)
+    typer.echo(f"backend {backend}: {why}", err=True)
     with _shown(job.iterations) as tell:
-        keeper, state = attempt(job, home(), tell, answer)
+        keeper, state = attempt(job, backend, home(), tell, answer, waiting=_say)
     typer.echo(f"checkpoints and story  {keeper.folder}")
     return keeper.story, state.error
 
@@ -126,6 +129,10 @@ def _tell(entry: "Entry") -> None:
     told = [_fact(key, value) for key, value in entry.detail.items() if value is not None]
     line = f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if told else ''}{', '.join(told)}"
     typer.echo(line, err=True)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _fact(key: str, value: object) -> str:

@@ -1,6 +1,7 @@
 """One attempt at a job, from its folder and cluster to the run that lands."""
 
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ from pipelines.runtime.runner import Answer, Runner, Tell
 from pipelines.runtime.state import State
 from pipelines.runtime.story import frame
 from profilers import host
-from profilers.clusters import choose_backend, open_cluster
+from profilers.clusters import open_cluster
 from profilers.hostlock import host_lock
 from profilers.programs import Programs
 from warehouse.landing import land
@@ -23,26 +24,43 @@ PROBE = "train"
 
 
 def train(
-    job: TrainingJob, home: Path, tell: Tell, answer: Answer, program: str = RANK
+    job: TrainingJob,
+    backend: Backend,
+    home: Path,
+    tell: Tell,
+    answer: Answer,
+    *,
+    waiting: Callable[[str], None] = lambda _: None,
+    program: str = RANK,
+    notices: Callable[[str], str] | None = None,
 ) -> tuple[Keeper, State]:
     """Train a job, or go on with it, until it has finished or is aborted; lands what happened.
 
     Whatever ends this, nodes and programs end with it, and the same call goes on from the last
     checkpoint.
 
+    Args:
+        job: what is trained.
+        backend: where its nodes are.
+        home: where attempts are kept, and runs land.
+        tell: is given the story as it happens.
+        answer: asks the user, or a policy, where nothing is feasible.
+        waiting: is told what the job waits for before it begins.
+        program: as in `Fleet`.
+        notices: as in `Fleet`.
+
     Raises:
         BadInput: the job's profile, or its last attempt, does not fit.
         KeyboardInterrupt: the user stopped it; a checkpoint was written before.
     """
     controller = job.controller(read_performance(job))
-    backend, _ = choose_backend(job.backend)
     with ExitStack() as stack:
+        stack.enter_context(host_lock(waiting))
         keeper = stack.enter_context(Keeper.open(home, job))
         stack.enter_context(employed())
-        stack.enter_context(host_lock())
         cluster = stack.enter_context(open_cluster(backend, (), job.link_mbps))
         programs = stack.enter_context(Programs(cluster, f"job {job.name}"))
-        fleet = Fleet(cluster, programs, job, keeper.folder, program)
+        fleet = Fleet(cluster, programs, job, keeper.folder, program, notices)
         state = Runner(job, controller, fleet, keeper, tell, answer).run()
     run = _run(job, backend, keeper, state, fleet)
     land(home / "landing", run, None, {"runtime_event": frame(keeper.story)})

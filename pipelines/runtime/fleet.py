@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -26,7 +27,8 @@ class Fleet:
         job: what they train.
         folder: of the job: outlives nodes, as the volume of a provider does.
         program: module of the program on each node.
-        notices: where nodes are told of interruptions: a service, or None for files in `folder`.
+        notices: where a node is told of interruptions, by its name (see `notices.source`); None:
+            files in `folder`.
     """
 
     def __init__(
@@ -36,10 +38,11 @@ class Fleet:
         job: TrainingJob,
         folder: Path,
         program: str = RANK,
-        notices: str | None = None,
+        notices: Callable[[str], str] | None = None,
     ) -> None:
         self._cluster, self._programs, self._job = cluster, programs, job
-        self._folder, self._program, self._notices = folder, program, notices
+        self._folder, self._program = folder, program
+        self._notices = notices or (lambda name: str(self._notice_file(name)))
         self._nodes: dict[str, Node] = {}
         self._running: dict[str, str] = {}
         self._serial = count()
@@ -134,7 +137,7 @@ class Fleet:
             keep=job.keep_checkpoints,
             every=job.checkpoint_every,
             beat_s=job.beat_s,
-            notices=self._notices or str(self._notice_file(name)),
+            notices=self._notices(name),
         )
         variables = environment(self._cluster, node)
         self._programs.start(program, node, self._program, config.to_json(), variables)

@@ -115,7 +115,7 @@ class Runner:
     def _advance(self, event: events.Event) -> None:
         before = self.state
         after, decisions = self._controller.advance(before, self._keeper.now_s(), event)
-        story = list(entries(before, event, decisions, after))
+        story = [self._with_error(one) for one in entries(before, event, decisions, after)]
         self._keeper.keep(after, story)
         for entry in story:
             self._tell(entry)
@@ -123,6 +123,13 @@ class Runner:
             self._carry_out(decision)
         if isinstance(event, events.Beat):
             self._interrupt()
+
+    def _with_error(self, entry: Entry) -> Entry:
+        """Add to a loss what the node's program, or its launch, last said."""
+        said = self._fleet.errors.get(entry.node or "") if entry.event == "lost" else None
+        return (
+            entry.model_copy(update={"detail": {**entry.detail, "said": said}}) if said else entry
+        )
 
     def _carry_out(self, decision: events.Decision) -> None:
         match decision:

@@ -54,7 +54,7 @@ def run(folder: Path, **changes: object) -> Trained:
         return None
 
     job = read_job(write_job(folder, iterations=ITERATIONS, **changes))
-    keeper, state = train(job, home, lambda _: None, abort)
+    keeper, state = train(job, "emulated", home, lambda _: None, abort)
     return Trained(home, keeper.folder, state, keeper.story)
 
 
@@ -68,7 +68,7 @@ def left_behind() -> list[str]:
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Return the job on two fast nodes to its end, with the checkpoint of every iteration."""
     folder = tmp_path_factory.mktemp("uninterrupted")
-    return run(folder, backend="emulated", checkpoint_every=1, keep_checkpoints=ITERATIONS)
+    return run(folder, checkpoint_every=1, keep_checkpoints=ITERATIONS)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Return the scenario of section 5.4 at our size: half-way, one of two fast nodes is killed."""
     lost = [{"after_iterations": 8, "node_type": FAST, "how": "kill"}]
     folder = tmp_path_factory.mktemp("killed")
-    return run(folder, backend="emulated", interruptions=lost, keep_checkpoints=ITERATIONS)
+    return run(folder, interruptions=lost, keep_checkpoints=ITERATIONS)
 
 
 @pytest.mark.cluster

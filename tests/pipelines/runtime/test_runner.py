@@ -1,6 +1,7 @@
 """Jobs of plain processes that are killed, frozen and told to go: nothing is trained."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,24 @@ from pipelines.runtime.planning import Infeasible, Way
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, frame
 from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE, write_job
+from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
 from warehouse.warehouse import Warehouse, read_only
 
 ITERATIONS = 60
+COUNTING = "tests.pipelines.runtime.counting_rank"
 
 
 class Ran:
     """A job that has ended: how, and its story; `asked` is what was found infeasible."""
 
-    def __init__(self, folder: Path, answer: int | None = None, **changes: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        answer: int | None = None,
+        notices: Callable[[str], str] | None = None,
+        program: str = COUNTING,
+        **changes: object,
+    ) -> None:
         self.asked: list[Infeasible] = []
 
         def answered(infeasible: Infeasible, state: State) -> Way | None:
@@ -27,10 +37,13 @@ class Ran:
             return None if answer is None else infeasible.ways[answer]
 
         told: list[Entry] = []
-        fast = {"beat_s": 0.05, "silence_s": 2.0, "backend": "loopback"}
+        fast = {"beat_s": 0.05, "silence_s": 2.0}
         job = read_job(write_job(folder, iterations=ITERATIONS, **fast, **changes))
-        program = "tests.pipelines.runtime.counting_rank"
-        keeper, self.state = train(job, folder / "home", told.append, answered, program)
+        keeper, self.state = train(
+            *(job, "loopback", folder / "home", told.append, answered),
+            program=program,
+            notices=notices,
+        )
         self.story = keeper.story
         assert told == self.story
 
@@ -74,6 +87,23 @@ def test_a_notice_and_silence_are_losses_like_any(tmp_path: Path) -> None:
     launches, restarts = ran.state.launch, ran.state.restart
     assert len(launches.seen_s) == 3, "observed each time that nodes were launched"
     assert restarts.seen_s == ()
+
+
+def test_ec2_tells_a_node_by_its_metadata_service(tmp_path: Path) -> None:
+    with metadata_service() as (url, service):
+        # A node asks a service of its own: here one that tells them apart by their addresses.
+        service.notices["/node0"] = TERMINATE
+        ran = Ran(tmp_path, notices=lambda name: f"{url}/{name}")
+    assert ran.state.phase == "finished"
+    assert [(one.node, one.detail["reason"]) for one in ran.of("lost")] == [("node0", "notice")]
+    assert ran.plans == [f"2 {FAST}@4", f"1 {FAST}@4 + 2 {SLOW}@2"]
+
+
+def test_a_program_that_cannot_start_says_why(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, program="no.such.program")
+    assert ran.state.phase == "aborted"
+    assert set(ran.losses) == {(name, "ended") for name in (FAST, SLOW, SPARE)}
+    assert "No module named 'no'" in str(ran.of("lost")[0].detail["said"])
 
 
 def test_all_nodes_may_go_and_the_last_checkpoint_counts(tmp_path: Path) -> None:
