@@ -27,7 +27,8 @@ def table(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResu
     round_ = study.latest_round()
     rows = outcome(round_, warehouse.open().accuracy())
     figures = [
-        plots.scaling(job, job["dnn"][0]) for job in rows.partition_by("job", maintain_order=True)
+        plots.scaling(job, round_.study.jobs[0].metric_in_words, job["dnn"][0])
+        for job in rows.partition_by("job", maintain_order=True)
     ]
     return MaterializeResult(metadata=of_frame(rows, round_, figures))
 

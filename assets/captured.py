@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from assets import landed
-from assets.rounds import Part, Round
+from assets.parts import Part
+from assets.rounds import Round
 from models.async_sgd import end_times, http2, overhead
 from models.async_sgd.captured import transfers
 from models.async_sgd.kept_order import kept_order
@@ -47,6 +48,8 @@ class CapturedProfile:
 
 def captured_profiles(round_: Round, landing: Path) -> list[CapturedProfile]:
     """Return the profiles of a round whose packets were captured, in the order of the study."""
+    if round_.study.kind != "asynchronous":
+        return []
     links = {part.link_mbps: run for part, run in round_.runs_of("links").items()}
     profiles = round_.runs_of("tf_trace").items()
     return [

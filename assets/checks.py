@@ -10,6 +10,7 @@ from assets.captured import captured_profiles, kept_orders
 from assets.captures import transfer_order
 from assets.cluster import links
 from assets.measured import throughput
+from assets.parts import MEASURING
 from assets.predictions import async_sgd_predictions, linear_predictions
 from assets.profiles import tf_trace
 from assets.resources import StudyResource, WarehouseResource
@@ -40,12 +41,14 @@ def links_are_as_shaped(study: StudyResource, warehouse: WarehouseResource) -> A
 
 @asset_check(asset=tf_trace, blocking=True)
 def traces_are_whole(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
-    """Every trace has downlink and uplink transfers, and its steps have the same operations."""
+    """The steps of every trace have the same operations; with servers, transfers both ways too."""
     found: list[str] = []
     for part, run in study.latest_round().runs_of("tf_trace").items():
         operations = landed.table(warehouse.landing, run, "operation")
         timings = landed.table(warehouse.landing, run, "timing")
-        found += [f"{part.name}: {odd}" for odd in sanity.odd_traces(operations, timings)]
+        has_servers = part.job.server is not None
+        odd = sanity.odd_traces(operations, timings, transfers=has_servers)
+        found += [f"{part.name}: {one}" for one in odd]
     return _verdict(found, ERROR)
 
 
@@ -53,7 +56,7 @@ def traces_are_whole(study: StudyResource, warehouse: WarehouseResource) -> Asse
 def transfers_were_captured(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
     """Where packets were captured, nearly every transfer was found in them."""
     samples = landed.rows(study.latest_round(), warehouse.landing, "tf_trace", "sample")
-    return _verdict(sanity.uncaptured(samples), WARN)
+    return _verdict(sanity.uncaptured(samples) if samples.height else [], WARN)
 
 
 @asset_check(asset=transfer_order, pool="warehouse")
@@ -67,6 +70,8 @@ def orders_are_kept(study: StudyResource, warehouse: WarehouseResource) -> Asset
 def links_can_carry_it(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
     """No prediction is above what the server's link can carry."""
     round_ = study.latest_round()
+    if round_.study.kind != "asynchronous":
+        return _verdict([], ERROR)
     ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
     bounds = sanity.link_bounds(
         landed.of_jobs(round_, warehouse.landing, "operation"),
@@ -79,6 +84,8 @@ def links_can_carry_it(study: StudyResource, warehouse: WarehouseResource) -> As
 def not_above_linear(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
     """No prediction is above linear scaling."""
     round_ = study.latest_round()
+    if round_.study.kind != "asynchronous":
+        return _verdict([], WARN)
     ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
     return _verdict(sanity.superlinear(forecasts(round_, ledger)), WARN)
 
@@ -86,7 +93,8 @@ def not_above_linear(study: StudyResource, warehouse: WarehouseResource) -> Asse
 @asset_check(asset=throughput)
 def host_was_not_busy(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
     """In every window a fifth of the processor time was idle, and hardly any was stolen."""
-    samples = landed.rows(study.latest_round(), warehouse.landing, "tf_throughput", "sample")
+    round_ = study.latest_round()
+    samples = landed.rows(round_, warehouse.landing, MEASURING[round_.study.kind], "sample")
     return _verdict(sanity.disturbed_windows(samples), WARN)
 
 

@@ -2,8 +2,8 @@
 
 from dagster import MaterializeResult, ResourceParam, asset
 
-from assets import landed, plots
-from assets.measuring import measure_contention, measure_links
+from assets import landed, plots, srift_plots
+from assets.measuring import profile
 from assets.metadata import OWNERS, of_frame
 from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
@@ -20,9 +20,9 @@ def links(
     study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
 ) -> MaterializeResult:
     """Goodput of 1 to n simultaneous flows between the server and the workers, each direction."""
-    round_ = measure_links(study.open_round(), warehouse.landing, progress)
+    round_ = profile(study.open_round(), "links", warehouse.landing, progress)
     rows = landed.rows(round_, warehouse.landing, "links", "link")
-    figures = [plots.goodput(part, name) for (name,), part in rows.group_by("name")]
+    figures = [plots.goodput(part, str(name)) for (name,), part in landed.by_name(rows)]
     return MaterializeResult(metadata=of_frame(rows, round_, figures))
 
 
@@ -38,8 +38,25 @@ def contention(
     study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
 ) -> MaterializeResult:
     """What transfers of training get of a link that n workers use; empty unless a study asks."""
-    round_ = measure_contention(study.open_round(), warehouse.landing, progress)
+    round_ = profile(study.open_round(), "contention", warehouse.landing, progress)
     rows = landed.rows(round_, warehouse.landing, "contention", "contention")
-    parts = {} if rows.is_empty() else rows.partition_by("name", as_dict=True)
-    figures = [plots.contention(part, str(name)) for (name,), part in parts.items()]
+    figures = [plots.contention(part, str(name)) for (name,), part in landed.by_name(rows)]
+    return MaterializeResult(metadata=of_frame(rows, round_, figures))
+
+
+@asset(
+    key=["cluster", "allreduce"],
+    deps=[links],
+    group_name="cluster",
+    owners=OWNERS,
+    kinds={"pytorch", "parquet"},
+    pool="measuring_host",
+)
+def allreduce(
+    study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+) -> MaterializeResult:
+    """Bus bandwidth of all-reduces by size, ranks and transfers at once; of studies of DDP."""
+    round_ = profile(study.open_round(), "allreduce", warehouse.landing, progress)
+    rows = landed.rows(round_, warehouse.landing, "allreduce", "allreduce")
+    figures = [srift_plots.bus_bandwidth(part, str(name)) for (name,), part in landed.by_name(rows)]
     return MaterializeResult(metadata=of_frame(rows, round_, figures))

@@ -5,7 +5,8 @@ from typing import Literal
 
 import polars as pl
 
-from assets.study import Job, Study
+from assets.job import Job
+from assets.study import Study
 
 Varied = Literal["batch_size", "link_mbps", "order", "servers", "placement"]
 _NAMES: Mapping[Varied, str] = {

@@ -5,7 +5,9 @@ from functools import partial
 from pathlib import Path
 
 import networks
-from assets.study import Job, Study, links_measured
+from assets.job import Job
+from assets.parts import parts
+from assets.study import Study
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.node_types import check_isa, node_group
 from warehouse.records import Backend, BadInput, Role
@@ -20,16 +22,19 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
     for index, job in enumerate(study.jobs):
         field = f"{source}: jobs[{index}]"
         _check_network(job, field)
-        _tell(f"{field}.worker", partial(_check_type, "worker", job.worker))
-        _tell(f"{field}.server", partial(_check_type, "server", job.server))
+        for name in dict.fromkeys([*job.worker, job.profiled_worker or job.worker[0]]):
+            _tell(f"{field}.worker", partial(_check_type, "worker", name))
+        if job.server is not None:
+            _tell(f"{field}.server", partial(_check_type, "server", job.server))
         if backend == "emulated":
             _tell(f"{field}.workers", partial(check_shares, job.nodes(max(job.workers))))
-    for _, job in links_measured(study, backend):
-        flows = max(study.links.flows)
-        if flows > max(job.workers):
+    flows = max(study.links.flows)
+    for part in parts(study, backend):
+        most = max(part.job.workers)
+        if part.probe == "links" and flows > most:
             raise BadInput(
-                f"{source}: links.flows: {flows} simultaneous flows, but the job {job.dnn} on such "
-                f"links has at most {max(job.workers)} workers; use fewer flows"
+                f"{source}: links.flows: {flows} simultaneous flows, but the job {part.job.dnn} on "
+                f"such links has at most {most} workers; use fewer flows"
             )
 
 
@@ -39,11 +44,11 @@ def _check_type(role: Role, name: str) -> None:
 
 def _check_network(job: Job, field: str) -> None:
     try:
-        networks.check(job.dnn)
+        networks.check(job.dnn, framework=job.framework)
     except ValueError as error:
         raise BadInput(f"{field}.dnn: {error}") from None
     try:
-        networks.check(job.dnn, job.image_size)
+        networks.check(job.dnn, job.image_size, framework=job.framework)
     except ValueError as error:
         raise BadInput(f"{field}.image_size: {error}") from None
 

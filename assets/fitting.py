@@ -9,17 +9,18 @@ from itertools import chain, product
 
 import polars as pl
 
+from assets.job import Job
+from assets.parts import judged_parts, profile_parts
 from assets.plan import prediction_name
 from assets.progress import Progress
-from assets.rounds import Round, profile_parts
-from assets.study import Job
+from assets.rounds import Round
 from assets.systems import ARGUMENTS, SYSTEMS, Fitted, System, seen_job
 from assets.version import code_version
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Run, Scenario
 from warehouse.warehouse import Warehouse
 
-METRIC, UNIT = "throughput_steps_per_s", "step/s"
+_MOST_NAMED = 3
 Tables = Mapping[str, pl.DataFrame]
 """Visible rows by raw table."""
 
@@ -57,8 +58,8 @@ def predict(fit: JobFit, round_: Round, scenario: Scenario) -> Prediction:
         host_id=round_.host_id,
         study=round_.study.name,
         repeat=round_.repeat,
-        metric=METRIC,
-        unit=UNIT,
+        metric=fit.job.metric,
+        unit=fit.job.unit,
         value=row["value"],
         low=row["low"],
         high=row["high"],
@@ -84,7 +85,7 @@ def predict_missing(
         BadInput: a job has no profile in this round yet.
     """
     for reason, labels in _unpredicted(system, round_).items():
-        progress.warn(f"{system.name} does not predict {', '.join(labels)}: {reason}")
+        progress.warn(f"{system.name} does not predict {_some(labels)}: {reason}")
     ledger = _ledger(system, round_, warehouse)
     wanted = [
         (job, scenario)
@@ -121,12 +122,13 @@ def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     """
     columns = ["study", "repeat", "backend", "host_id", "metric", "system", "subject_id"]
     there = set(ledger.select(columns).rows())
-    key = (round_.study.name, round_.repeat, round_.backend, round_.host_id, METRIC)
-    for part, system in product(round_.missing_of("tf_throughput"), SYSTEMS):
+    key = (round_.study.name, round_.repeat, round_.backend, round_.host_id)
+    judging = judged_parts(round_.study, round_.backend)
+    for part, system in product(set(round_.missing) & set(judging), SYSTEMS):
         assert part.scenario is not None
         if _declined(system, round_, part.job).get(part.scenario, "no word") is not None:
             continue
-        if (*key, system.name, part.scenario.scenario_id) not in there:
+        if (*key, part.job.metric, system.name, part.scenario.scenario_id) not in there:
             raise BadInput(
                 f"{part.name}: the ledger has no prediction by {system.name} for round "
                 f"{round_.repeat} of {round_.study.name}; predict it before it is measured"
@@ -143,12 +145,18 @@ def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
     return found
 
 
+def _some(labels: Sequence[str]) -> str:
+    """Return the first few of several labels, and how many others there are."""
+    shown, others = "; ".join(labels[:_MOST_NAMED]), len(labels) - _MOST_NAMED
+    return f"{shown} and {others} more" if others > 0 else shown
+
+
 def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | None]:
     """Return each scenario of a job, and why the system says nothing about it, None if it does.
 
     Empty if the system is not about such jobs.
     """
-    if system.one_server and job.servers == 1:
+    if system.kind != job.kind or job.fitted or (system.one_server and job.servers == 1):
         return {}
     profiled = seen_job(system, job).profiled(round_.backend)
     return {one: system.declines(profiled, one) for one in job.scenarios(round_.backend)}
@@ -157,7 +165,6 @@ def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | N
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
     return warehouse.predictions(round_.study.name, round_.repeat).filter(
         pl.col("system") == system.name,
-        pl.col("metric") == METRIC,
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
     )
@@ -169,24 +176,26 @@ def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> Jo
     Raises:
         BadInput: the job has no profile in this round yet.
     """
-    (fit,) = _fit(system, round_, [job], warehouse)
-    return fit
+    return next(fit for fit in _fit(system, round_, [job], warehouse) if fit.job == job)
 
 
 def _fit(system: System, round_: Round, jobs: Sequence[Job], warehouse: Warehouse) -> list[JobFit]:
     if not jobs:
         return []
-    seen = {job: _seen(system, round_, seen_job(system, job)) for job in jobs}
-    run_ids = {job: [run.run_id for run in runs] for job, runs in seen.items()}
+    shown = round_.study.jobs if system.whole_study else jobs
+    seen = {job: tuple(run.run_id for run in _seen(system, round_, job)) for job in shown}
+    if system.whole_study:
+        everything = tuple(dict.fromkeys(chain(*seen.values())))
+        seen = {job: everything for job in jobs}
     # Read once for all jobs: opening the database takes longer than reading it.
-    rows = warehouse.visible_tables(system.tables, list(dict.fromkeys(chain(*run_ids.values()))))
-    fits = []
-    for job, mine in run_ids.items():
-        of_job = pl.col("run_id").is_in(mine)
+    rows = warehouse.visible_tables(system.tables, list(dict.fromkeys(chain(*seen.values()))))
+    fitted: dict[tuple[str, ...], tuple[Fitted, FitRecord]] = {}
+    for run_ids in dict.fromkeys(seen.values()):
+        of_job = pl.col("run_id").is_in(run_ids)
         tables = {name: table.filter(of_job) for name, table in rows.items()}
-        fitted = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})
-        fits.append(JobFit(job, fitted, _record(system, round_, mine, fitted, tables)))
-    return fits
+        model = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})
+        fitted[run_ids] = model, _record(system, round_, run_ids, model, tables)
+    return [JobFit(job, *fitted[run_ids]) for job, run_ids in seen.items()]
 
 
 def _record(
@@ -208,13 +217,22 @@ def _record(
 
 
 def _seen(system: System, round_: Round, job: Job) -> list[Run]:
-    """Return the runs of this job, and of the link it trains on, that a system sees."""
-    profiled = job.profiled(round_.backend)
-    wanted = profile_parts(job, round_.study, round_.backend)
-    needed = [part for part in wanted if part.probe in system.probes]
+    """Return the runs that a system sees to predict a job: profiles, links it trains on, and so on.
+
+    Raises:
+        BadInput: one of them has not landed in this round.
+    """
+    seen = seen_job(system, job)
+    profiled = seen.profiled(round_.backend)
+    needed = [
+        part
+        for part in profile_parts(seen, round_.study, round_.backend)
+        if part.probe in system.probes
+        and (not system.first_type or part.scenario in (None, profiled))
+    ]
     found = [run for part in needed if (run := round_.run_of(part))]
-    if len(found) < len(needed):
-        probes = " and ".join(dict.fromkeys(part.probe for part in needed))
+    if not needed or len(found) < len(needed):
+        probes = " and ".join(dict.fromkeys(part.probe for part in needed) or system.probes)
         raise BadInput(
             f"{system.name} cannot be fitted to {profiled.label}: round {round_.repeat} of "
             f"{round_.study.name} has no {probes} run of it; profile it first"

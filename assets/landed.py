@@ -1,10 +1,12 @@
 """Rows of landed runs, read from their Parquet files: no database is opened."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
 
-from assets.rounds import Probe, Round
+from assets.parts import Probe
+from assets.rounds import Round
 from warehouse.landing import SCHEMAS, read_tables
 from warehouse.records import Run
 
@@ -24,6 +26,11 @@ def rows(round_: Round, landing: Path, probe: Probe, name: str) -> pl.DataFrame:
         for part, run in round_.runs_of(probe).items()
     ]
     return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def by_name(rows: pl.DataFrame) -> Iterable[tuple[tuple[object, ...], pl.DataFrame]]:
+    """Yield what `rows` returned, part by part of the round; nothing if nothing has landed."""
+    return rows.group_by("name", maintain_order=True) if rows.width else ()
 
 
 def of_jobs(round_: Round, landing: Path, name: str) -> pl.DataFrame:

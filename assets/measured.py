@@ -6,10 +6,11 @@ import polars as pl
 from dagster import FreshnessPolicy, MaterializeResult, ResourceParam, asset
 
 from assets import landed, plots
-from assets.fitting import METRIC, refuse_unpredicted
+from assets.fitting import refuse_unpredicted
 from assets.loading import load_landed
-from assets.measuring import measure_throughput
+from assets.measuring import measure
 from assets.metadata import OWNERS, of_frame
+from assets.parts import MEASURING
 from assets.predictions import PREDICTIONS
 from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
@@ -20,21 +21,22 @@ from assets.resources import StudyResource, WarehouseResource
     deps=PREDICTIONS,
     group_name="measured",
     owners=OWNERS,
-    kinds={"tensorflow", "parquet"},
+    kinds={"tensorflow", "pytorch", "parquet"},
     pool="measuring_host",
     freshness_policy=FreshnessPolicy.time_window(fail_window=timedelta(days=30)),
 )
 def throughput(
     study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
 ) -> MaterializeResult:
-    """Steps per second of all workers, over windows in which all of them are stepping."""
+    """Training with all workers: steps per second if asynchronous, else seconds per step."""
     round_ = study.latest_round()
     refuse_unpredicted(round_, warehouse.published_ledger())
-    round_ = measure_throughput(round_, warehouse.landing, progress)
-    samples = landed.rows(round_, warehouse.landing, "tf_throughput", "sample")
-    windows = samples.filter(pl.col("metric") == METRIC)
+    round_ = measure(round_, warehouse.landing, progress)
+    samples = landed.rows(round_, warehouse.landing, MEASURING[round_.study.kind], "sample")
+    job = round_.study.jobs[0]
+    windows = samples.filter(pl.col("metric") == job.metric)
     names = windows["name"].unique(maintain_order=True).to_list()
-    figure = plots.throughput_windows(windows, names)
+    figure = plots.windows(windows, names, f"{job.metric_in_words}, one point per window")
     return MaterializeResult(metadata=of_frame(samples, round_, [figure]))
 
 

@@ -3,13 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from assets.rounds import Part, Round, parts
+from assets.parts import Part, judged_parts
+from assets.rounds import Round
+from assets.study import Study
+from assets.systems import FOREMOST
 from warehouse.records import Scenario
 
 _LINK_OVERHEAD_S = 1.5
 _START_S, _START_PER_WORKER_S = 8.0, 4.0
 _STEP_S = 0.5
 """First guess of a traced or untraced step; what a study really takes corrects all guesses."""
+_REDUCE_S = 0.1
+"""First guess of an all-reduce, of all sizes."""
 _PREDICT_S = 6.0
 _REPORT_S, _REPORT_PER_JOB_S = 2.0, 2.5
 """Judging, and figures, replays and sensitivities of the report."""
@@ -37,37 +42,49 @@ REPORT_NAME = "judge and report"
 
 
 def _tasks(round_: Round) -> Iterator[Task]:
-    missing = round_.missing
-    profiling = [part for part in missing if part.purpose == "profile"]
-    measuring = [part for part in missing if part.purpose == "measurement"]
-    yield from (Task(part.name, _profiling_s(part, round_)) for part in profiling)
-    for part in parts(round_.study, round_.backend):
-        if part.probe == "tf_throughput" and part.scenario is not None:
-            yield Task(prediction_name("async_sgd", part.scenario), _PREDICT_S)
+    study, missing = round_.study, round_.missing
+    yield from (Task(part.name, _profiling_s(part, study)) for part in missing if part.profiles)
+    for part in judged_parts(study, round_.backend):
+        assert part.scenario is not None
+        yield Task(prediction_name(FOREMOST[part.job.kind], part.scenario), _PREDICT_S)
     started = set()
-    for part in measuring:
-        start_s = 0.0 if part.job in started else _start_s(max(part.job.workers))
-        started.add(part.job)
-        yield Task(part.name, start_s + _measuring_s(round_))
-    yield Task(REPORT_NAME, _REPORT_S + _REPORT_PER_JOB_S * len(round_.study.jobs))
+    for part in missing:
+        if not part.profiles:
+            start_s = 0.0 if part.job in started else _start_s(max(part.job.workers))
+            started.add(part.job)
+            yield Task(part.name, start_s + _measuring_s(study))
+    yield Task(REPORT_NAME, _REPORT_S + _REPORT_PER_JOB_S * len(study.jobs))
 
 
-def _profiling_s(part: Part, round_: Round) -> float:
-    study = round_.study
-    if part.probe == "links":
-        trials = 2 * len(study.links.flows) * study.links.trials
-        return trials * (study.links.seconds + _LINK_OVERHEAD_S)
-    if part.probe == "contention":
-        trials = len(study.links.flows) * study.links.trials
-        seconds = (study.links.contention_s or 0.0) + _LINK_OVERHEAD_S
-        return _start_s(max(study.links.flows)) + trials * seconds
-    steps = study.profile.traced_steps + study.profile.untraced_steps
-    return _start_s(1) + steps * _STEP_S
+def _profiling_s(part: Part, study: Study) -> float:
+    links = study.links
+    match part.probe:
+        case "links":
+            return 2 * len(links.flows) * links.trials * (links.seconds + _LINK_OVERHEAD_S)
+        case "contention":
+            trials = len(links.flows) * links.trials
+            seconds = (links.contention_s or 0.0) + _LINK_OVERHEAD_S
+            return _start_s(max(links.flows)) + trials * seconds
+        case "allreduce" if study.allreduce is not None:
+            grid = study.allreduce
+            points = len(grid.sizes_bytes) * len(grid.concurrent)
+            return _start_s(int(part.config["world_size"])) + points * grid.trials * _REDUCE_S
+        case "torch_compute" if study.compute is not None:
+            passes = study.compute
+            steps = len(passes.batch_sizes) * (passes.trials + passes.watched_trials)
+            return _start_s(1) + steps * _STEP_S
+        case "tf_trace" if study.profile is not None:
+            steps = study.profile.traced_steps + study.profile.untraced_steps
+            return _start_s(1) + steps * _STEP_S
+    return _start_s(max(part.job.workers)) + _measuring_s(study)
 
 
-def _measuring_s(round_: Round) -> float:
-    """Windows, and about as long as one of them until throughput is stationary."""
-    return (round_.study.measure.windows + 1) * round_.study.measure.window_s
+def _measuring_s(study: Study) -> float:
+    """Windows, and about as long as one of them until throughput is stationary; or iterations."""
+    if study.iterate is not None:
+        return study.iterate.most_s or study.iterate.iterations * _STEP_S
+    assert study.measure is not None
+    return (study.measure.windows + 1) * study.measure.window_s
 
 
 def _start_s(workers: int) -> float:

@@ -64,8 +64,8 @@ def _lay_out(figure: Figure) -> None:
 
 
 @styled
-def scaling(rows: pl.DataFrame, title: str = "") -> Figure:
-    """Plot one job's throughput by number of workers: predicted, linear, and measured if known.
+def scaling(rows: pl.DataFrame, label: str, title: str = "") -> Figure:
+    """Plot one job's metric by number of workers: predicted, linear, and measured if known.
 
     `rows` has workers, predicted, low, high, linear, measured and spread_percent.
     """
@@ -87,7 +87,7 @@ def scaling(rows: pl.DataFrame, title: str = "") -> Figure:
             color=MEASURED,
             label="measured",
         )
-    axes.set(xlabel="workers", ylabel="steps/s of all workers", xticks=workers)
+    axes.set(xlabel="workers", ylabel=label, xticks=workers)
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left")
     return figure
@@ -170,8 +170,8 @@ def step_timeline(operations: pl.DataFrame, timings: pl.DataFrame, title: str = 
 
 
 @styled
-def throughput_windows(samples: pl.DataFrame, names: Sequence[str], title: str = "") -> Figure:
-    """Plot the throughput of each window of each run.
+def windows(samples: pl.DataFrame, names: Sequence[str], label: str, title: str = "") -> Figure:
+    """Plot what was measured in each window of each run, under an axis with this label.
 
     `samples` has name and value; `names` orders them.
     """
@@ -181,7 +181,7 @@ def throughput_windows(samples: pl.DataFrame, names: Sequence[str], title: str =
     axes.plot(points["value"], [order[name] for name in points["name"]], "o", color=MEASURED)
     axes.set_yticks(range(len(names)), labels=list(names))
     axes.invert_yaxis()
-    axes.set(xlabel="steps/s of all workers, one point per window")
+    axes.set(xlabel=label)
     axes.set_xlim(left=0)
     return figure
 

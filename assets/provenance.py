@@ -3,6 +3,7 @@
 import json
 
 from assets.html_table import Cell, table
+from assets.job import node_types
 from assets.rounds import Round
 from warehouse.records import Run
 
@@ -29,9 +30,7 @@ def section(round_: Round) -> str:
         ),
         "host": f"{round_.host_id}: {_listed(dict(newest.host))}",
         "software": _listed(dict(newest.software)),
-        "workers and server": "; ".join(
-            dict.fromkeys(f"{job.worker} and {job.server}" for job in round_.study.jobs)
-        ),
+        "nodes": "; ".join(node_types(round_.study.jobs)),
     }
     common = table(
         ["what", "value"],

@@ -12,11 +12,14 @@ from assets import landed, plots, provenance
 from assets.captured import captured_profiles
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
+from assets.job import Job
+from assets.parts import Part
 from assets.results import Summary, summary
-from assets.rounds import Part, Round
+from assets.rounds import Round
 from assets.sections import (
     comparisons,
     convergence,
+    data_parallel,
     end_times,
     errors,
     http2,
@@ -34,6 +37,7 @@ from warehouse.durable import remove, temporary
 
 FILE = "report.html"
 """Name of the report in a home."""
+_BOUND = " The line rate is a bound: it says nothing about few workers."
 _TEMPLATE = Path(__file__).with_name("report.html")
 _HEAD = (
     "scenario",
@@ -67,7 +71,8 @@ def write(
 def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Path) -> str:
     """Return the report of a round as HTML."""
     jobs = rows.partition_by("job", maintain_order=True)
-    models = FittedModels(round_, landing)
+    asynchronous = round_.study.kind == "asynchronous"
+    models = FittedModels(round_, landing) if asynchronous else {}
     return Template(_TEMPLATE.read_text()).substitute(
         name=escape(round_.study.name),
         repeat=round_.repeat,
@@ -76,8 +81,10 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
         figures=_figures(summary(rows)),
         scenarios=_scenarios(rows),
         systems=_systems(systems),
-        residuals=residuals.section(round_, rows, landing, models),
-        jobs=grid([_job(job) for job in jobs]),
+        metric=round_.study.jobs[0].metric_in_words,
+        bound=_BOUND if asynchronous else "",
+        causes=residuals.section(round_, rows, landing, models) if asynchronous else "",
+        jobs=grid([_job(job, round_.study.jobs[0]) for job in jobs]),
         sections=_sections(round_, rows, landing, models),
         links=_links(landed.rows(round_, landing, "links", "link")),
         judged=_judged(summary(rows)),
@@ -161,7 +168,7 @@ def _systems(systems: pl.DataFrame) -> str:
     return table(["system", *dnns, "all", "scenarios", "one worker"], body)
 
 
-def _job(rows: pl.DataFrame) -> tuple[str, str]:
+def _job(rows: pl.DataFrame, job: Job) -> tuple[str, str]:
     title = rows["label"][0].rpartition(", W=")[0]
     known = rows.filter(pl.col("measured").is_not_null()).to_dicts()
     said = "; ".join(
@@ -169,15 +176,19 @@ def _job(rows: pl.DataFrame) -> tuple[str, str]:
         f"{number(row['measured'])} measured"
         for row in known
     )
-    described = f"Steps per second by number of workers, {title}. {said}"
+    described = f"{job.metric_in_words} by number of workers, {title}. {said}"
     caption = "Band: prediction interval. Bars: spread between the windows of the run."
-    return title, captioned(plots.scaling(rows), described, caption)
+    return title, captioned(plots.scaling(rows, job.metric_in_words), described, caption)
 
 
 def _sections(
     round_: Round, rows: pl.DataFrame, landing: Path, models: Mapping[Part, AsyncSGD]
 ) -> str:
     """Return what only some rounds can show; each section is empty where it has nothing to show."""
+    if round_.study.kind != "asynchronous":
+        return "\n".join(
+            [errors.section(round_.study, rows), data_parallel.section(round_, landing)]
+        )
     captured = captured_profiles(round_, landing)
     seen = {one.run.run_id for one in captured}
     by_run = {
@@ -202,6 +213,8 @@ def _sections(
 
 
 def _links(rows: pl.DataFrame) -> str:
+    if not rows.width:
+        return "<p>No links were probed.</p>"
     totals = rows.group_by("link_mbps", "direction", "flows", "trial").agg(
         mbps=pl.col("bandwidth_Bps").sum() * 8e-6
     )
@@ -226,7 +239,7 @@ def _links(rows: pl.DataFrame) -> str:
 def _judged(result: Summary) -> str:
     return (
         "<p>Every prediction was written to a ledger before the run that judges it started, from "
-        "the profile of one worker and the measured links alone; rows of measurements are hidden "
+        "what was profiled and probed before, alone; rows of measurements are hidden "
         "from predictors. Error is (predicted − measured) / measured. <em>Split</em> says how far "
         "a scenario is from what the predictor was fitted to. The <em>within-run spread</em> is "
         "(largest − smallest window) / mean of one run, not a repetition. The <em>noise floor</em> "

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from assets.fitting import METRIC
 from assets.rounds import Round
-from assets.systems import ASYNC_SGD, LINEAR
+from assets.systems import BASELINE, FOREMOST
 
 JUDGED = {
     "predicted": pl.Float64,
@@ -47,8 +46,8 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     linear, linear_error_percent: the baseline's forecast and its error.
     """
     ours = _of_round(round_, accuracy)
-    judged = _of_system(ours, ASYNC_SGD.name).select("scenario_id", *JUDGED)
-    baseline = _of_system(ours, LINEAR.name).select(
+    judged = _of_system(ours, *FOREMOST.values()).select("scenario_id", *JUDGED)
+    baseline = _of_system(ours, *BASELINE.values()).select(
         "scenario_id", linear="predicted", linear_error_percent="error_percent"
     )
     return (
@@ -59,7 +58,7 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def forecasts(round_: Round, ledger: pl.DataFrame, system: str = ASYNC_SGD.name) -> pl.DataFrame:
+def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") -> pl.DataFrame:
     """Return what a system forecasts for a round, in the columns of `outcome` that are known.
 
     Columns: job, label, dnn, link_mbps, workers, scenario_id, predicted, low, high, linear.
@@ -67,10 +66,10 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = ASYNC_SGD.name)
     ours = ledger.filter(
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
-        pl.col("metric") == METRIC,
+        pl.col("metric") == round_.study.jobs[0].metric,
     ).rename({"subject_id": "scenario_id", "value": "predicted"})
     predicted = _of_system(ours, system).select("scenario_id", "predicted", "low", "high")
-    baseline = _of_system(ours, LINEAR.name).select("scenario_id", linear="predicted")
+    baseline = _of_system(ours, *BASELINE.values()).select("scenario_id", linear="predicted")
     return (
         _scenarios(round_)
         .join(predicted, on="scenario_id", how="left", maintain_order="left")
@@ -167,12 +166,12 @@ def _of_round(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
         pl.col("repeat") == round_.repeat,
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
-        pl.col("metric") == METRIC,
+        pl.col("metric") == round_.study.jobs[0].metric,
     )
 
 
-def _of_system(accuracy: pl.DataFrame, system: str) -> pl.DataFrame:
-    rows = accuracy.filter(pl.col("system") == system).sort("made_at")
+def _of_system(accuracy: pl.DataFrame, *systems: str) -> pl.DataFrame:
+    rows = accuracy.filter(pl.col("system").is_in(systems)).sort("made_at")
     return rows.unique("scenario_id", keep="last")
 
 

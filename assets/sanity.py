@@ -33,13 +33,16 @@ def odd_links(links: pl.DataFrame, link_mbps: float | None) -> list[str]:
     ]
 
 
-def odd_traces(operations: pl.DataFrame, timings: pl.DataFrame) -> list[str]:
-    """Return what makes the trace of one run useless: no transfers, or steps that differ.
+def odd_traces(
+    operations: pl.DataFrame, timings: pl.DataFrame, *, transfers: bool = True
+) -> list[str]:
+    """Return what makes the trace of one run useless: no `transfers`, or steps that differ.
 
     TensorFlow's tracer now and then loses a record, so a minority of steps may lack some.
     """
     resources = set(operations["resource"])
-    found = [f"no {one} transfer" for one in ("downlink", "uplink") if one not in resources]
+    expected = ("downlink", "uplink") if transfers else ()
+    found = [f"no {one} transfer" for one in expected if one not in resources]
     per_step = timings.group_by("step").agg(pl.col("operation").n_unique())["operation"]
     everything = timings["operation"].n_unique()
     whole = (per_step == everything).sum()

@@ -6,8 +6,9 @@ from pathlib import Path
 import polars as pl
 
 from assets import landed
-from assets.rounds import Part, Round, profile_parts
-from assets.study import Job
+from assets.job import Job
+from assets.parts import Part, profile_parts
+from assets.rounds import Round
 from assets.systems import ARGUMENTS, ASYNC_SGD
 from models.async_sgd.predictor import AsyncSGD
 from warehouse.records import Backend, Run

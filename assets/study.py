@@ -1,23 +1,14 @@
 """A study: the YAML file that lists what to profile, predict and measure."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
+from assets.job import Job, JobKind
 from profilers.clusters import BackendChoice
-from profilers.clusters.node_types import node_group
-from warehouse.records import (
-    Backend,
-    NodeGroup,
-    Order,
-    Placement,
-    Record,
-    Scenario,
-    Strategy,
-    Workload,
-)
+from warehouse.records import Backend, Record, Scenario
 
 
 class Links(Record):
@@ -50,11 +41,36 @@ class Profile(Record):
     capture: bool = False
 
 
+class AllReduce(Record):
+    """The grid of the all-reduce probe: bytes, ranks, transfers at once; and repeats of each."""
+
+    sizes_bytes: tuple[int, ...] = Field(min_length=1)
+    world_sizes: tuple[int, ...] = Field(min_length=1)
+    concurrent: tuple[int, ...] = (1,)
+    trials: int = Field(ge=1)
+
+
+class Compute(Record):
+    """Passes of PyTorch networks on one node: batch sizes, timed steps, and steps with hooks."""
+
+    batch_sizes: tuple[int, ...] = Field(min_length=1)
+    trials: int = Field(ge=2)
+    watched_trials: int = Field(ge=1)
+
+
 class Measure(Record):
-    """Measured windows of each scenario, and their length."""
+    """Measured windows of each scenario of TensorFlow, and their length."""
 
     windows: int = Field(ge=1)
     window_s: float = Field(gt=0)
+
+
+class Iterate(Record):
+    """How many iterations of DDP are measured: see `profilers.iterations.Goal`."""
+
+    iterations: int = Field(ge=20)
+    interval: float | None = Field(default=None, gt=0, lt=1)
+    most_s: float | None = Field(default=None, gt=0)
 
 
 class Again(Record):
@@ -64,84 +80,12 @@ class Again(Record):
     seed: int = 0
 
 
-class Job(Record):
-    """One training job, and the numbers of workers to predict and measure it with.
-
-    It is profiled on links of `link_mbps` unless `profiled_link_mbps` names another speed, and with
-    one server also if there are several. `cross_traffic` is the fraction of the servers' links that
-    others use while it trains, not while it is profiled.
-    """
-
-    dnn: str
-    image_size: int = Field(ge=8)
-    batch_size: int = Field(ge=1)
-    worker: str
-    server: str
-    servers: int = Field(default=1, ge=1)
-    placement: Placement = "round_robin"
-    order: Order = "framework"
-    link_mbps: float = Field(gt=0)
-    profiled_link_mbps: float | None = Field(default=None, gt=0)
-    cross_traffic: float | None = Field(default=None, gt=0, lt=1)
-    workers: tuple[int, ...] = Field(min_length=1)
-
-    @field_validator("workers")
-    @classmethod
-    def _at_least_one(cls, workers: tuple[int, ...]) -> tuple[int, ...]:
-        if min(workers) < 1:
-            raise ValueError(f"W should be 1 or more, found {min(workers)}")
-        return tuple(sorted(set(workers)))
-
-    def nodes(self, workers: int) -> tuple[NodeGroup, NodeGroup]:
-        """Return the worker and server groups for a number of workers."""
-        return (
-            node_group("worker", self.worker, workers),
-            node_group("server", self.server, self.servers),
-        )
-
-    def cluster(self, workers: int) -> tuple[NodeGroup, ...]:
-        """Return the groups of nodes to train on, with the neighbour that sends cross traffic."""
-        others = [node_group("neighbour", self.server, 1)] if self.cross_traffic else []
-        return (*self.nodes(workers), *others)
-
-    def scenario(self, workers: int, backend: Backend) -> Scenario:
-        """Return the scenario with a number of workers; only emulated links are shaped."""
-        return Scenario(
-            workload=Workload(dnn=self.dnn, image_size=self.image_size, batch_size=self.batch_size),
-            strategy=Strategy(
-                workers=workers,
-                servers=self.servers,
-                placement=self.placement,
-                order=self.order,
-            ),
-            nodes=self.nodes(workers),
-            link_mbps=self.link_mbps if backend == "emulated" else None,
-            cross_traffic=self.cross_traffic if backend == "emulated" else None,
-        )
-
-    def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:
-        """Return what is predicted and measured, by number of workers."""
-        return tuple(self.scenario(workers, backend) for workers in self.workers)
-
-    def link_speeds(self, backend: Backend) -> tuple[float | None, ...]:
-        """Return the speeds of the links it is profiled on and trains on; once if they agree."""
-        speeds = self.profiled(backend).link_mbps, self.scenario(1, backend).link_mbps
-        return tuple(dict.fromkeys(speeds))
-
-    def profiled(self, backend: Backend) -> Scenario:
-        """Return what is profiled: the job with one worker, on the links it is profiled on."""
-        one = self.scenario(1, backend).model_copy(update={"cross_traffic": None})
-        if self.profiled_link_mbps is None or one.link_mbps is None:
-            return one
-        return one.model_copy(update={"link_mbps": self.profiled_link_mbps})
-
-    def on_one_server(self) -> "Job":
-        """Return this job as it is with a single parameter server."""
-        return self.model_copy(update={"servers": 1, "placement": "round_robin"})
-
-    def as_profiled(self) -> tuple["Job", ...]:
-        """Return the jobs of which it is profiled: itself, and with one server if it has more."""
-        return tuple(dict.fromkeys((self, self.on_one_server())))
+_SETTINGS: Mapping[JobKind, tuple[str, ...]] = {
+    "asynchronous": ("profile", "measure"),
+    "ddp": ("allreduce", "compute", "iterate"),
+    "synchronous": ("profile", "measure"),
+}
+"""The sections without which jobs of a kind cannot be profiled."""
 
 
 class Study(Record):
@@ -151,8 +95,11 @@ class Study(Record):
     description: str = ""
     backend: BackendChoice = "auto"
     links: Links
-    profile: Profile
-    measure: Measure
+    profile: Profile | None = None
+    allreduce: AllReduce | None = None
+    compute: Compute | None = None
+    measure: Measure | None = None
+    iterate: Iterate | None = None
     again: Again = Again(fraction=1.0)
     jobs: tuple[Job, ...] = Field(min_length=1)
 
@@ -165,6 +112,23 @@ class Study(Record):
                 raise ValueError(f"jobs[{index}] repeats jobs[{seen[bare]}]; merge their workers")
             seen[bare] = index
         return self
+
+    @model_validator(mode="after")
+    def _one_kind_with_its_settings(self) -> Self:
+        for index, job in enumerate(self.jobs):
+            if job.kind != self.kind:
+                raise ValueError(
+                    f"jobs[{index}] is {job.kind}, jobs[0] is {self.kind}; make a study of each"
+                )
+        for section in _SETTINGS[self.kind]:
+            if getattr(self, section) is None:
+                raise ValueError(f"{section}: missing, and it has no default")
+        return self
+
+    @property
+    def kind(self) -> JobKind:
+        """What all its jobs are."""
+        return self.jobs[0].kind
 
     def in_round(self, repeat: int) -> "Study":
         """Return what a round does: all of the first one, and what is repeated in later ones."""
@@ -184,22 +148,3 @@ class Study(Record):
         """Return the job that a scenario belongs to."""
         workers = scenario.strategy.workers
         return next(job for job in self.jobs if job.scenario(workers, backend) == scenario)
-
-
-def links_measured(study: Study, backend: Backend) -> Iterator[tuple[float | None, Job]]:
-    """Yield each distinct link speed once, with the job of most workers that uses it."""
-    by_speed: dict[float | None, Job] = {}
-    for job in sorted(study.jobs, key=lambda job: max(job.workers)):
-        by_speed |= dict.fromkeys(job.link_speeds(backend), job)
-    yield from by_speed.items()
-
-
-def contention_measured(study: Study, backend: Backend) -> Iterator[tuple[float | None, Job]]:
-    """Yield each link speed and worker type once, with the job of most workers that has them."""
-    if study.links.contention_s is None:
-        return
-    found: dict[tuple[float | None, str], Job] = {}
-    for job in sorted(study.jobs, key=lambda job: max(job.workers)):
-        found |= {(speed, job.worker): job for speed in job.link_speeds(backend)}
-    for (speed, _), job in found.items():
-        yield speed, job

@@ -7,7 +7,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from assets.study import Again, Job, Links, Measure, Profile, Study
+from assets.job import Job
+from assets.study import Again, AllReduce, Compute, Iterate, Links, Measure, Profile, Study
 from warehouse.records import BadInput
 
 
@@ -74,7 +75,10 @@ def _model_at(parents: list[int | str]) -> type[BaseModel]:
     sections: dict[str, type[BaseModel]] = {
         "links": Links,
         "profile": Profile,
+        "allreduce": AllReduce,
+        "compute": Compute,
         "measure": Measure,
+        "iterate": Iterate,
         "again": Again,
         "jobs": Job,
     }

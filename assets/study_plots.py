@@ -28,13 +28,13 @@ def comparison(series: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
 
 
 @styled
-def forecasts(series: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
-    """Plot predicted throughput by workers, a line per job; frames have workers, predicted."""
+def forecasts(series: Mapping[str, pl.DataFrame], label: str, title: str = "") -> Figure:
+    """Plot a predicted metric by workers, a line per job; frames have workers, predicted."""
     figure, axes = blank(title)
-    for place, (label, rows) in enumerate(series.items()):
+    for place, (name, rows) in enumerate(series.items()):
         color = SERIES[place % len(SERIES)]
-        axes.plot(rows["workers"], rows["predicted"], "-o", ms=3, color=color, label=label)
-    axes.set(xlabel="workers", ylabel="steps/s of all workers", xticks=_workers(series))
+        axes.plot(rows["workers"], rows["predicted"], "-o", ms=3, color=color, label=name)
+    axes.set(xlabel="workers", ylabel=label, xticks=_workers(series))
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     return figure

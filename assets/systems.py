@@ -1,18 +1,20 @@
 """Every predictor of throughput: what it is, and what it may see."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 import polars as pl
 
-from assets.rounds import Probe
-from assets.study import Job
+from assets.job import Job, JobKind
+from assets.parts import Probe
 from models import cynthia, lin, line_rate, linear
 from models.async_sgd import one_server
 from models.async_sgd import predictor as async_sgd
-from models.profiled_run import refusal
+from models.profiled_run import refusal, refusal_of_mixed
+from models.srift import ideal
+from models.srift import predictor as srift
 from warehouse.records import Scenario
 
 
@@ -31,9 +33,12 @@ class System:
     """A predictor, and what it is in one line.
 
     `version` is that of its code; it sees the runs of `probes`, and of those `tables`, which are
-    given to `fit` by name (`ARGUMENTS`). `declines` says of a profiled scenario and one that is to
-    be predicted why the system has nothing to say, None if it has. With `one_server` it is about
-    jobs with several servers, and sees their profile with one.
+    given to `fit` by name (`ARGUMENTS`). It is about jobs of one `kind`. `declines` says of a
+    profiled scenario and one that is to be predicted why the system has nothing to say, None if it
+    has. With `one_server` it is about jobs with several servers, and sees their profile with one.
+    With `first_type` it sees, of a job whose workers are of several types, the profile of the first
+    one only. With `whole_study` one fit sees what all jobs of a round are profiled by, else each
+    job has a fit of its own.
     """
 
     name: str
@@ -42,8 +47,24 @@ class System:
     probes: tuple[Probe, ...]
     tables: tuple[str, ...]
     fit: Callable[..., Fitted]
+    kind: JobKind = "asynchronous"
     declines: Callable[[Scenario, Scenario], str | None] = lambda profiled, scenario: None
     one_server: bool = False
+    first_type: bool = False
+    whole_study: bool = False
+
+
+FOREMOST: Mapping[JobKind, str] = {
+    "asynchronous": "async_sgd",
+    "ddp": "srift",
+    "synchronous": "ceer",
+}
+"""The system that reports are about; `BASELINE` stands beside it."""
+BASELINE: Mapping[JobKind, str] = {
+    "asynchronous": "linear",
+    "ddp": "ideal_scaling",
+    "synchronous": "ideal_scaling",
+}
 
 
 def seen_job(system: System, job: Job) -> Job:
@@ -62,6 +83,11 @@ ARGUMENTS = {
     "link": "links",
     "contention": "contention",
     "stream": "streams",
+    "compute": "compute",
+    "layer": "layers",
+    "layer_time": "layer_times",
+    "allreduce": "allreduce",
+    "cluster_node": "clusters",
 }
 """Raw tables by the names that `fit` gives them."""
 _BOTH: tuple[Probe, ...] = ("links", "tf_trace")
@@ -91,7 +117,7 @@ LINEAR = System(
     ("tf_trace",),
     ("run", "scenario", "sample"),
     linear.fit,
-    refusal,
+    declines=refusal,
 )
 LIN = System(
     "lin",
@@ -100,7 +126,8 @@ LIN = System(
     _BOTH,
     (*_STEPS, "stream"),
     lin.fit,
-    refusal,
+    declines=refusal_of_mixed,
+    first_type=True,
 )
 CYNTHIA = System(
     "cynthia",
@@ -109,7 +136,8 @@ CYNTHIA = System(
     _BOTH,
     _STEPS,
     cynthia.fit,
-    refusal,
+    declines=refusal_of_mixed,
+    first_type=True,
 )
 CYNTHIA_HALF = System(
     "cynthia_half",
@@ -118,7 +146,8 @@ CYNTHIA_HALF = System(
     _BOTH,
     _STEPS,
     partial(cynthia.fit, halved=True),
-    refusal,
+    declines=refusal_of_mixed,
+    first_type=True,
 )
 LINE_RATE = System(
     "line_rate",
@@ -127,6 +156,47 @@ LINE_RATE = System(
     _BOTH,
     ("run", "scenario", "operation", "link"),
     line_rate.fit,
-    refusal,
+    declines=refusal,
+    first_type=True,
 )
-SYSTEMS = (ASYNC_SGD, ONE_SERVER, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE)
+SRIFT = System(
+    "srift",
+    "Iterations by simulation of computing and all-reduces, with an interval (Luo et al., 2022).",
+    "1",
+    ("links", "allreduce", "torch_compute"),
+    (
+        "run",
+        "scenario",
+        "compute",
+        "layer",
+        "layer_time",
+        "allreduce",
+        "cluster_node",
+        "link",
+        "sample",
+    ),
+    srift.fit,
+    kind="ddp",
+    whole_study=True,
+)
+IDEAL_SCALING = System(
+    "ideal_scaling",
+    "Baseline: an iteration takes as long as on the slowest node alone.",
+    "1",
+    ("torch_compute",),
+    ("run", "scenario", "compute"),
+    ideal.fit,
+    kind="ddp",
+    whole_study=True,
+)
+SYSTEMS = (
+    ASYNC_SGD,
+    ONE_SERVER,
+    LINEAR,
+    LIN,
+    CYNTHIA,
+    CYNTHIA_HALF,
+    LINE_RATE,
+    SRIFT,
+    IDEAL_SCALING,
+)

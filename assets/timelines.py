@@ -7,14 +7,17 @@ from pathlib import Path
 
 from assets import landed
 from assets import timeline_plot as plot
-from assets.rounds import Part, Round, profile_parts, rounds_of
-from assets.study import Job, Study
+from assets.job import Job
+from assets.parts import Part, profile_parts
+from assets.rounds import Round, rounds_of
+from assets.study import Study
 from assets.timeline_plot import Half
 from models.async_sgd import timeline
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic import synthesise
 from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.timeline import Timeline
+from models.async_sgd.workers import group_of_each
 from warehouse.records import BadInput, Run, Scenario
 
 
@@ -43,9 +46,11 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
     """Return the scenario of a study that has this label or id.
 
     Raises:
-        BadInput: nothing of the study has landed, no scenario or several are called that, or its
-            job has no profile yet.
+        BadInput: its jobs are not asynchronous, nothing of the study has landed, no scenario or
+            several are called that, or its job has no profile yet.
     """
+    if study.kind != "asynchronous":
+        raise BadInput(f"study {study.name} is {study.kind}; timelines are of asynchronous jobs")
     rounds = sorted(
         rounds_of(study, runs), key=lambda one: max(run.started_at for run in one.runs)
     )[::-1]
@@ -73,7 +78,8 @@ def simulated(model: AsyncSGD, scenario: Scenario, steps: int) -> tuple[Timeline
     """Return steps of a simulation after its warm-up, and its throughput in steps/s."""
     trace = synthesise(model, scenario, record=True)
     skip = model.parameters.settings.warm_up_steps
-    shown = timeline.simulated(model.profile.graph, trace, skip=skip, count=steps)
+    graphs = [group.graph for group in group_of_each(model.simulation(scenario, 0))]
+    shown = timeline.simulated(graphs, trace, skip=skip, count=steps)
     return shown, steps_per_s(trace, skip)
 
 
@@ -93,7 +99,8 @@ def measured(model: AsyncSGD, subject: Subject, landing: Path, steps: int) -> Ha
 def _traced(model: AsyncSGD, subject: Subject, landing: Path, steps: int) -> Half:
     assert subject.profile is not None
     tables = landed.tables(landing, subject.profile)
-    link = model.simulation(subject.scenario, 0).options
+    (group,) = model.simulation(subject.scenario, 0)
+    link = group.options
     assert isinstance(link.downlink_Bps, float) and isinstance(link.uplink_Bps, float)
     alone = timeline.traced(
         tables["operation"],
@@ -104,7 +111,7 @@ def _traced(model: AsyncSGD, subject: Subject, landing: Path, steps: int) -> Hal
         downlink_Bps=link.downlink_Bps,
         uplink_Bps=link.uplink_Bps,
     )
-    gap_s = model.parameters.client_gap_s
+    gap_s = model.parameters.profiled[0].client_gap_s
     whole = timeline.one_after_the_other(alone, gap_s=gap_s, count=steps)
     return plot.measured(whole, "traced in the profile, one after the other")
 

@@ -7,7 +7,12 @@ import polars as pl
 from pydantic import Field
 
 from models.phases import transfer_s
-from models.profiled_run import forecasts, only_run_id, profiled_scenario
+from models.profiled_run import (
+    forecasts_of,
+    only_run_id,
+    profiled_scenario,
+    refuse_unlike_servers,
+)
 from warehouse.records import Record, Scenario
 
 
@@ -21,7 +26,7 @@ class Parameters(Record):
 
 @dataclass(frozen=True)
 class LineRate:
-    """As many steps as the links carry, for any number of workers: one of them included."""
+    """As many steps as the links carry, for any workers: one of them included."""
 
     parameters: Parameters
 
@@ -29,10 +34,13 @@ class LineRate:
         """Return scenario_id and value (throughput_steps_per_s); low and high are NULL.
 
         Raises:
-            BadInput: a scenario whose workload, nodes or link differ from the profiled one.
+            BadInput: a scenario whose workload, servers or link differ from the profiled one.
         """
-        steps_per_s = 1 / self.parameters.transfer_s
-        return forecasts(self.parameters.scenario, scenarios, lambda workers: steps_per_s)
+        return forecasts_of(self.parameters.scenario, scenarios, self._steps_per_s)
+
+    def _steps_per_s(self, scenario: Scenario) -> float:
+        refuse_unlike_servers(self.parameters.scenario, scenario)
+        return 1 / self.parameters.transfer_s
 
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON."""

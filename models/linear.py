@@ -4,30 +4,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
+from pydantic import Field
 
 from models.profiled_run import (
-    forecasts,
+    forecasts_of,
     metric_mean,
-    of_run,
-    only_run_id,
+    of_one_job,
     profiled_scenario,
+    refuse_unlike,
+    run_ids_of,
 )
 from warehouse.records import BadInput, Record, Scenario
 
 _METRIC = "step_time_s"
 
 
-class Parameters(Record):
-    """The profiled run, its scenario, and seconds per step of its one worker, untraced."""
+class Profiled(Record):
+    """A profiled run, its scenario, and seconds per step of its one worker, untraced."""
 
     run_id: str
     scenario: Scenario
     step_time_s: float
 
 
+class Parameters(Record):
+    """The profiled runs, one of each type of worker."""
+
+    profiled: tuple[Profiled, ...] = Field(min_length=1)
+
+
 @dataclass(frozen=True)
 class Linear:
-    """Linear scaling of one profiled worker."""
+    """Linear scaling of profiled workers: each does as many steps as it does alone."""
 
     parameters: Parameters
 
@@ -35,10 +43,15 @@ class Linear:
         """Return scenario_id and value (throughput_steps_per_s); low and high are NULL.
 
         Raises:
-            BadInput: a scenario whose workload, nodes or link differ from the profiled one.
+            BadInput: a scenario whose workload, nodes or link differ from the profiled ones.
         """
-        step_time_s = self.parameters.step_time_s
-        return forecasts(self.parameters.scenario, scenarios, lambda workers: workers / step_time_s)
+        return forecasts_of(self.parameters.profiled[0].scenario, scenarios, self._steps_per_s)
+
+    def _steps_per_s(self, scenario: Scenario) -> float:
+        profiled = self.parameters.profiled
+        refuse_unlike([one.scenario for one in profiled], scenario)
+        step_time_s = {one.scenario.worker_groups[0].one: one.step_time_s for one in profiled}
+        return sum(group.count / step_time_s[group.one] for group in scenario.worker_groups)
 
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON."""
@@ -51,19 +64,25 @@ class Linear:
 
 
 def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame) -> Linear:
-    """Fit to the `step_time_s` of one profile run: seconds from a step's start to the next's.
+    """Fit to the `step_time_s` of profile runs: seconds from a step's start to the next's.
 
     Args:
         runs: table run; may hold other runs too.
         scenarios: table scenario.
-        samples: table sample, with `step_time_s` of exactly one run.
+        samples: table sample, with `step_time_s` of one run for each type of worker.
 
     Raises:
-        BadInput: not exactly one profiled run of 1 worker and 1 server, or no step time above 0.
+        BadInput: no profiled runs of 1 worker of one job, or no step time above 0.
     """
-    run_id = only_run_id(samples.filter(pl.col("metric") == _METRIC), "sample")
-    step_time_s = metric_mean(of_run(samples, run_id), run_id, _METRIC)
-    if step_time_s == 0:
-        raise BadInput(f"run {run_id}: expected {_METRIC} above 0, found 0; profile again")
-    scenario = profiled_scenario(run_id, runs, scenarios)
-    return Linear(Parameters(run_id=run_id, scenario=scenario, step_time_s=step_time_s))
+    run_ids = run_ids_of(samples.filter(pl.col("metric") == _METRIC))
+    if not run_ids:
+        raise BadInput(f"table sample: expected {_METRIC} of a profile, found none; profile again")
+    profiled = []
+    for run_id in run_ids:
+        step_time_s = metric_mean(samples, run_id, _METRIC)
+        if step_time_s == 0:
+            raise BadInput(f"run {run_id}: expected {_METRIC} above 0, found 0; profile again")
+        scenario = profiled_scenario(run_id, runs, scenarios)
+        profiled.append(Profiled(run_id=run_id, scenario=scenario, step_time_s=step_time_s))
+    of_one_job([one.scenario for one in profiled])
+    return Linear(Parameters(profiled=tuple(profiled)))

@@ -6,22 +6,27 @@ from statistics import fmean
 import polars as pl
 from pydantic import ValidationError
 
-from warehouse.records import BadInput, NodeGroup, Record, Role, Scenario, Strategy
+from warehouse.records import BadInput, Record, Scenario, Strategy
 
 PREDICTED = pl.Schema(
     {"scenario_id": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
 )
 
 
+def run_ids_of(frame: pl.DataFrame) -> list[str]:
+    """Return the runs that rows of `frame` belong to, sorted."""
+    return frame["run_id"].unique().sort().to_list()
+
+
 def only_run_id(frame: pl.DataFrame, table: str) -> str:
     """Return the run all rows of `frame` belong to; BadInput if there is not exactly one."""
-    run_ids = frame["run_id"].unique().sort().to_list()
+    run_ids = run_ids_of(frame)
     if len(run_ids) != 1:
         raise BadInput(
             f"table {table}: expected rows of one profile run, found {len(run_ids)} runs "
             f"({', '.join(run_ids[:3]) or 'none'}); select one"
         )
-    return str(run_ids[0])
+    return run_ids[0]
 
 
 def of_run(frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
@@ -49,6 +54,27 @@ def profiled_scenario(run_id: str, runs: pl.DataFrame, scenarios: pl.DataFrame) 
             f"run {run_id}: expected a profile of 1 worker, found {scenario.strategy.workers}"
         )
     return scenario
+
+
+def of_one_job(profiled: Sequence[Scenario]) -> None:
+    """Refuse profiles that are not of one job, each of another type of worker.
+
+    Raises:
+        BadInput: they differ in more than their workers, or two are of the same type of worker.
+    """
+    first, *others = profiled
+    kinds = [one.worker_groups[0].one for one in profiled]
+    for place, other in enumerate(others, start=1):
+        if _but_workers(other) != _but_workers(first):
+            raise BadInput(
+                f"profiles of {first.label} and {other.label}: expected scenarios that differ in "
+                "their worker only; select profiles of one job"
+            )
+        if kinds[place] in kinds[:place]:
+            raise BadInput(
+                f"{other.label}: expected one profile of each type of worker, found two of "
+                f"{kinds[place].node_type}; select one"
+            )
 
 
 def metric_mean(samples: pl.DataFrame, run_id: str, metric: str) -> float:
@@ -86,6 +112,13 @@ def single_flow_Bps(links: pl.DataFrame, direction: str) -> float:
     return mean_Bps
 
 
+def refusal_of_mixed(profiled: Scenario, scenario: Scenario) -> str | None:
+    """Return why a model of like workers says nothing about a scenario, if so."""
+    if len({group.one for group in scenario.worker_groups}) > 1:
+        return "its workers are of several node types; this model knows like ones only"
+    return refusal(profiled, scenario)
+
+
 def refusal(profiled: Scenario, scenario: Scenario) -> str | None:
     """Return why a model of the profiled server and link says nothing about a scenario, if so."""
     found, asked = profiled.strategy.servers, scenario.strategy.servers
@@ -106,27 +139,61 @@ def forecasts(
 ) -> pl.DataFrame:
     """Return scenario_id and value of each scenario; low and high are NULL.
 
-    `steps_per_s` gives the throughput of a number of workers, in steps of all of them.
+    `steps_per_s` gives the throughput of a number of like workers, in steps of all of them.
 
     Raises:
         BadInput: a scenario whose workload, nodes, number of servers or link differ from the
             profiled one's.
+    """
+
+    def of_like(scenario: Scenario) -> float:
+        refuse_unlike([profiled], scenario)
+        return steps_per_s(scenario.strategy.workers)
+
+    return forecasts_of(profiled, scenarios, of_like)
+
+
+def forecasts_of(
+    profiled: Scenario, scenarios: Sequence[Scenario], steps_per_s: Callable[[Scenario], float]
+) -> pl.DataFrame:
+    """Return scenario_id and value of each scenario; low and high are NULL.
+
+    `steps_per_s` gives the throughput of a scenario, in steps of all workers; it refuses those
+    whose workers it does not know.
+
+    Raises:
+        BadInput: a scenario whose number of servers, link or cross traffic differ from the
+            profiled one's, or what `steps_per_s` raises.
     """
     rows = []
     for scenario in scenarios:
         reason = refusal(profiled, scenario)
         if reason:
             raise BadInput(f"{scenario.label}: {reason}")
-        refuse_unlike(profiled, scenario)
-        rows.append((scenario.scenario_id, steps_per_s(scenario.strategy.workers), None, None))
+        rows.append((scenario.scenario_id, steps_per_s(scenario), None, None))
     return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
 
-def refuse_unlike(profiled: Scenario, scenario: Scenario) -> None:
-    """Refuse a scenario that one worker's profile says nothing about.
+def refuse_unlike(profiled: Sequence[Scenario], scenario: Scenario) -> None:
+    """Refuse a scenario that profiles of one worker, of each type, say nothing about.
 
     Raises:
-        BadInput: another workload, other node types, or variables on other servers.
+        BadInput: another workload, workers of other types, other servers, or variables on others.
+    """
+    refuse_unlike_servers(profiled[0], scenario)
+    kinds = [one.worker_groups[0].one for one in profiled]
+    for group in scenario.worker_groups:
+        if group.one not in kinds:
+            named = (kind for kind in kinds if kind.node_type == group.node_type)
+            expected = next(named, kinds[0])
+            _refuse_different(scenario.label, "worker nodes", expected, group.one)
+
+
+def refuse_unlike_servers(profiled: Scenario, scenario: Scenario) -> None:
+    """Refuse a scenario that trains something else than was profiled, or with other servers.
+
+    Raises:
+        BadInput: another workload, server nodes of another type, or variables on other servers.
     """
     expected_on, found_on = _placed(profiled.strategy), _placed(scenario.strategy)
     if expected_on != found_on:
@@ -135,23 +202,20 @@ def refuse_unlike(profiled: Scenario, scenario: Scenario) -> None:
             "profile one worker of this scenario first"
         )
     _refuse_different(scenario.label, "workload", profiled.workload, scenario.workload)
-    roles: tuple[Role, ...] = ("worker", "server")
-    for role in roles:
-        expected = _kind(profiled, role)
-        for group in scenario.nodes:
-            if group.role == role:
-                found = group.model_copy(update={"count": 1})
-                _refuse_different(scenario.label, f"{role} nodes", expected, found)
+    expected = next(group.one for group in profiled.nodes if group.role == "server")
+    for group in scenario.nodes:
+        if group.role == "server":
+            _refuse_different(scenario.label, "server nodes", expected, group.one)
+
+
+def _but_workers(scenario: Scenario) -> Scenario:
+    others = tuple(group for group in scenario.nodes if group.role != "worker")
+    return scenario.model_copy(update={"nodes": others})
 
 
 def _placed(strategy: Strategy) -> str:
     several = f"{strategy.servers} servers, placed {strategy.placement}"
     return f"on {several}" if strategy.servers > 1 else "on 1 server"
-
-
-def _kind(scenario: Scenario, role: Role) -> NodeGroup:
-    group = next(group for group in scenario.nodes if group.role == role)
-    return group.model_copy(update={"count": 1})
 
 
 def _refuse_different(label: str, what: str, profiled: Record, asked: Record) -> None:

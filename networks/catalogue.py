@@ -105,6 +105,7 @@ _PYTORCH_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
     **dict.fromkeys(
         ("resnet18", "resnet50", "resnext50", "shufflenet_v2", "shufflenet_v2_x2", "mobilenet"), 33
     ),
+    "inception_v3": 107,
 }
 _SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_SIZES}
 

@@ -27,6 +27,7 @@ def build_pytorch(name: str, image_size: int, num_classes: int = 10) -> "nn.Modu
     check(name, image_size, "pytorch")
     from networks import pytorch_classics as classics
     from networks import pytorch_residual as residual
+    from networks.pytorch_inception import inception_v3
 
     builders: Mapping[str, Callable[[], nn.Module]] = {
         "small_cnn": lambda: classics.small_cnn(image_size, num_classes),
@@ -40,5 +41,6 @@ def build_pytorch(name: str, image_size: int, num_classes: int = 10) -> "nn.Modu
         "shufflenet_v2": lambda: residual.shufflenet_v2((116, 232, 464, 1024), num_classes),
         "shufflenet_v2_x2": lambda: residual.shufflenet_v2((244, 488, 976, 2048), num_classes),
         "mobilenet": lambda: residual.mobilenet(num_classes),
+        "inception_v3": lambda: inception_v3(num_classes),
     }
     return builders[name]().train()

@@ -71,6 +71,7 @@ def measure(
     def config(node: Node, device: int) -> str:
         return RankConfig(cluster.interface, node.group.threads, device).to_json()
 
+    worker = " + ".join(dict.fromkeys(node.group.node_type for node in nodes))
     remaining = list(world_sizes)
     started_at = datetime.now(UTC)
     try:
@@ -80,8 +81,9 @@ def measure(
             for world_size in world_sizes:
                 started_at = datetime.now(UTC)
                 rows, settings = _grid(ranks, world_size, sizes_bytes, concurrent, trials, progress)
+                settings["worker"] = worker
                 run = finished_run("allreduce", cluster, None, context, started_at, settings)
-                taking_part = cluster_nodes(ranks.members(world_size))
+                taking_part = cluster_nodes(ranks.members(ranks.first(world_size)))
                 yield ProbeResult(run, None, {"allreduce": rows, "cluster_node": taking_part})
                 remaining.pop(0)
     except ProbeFailed as error:
@@ -98,7 +100,7 @@ def _grid(
     progress: Callable[[str], None],
 ) -> tuple[pl.DataFrame, dict[str, Setting]]:
     """Reduce buffers of every size, so many at once; return rows and what the run remembers."""
-    ranks.connect(world_size, max(concurrent))
+    ranks.connect(ranks.first(world_size), max(concurrent))
     rows: list[pl.DataFrame] = []
     stolen: list[float] = []
     for count, size in itertools.product(concurrent, sizes_bytes):

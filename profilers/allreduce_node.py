@@ -1,7 +1,7 @@
 """The program of a rank that all-reduces buffers.
 
 Started as `python -m profilers.allreduce_node CONFIG_JSON`; see `torch_nodes.obey`. Commands:
-`join` (meet the other ranks), `group` (the first n ranks connect for c transfers at once), `reduce`
+`join` (meet the other ranks), `group` (some ranks connect for c transfers at once), `reduce`
 (buffers, a number of times). Times are nanoseconds of the clock of rank 0.
 """
 
@@ -37,7 +37,11 @@ class RankConfig:
 
 
 class Rank:
-    """One rank, and the commands it obeys."""
+    """One rank, and the commands it obeys.
+
+    After `join`, `device` is what it computes on; after `group`, `groups` has one process group for
+    each transfer at once, and `control` another one, always of Gloo.
+    """
 
     def __init__(self, config: RankConfig, say: Say) -> None:
         import torch
@@ -48,17 +52,17 @@ class Rank:
         self._dist: Any = dist
         self._torch, self._say, self._config = torch, say, config
         self._offset_ns = 0
-        self._groups: list[Any] = []
+        self.groups: list[Any] = []
 
     def join(self, rank: int, ranks: int, library: str, address: str, port: int) -> None:
         """Meet the other ranks at a store of rank 0, and compare clocks with it."""
         timeout = timedelta(seconds=TIMEOUT_S)
         store = self._dist.TCPStore(address, port, ranks, is_master=rank == 0, timeout=timeout)
         self._dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
-        self._library, self._device = library, self._torch.device("cpu")
+        self._library, self.device = library, self._torch.device("cpu")
         if library == "nccl":
-            self._device = self._torch.device("cuda", self._config.device)
-            self._torch.cuda.set_device(self._device)
+            self.device = self._torch.device("cuda", self._config.device)
+            self._torch.cuda.set_device(self.device)
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         store.set(f"boot/{rank}", boot)
         of_rank = [store.get(f"boot/{other}").decode() for other in range(ranks)]
@@ -70,23 +74,32 @@ class Rank:
                 self._offset_ns = clock_offset_ns(self._ask_time())
         self._say("joined", offset_ns=self._offset_ns)
 
-    def group(self, ranks: int, concurrent: int) -> None:
-        """Connect the first `ranks` ranks, once for each transfer at once; all ranks take part."""
-        members = list(range(ranks))
-        self._control = self._dist.new_group(members, backend="gloo")
-        self._groups = [
+    def group(self, members: list[int], concurrent: int) -> None:
+        """Connect some ranks, once for each transfer at once; all ranks take part."""
+        self.control = self._dist.new_group(members, backend="gloo")
+        self.groups = [
             self._dist.new_group(members, backend=self._library) for _ in range(concurrent)
         ]
         if self._dist.get_rank() in members:
-            for group in self._groups:
-                self._check_sum(group, ranks)
+            for group in self.groups:
+                self._check_sum(group, members)
         self._say("grouped")
+
+    def barrier(self) -> None:
+        """Wait until the device has settled, and then for the other members."""
+        self.settle()
+        self._dist.barrier(self.control)
+
+    def settle(self) -> None:
+        """Wait until the device has done everything."""
+        if self.device.type == "cuda":
+            self._torch.cuda.synchronize(self.device)
 
     def reduce(self, size_bytes: int, concurrent: int, times: int) -> None:
         """All-reduce buffers together, some times; say when each started and ended."""
         torch = self._torch
         buffers = [
-            torch.zeros(size_bytes // 4, dtype=torch.float32, device=self._device)
+            torch.zeros(size_bytes // 4, dtype=torch.float32, device=self.device)
             for _ in range(concurrent)
         ]
         measured = [self._reduce_together(buffers) for _ in range(times)]
@@ -102,38 +115,33 @@ class Rank:
         Its first element counts the ranks that have, so that all stop after the same number.
         """
         torch = self._torch
-        buffer = torch.zeros(size_bytes // 4, dtype=torch.float32, device=self._device)
-        ranks = self._dist.get_world_size(self._groups[0])
+        buffer = torch.zeros(size_bytes // 4, dtype=torch.float32, device=self.device)
+        ranks = self._dist.get_world_size(self.groups[0])
         times = 0
         while buffer[0].item() < ranks:
             buffer[0] = float(finished.is_set())
-            self._dist.all_reduce(buffer, group=self._groups[0])
+            self._dist.all_reduce(buffer, group=self.groups[0])
             times += 1
         return times
 
     def _reduce_together(self, buffers: Sequence[Any]) -> tuple[list[int], list[int]]:
         works, starts, ends = [], [], []
-        self._settle()
-        self._dist.barrier(self._control)
+        self.barrier()
         # In one order on all ranks: NCCL's groups would wait for each other otherwise.
-        for group, buffer in zip(self._groups, buffers, strict=False):
+        for group, buffer in zip(self.groups, buffers, strict=False):
             starts.append(self._now_ns())
             works.append(self._dist.all_reduce(buffer, group=group, async_op=True))
         for work in works:
             work.wait()
-            self._settle()
+            self.settle()
             ends.append(self._now_ns())
         return starts, ends
 
-    def _check_sum(self, group: Any, ranks: int) -> None:
-        one = self._torch.tensor([float(self._dist.get_rank() + 1)], device=self._device)
+    def _check_sum(self, group: Any, members: list[int]) -> None:
+        one = self._torch.tensor([float(self._dist.get_rank())], device=self.device)
         self._dist.all_reduce(one, group=group)
-        if one.item() != ranks * (ranks + 1) / 2:
-            raise RuntimeError(f"{self._library} sums 1 to {ranks} to {one.item():g}")
-
-    def _settle(self) -> None:
-        if self._device.type == "cuda":
-            self._torch.cuda.synchronize(self._device)
+        if one.item() != sum(members):
+            raise RuntimeError(f"{self._library} sums {members} to {one.item():g}")
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() + self._offset_ns

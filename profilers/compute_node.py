@@ -7,12 +7,19 @@ is `train`: a batch size, a number of steps.
 import json
 import sys
 from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 from profilers import torch_nodes
 from profilers.clusters import Node
 from profilers.torch_nodes import Say
 from profilers.torch_training import Trainer
 from warehouse.records import Scenario
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from profilers.torch_training import Batch
 
 _CLASSES = 10
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
@@ -47,24 +54,34 @@ class ComputeConfig:
         return json.dumps(asdict(self))
 
 
+def build(config: ComputeConfig) -> "nn.Module":
+    """Return the network to train, on the processor; sets PyTorch's threads, once a program."""
+    import torch
+
+    import networks
+
+    torch.set_num_threads(config.threads)
+    torch.set_num_interop_threads(config.inter_op_threads)
+    return networks.build_pytorch(config.dnn, config.image_size, _CLASSES)
+
+
+def draw(config: ComputeConfig, batch_size: int) -> "Batch":
+    """Return random images, and labels of all classes in turn."""
+    import torch
+
+    images = torch.rand(batch_size, 3, config.image_size, config.image_size)
+    return images, torch.arange(batch_size) % _CLASSES
+
+
 class Device:
     """A network on the node's first GPU, or its processor where it has none."""
 
     def __init__(self, config: ComputeConfig, say: Say) -> None:
         import torch
 
-        import networks
-
-        torch.set_num_threads(config.threads)
-        torch.set_num_interop_threads(config.inter_op_threads)
-        network = networks.build_pytorch(config.dnn, config.image_size, _CLASSES)
-
-        def draw(batch_size: int) -> tuple[torch.Tensor, torch.Tensor]:
-            images = torch.rand(batch_size, 3, config.image_size, config.image_size)
-            return images, torch.arange(batch_size) % _CLASSES
-
+        network = build(config)
         device = "cuda:0" if torch.cuda.is_available() else "cpu"
-        self.trainer = Trainer(network, draw, device)
+        self.trainer = Trainer(network, partial(draw, config), device)
         held = network.parameters() if config.with_buckets else ()
         # Ones, because memory counts only once it has been written.
         self._buckets = [torch.ones_like(one, requires_grad=False) for one in held]

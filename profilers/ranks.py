@@ -1,7 +1,7 @@
 """The programs of all ranks of a job, from their start until they have met."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from profilers.allreduce_node import TIMEOUT_S
 from profilers.clusters import Cluster, Node
@@ -52,15 +52,20 @@ class Ranks:
         for name in self._nodes:
             programs.confine(name)
 
-    def connect(self, world_size: int, concurrent: int) -> None:
-        """Let the first ranks connect for so many transfers at once."""
-        command = {"do": "group", "ranks": world_size, "concurrent": concurrent}
+    def connect(self, names: Collection[str], concurrent: int) -> None:
+        """Let these ranks connect for so many transfers at once."""
+        members = [rank for rank, name in enumerate(self._nodes) if name in names]
+        command = {"do": "group", "members": members, "concurrent": concurrent}
         self.programs.ask(self._nodes, "grouped", TIMEOUT_S, **command)
 
     def first(self, world_size: int) -> list[str]:
         """Return the names of the first ranks' programs."""
         return list(self._nodes)[:world_size]
 
-    def members(self, world_size: int) -> Mapping[Node, Facts]:
-        """Return the nodes of the first ranks."""
-        return {self._nodes[name][0]: self.facts[name] for name in self.first(world_size)}
+    def on(self, nodes: Collection[Node]) -> list[str]:
+        """Return the names of the programs of some nodes, by rank."""
+        return [name for name, (node, _) in self._nodes.items() if node in nodes]
+
+    def members(self, names: Collection[str]) -> Mapping[Node, Facts]:
+        """Return the nodes of these ranks."""
+        return {self._nodes[name][0]: self.facts[name] for name in names}

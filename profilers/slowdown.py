@@ -71,7 +71,7 @@ def measure(
             progress(f"start {scenario.workload.dnn}: {len(workers)} worker(s) load PyTorch")
             config = partial(_config, cluster, scenario)
             ranks = Ranks(cluster, programs, workers, "profilers.slowdown_node", config)
-            ranks.connect(len(workers), 1)
+            ranks.connect(list(ranks.facts), 1)
             patience = Patience()
             train = partial(_train, ranks, scenario.workload.batch_size, WARM_UPS + trials)
             progress(f"slowdown of {scenario.workload.dnn}: alone")
@@ -90,7 +90,7 @@ def measure(
     run = finished_run("slowdown", cluster, scenario, context, started_at, settings)
     tables = {
         "sample": slowdowns(alone.value, beside.value),
-        "cluster_node": cluster_nodes(ranks.members(len(workers))),
+        "cluster_node": cluster_nodes(ranks.members(list(ranks.facts))),
     }
     return ProbeResult(run, scenario, tables)
 
@@ -121,7 +121,7 @@ def _config(cluster: Cluster, scenario: Scenario, node: Node, device: int) -> st
 
 def _train(ranks: Ranks, batch_size: int, steps: int, size_bytes: int | None = None) -> list[Step]:
     """Train steps on all ranks, beside all-reduces of `size_bytes`; leave out the warm-ups."""
-    names = ranks.first(len(ranks.facts))
+    names = list(ranks.facts)
     command: dict[str, object] = {"batch_size": batch_size, "steps": steps}
     timeout_s = STEP_TIMEOUT_S * steps
     if size_bytes is None:

@@ -67,17 +67,20 @@ class AsyncJob(Job):
         return sum(cast(float, answer["seconds"]) for answer in answers.values())
 
     def train(self, workers: Sequence[Node], until: Callable[[int, StepTime], bool]) -> None:
-        """Let workers step together, from one start, until `until(worker index, step)` is true."""
+        """Let workers step together, from one start, until `until(place, step)` is true.
+
+        The place is the worker's among `workers`.
+        """
         for worker in workers:
             self._programs.tell(worker.name, do="train")
-        index = {worker.name: worker.index for worker in workers}
+        place = {worker.name: index for index, worker in enumerate(workers)}
         halted: set[str] = set()
         done = False
         while len(halted) < len(workers):
             name, message = self._programs.receive(STEP_TIMEOUT_S)
             if message["event"] == "halted":
                 halted.add(name)
-            elif until(index[name], _step_time(message)) and not done:
+            elif until(place[name], _step_time(message)) and not done:
                 done = True
                 for worker in workers:
                     self._programs.tell(worker.name, do="halt")

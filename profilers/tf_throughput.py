@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import polars as pl
 
 from profilers import host
-from profilers.clusters import Cluster
+from profilers.clusters import Cluster, Node
 from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.hostlock import host_lock
 from profilers.quiet import MOST_STOLEN, Measured
@@ -51,7 +51,8 @@ def measure(
         progress: told what runs now.
 
     Yields:
-        One run per scenario as soon as it is measured, with tables `step` and `sample`
+        One run per scenario as soon as it is measured, with tables `step` (workers are numbered
+        group by group of the scenario) and `sample`
         (`throughput_steps_per_s`, `idle_cpu_fraction`, `stolen_cpu_fraction` per window; of the
         run `worker_cpu_s_per_step` and `server_cpu_s_per_step`, and `cross_traffic_fraction` where
         there was any). After a failure: a failed run for each scenario that was not measured.
@@ -88,10 +89,20 @@ class _Used:
 
 def _train(job: AsyncJob, scenario: Scenario, recorder: "Recorder") -> _Used:
     had_s, had_bytes, from_s = job.cpu_s(), received_bytes(job.cluster), time.monotonic()
-    job.train(job.workers[: scenario.strategy.workers], recorder.until)
+    job.train(workers_of(scenario, job.workers), recorder.until)
     others_bytes, seconds = received_bytes(job.cluster) - had_bytes, time.monotonic() - from_s
     cpu_s = {role: had - had_s[role] for role, had in job.cpu_s().items()}
     return _Used(cpu_s, others_bytes / seconds)
+
+
+def workers_of(scenario: Scenario, nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes that train a scenario: of each group of its workers the first ones."""
+    left, found = list(nodes), list[Node]()
+    for group in scenario.worker_groups:
+        alike = [node for node in left if node.group.one == group.one]
+        found += alike[: group.count]
+        left = [node for node in left if node not in found]
+    return found
 
 
 class Recorder:
@@ -205,7 +216,7 @@ def _window_of(step: StepTime, windows: Sequence[Window]) -> int | None:
 
 def _check_family(largest: Scenario, scenarios: Sequence[Scenario], workers: int) -> None:
     for scenario in scenarios:
-        if scenario.with_workers(largest.strategy.workers) != largest:
+        if largest.with_workers(scenario.strategy.workers) != scenario:
             raise BadInput(f"{scenario.label} and {largest.label} differ in more than W")
     if largest.strategy.workers > workers:
         raise BadInput(f"{largest.label} needs more workers than the cluster's {workers}")

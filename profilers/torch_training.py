@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Batch = tuple[torch.Tensor, torch.Tensor]
 
-_LEARNING_RATE = 0.01
+LEARNING_RATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Trainer:
 
         self._network = network.to(device)
         self._draw, self._device = draw, device
-        self._optimizer: Any = torch.optim.SGD(network.parameters(), lr=_LEARNING_RATE)
+        self._optimizer: Any = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
         self._loss = torch.nn.functional.cross_entropy
         self._clock: Clock = CudaClock() if device.startswith("cuda") else HostClock()
         self._owned: list[tuple[str, nn.Module, list[Any]]] = [

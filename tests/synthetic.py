@@ -9,7 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from assets.rounds import Part
+from assets.measuring import profile
+from assets.parts import Part, Probe
+from assets.progress import Progress
+from assets.rounds import Round
 from assets.systems import SYSTEMS
 from models.async_sgd import predictor
 from profilers import contention, links, tf_throughput, tf_trace
@@ -31,8 +34,12 @@ jobs:
      link_mbps: 200, workers: [1, 3]}
 """
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
+PROFILING: tuple[Probe, ...] = ("links", "contention", "tf_trace")
+"""The probes that profile asynchronous jobs, in the order in which they run."""
 HOST = "host-1"
-FORECASTERS = [system for system in SYSTEMS if not system.one_server]
+FORECASTERS = [
+    system for system in SYSTEMS if system.kind == "asynchronous" and not system.one_server
+]
 """The systems that predict jobs with one server, as those of `STUDY` are."""
 SHORT = predictor.Settings(simulated_operations=5_000, warm_up_steps=5)
 LINK_BPS = 25e6
@@ -244,6 +251,13 @@ class PaperProbes:
         )
 
 
+def profiled(round_: Round, landing: Path) -> Round:
+    """Run all probes that profile asynchronous jobs; return the round as it is then."""
+    for probe in PROFILING:
+        round_ = profile(round_, probe, landing, Progress())
+    return round_
+
+
 def captured_tables(traced_steps: int) -> dict[str, pl.DataFrame]:
     """Return tables stream and http2_frame of traced steps whose transfers went out whole.
 
@@ -290,7 +304,7 @@ def landed(part: Part, repeat: int = 1, **changes: object) -> Run:
         "host_id": HOST,
         "host": {},
         "software": {},
-        "config": {"link_mbps": part.link_mbps},
+        "config": {**part.config, "link_mbps": part.link_mbps},
     }
     return Run.model_validate(fields | changes)
 

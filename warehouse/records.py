@@ -146,7 +146,8 @@ class NodeGroup(Record):
 
     `cpu_share` (cores, None: unlimited), `threads` (within an operation), `inter_op_threads`
     (operations at once) and `isa` (oneDNN cap, None: native) are copied from the node type, so
-    that redefining a type makes a new scenario.
+    that redefining a type makes a new scenario. `batch_size` is that of each of its devices, where
+    it differs from the workload's (an all-reduce of nodes of several types).
     """
 
     role: Role
@@ -157,6 +158,20 @@ class NodeGroup(Record):
     inter_op_threads: int = Field(default=4, ge=1)
     isa: str | None = None
     memory_bytes: int | None = Field(default=None, gt=0)
+    batch_size: int | None = Field(default=None, ge=1)
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # As in Strategy.
+        fields: dict[str, JsonValue] = handler(self)
+        if self.batch_size is None:
+            fields.pop("batch_size", None)
+        return fields
+
+    @property
+    def one(self) -> "NodeGroup":
+        """One of these nodes: equal ones are alike."""
+        return self.model_copy(update={"count": 1})
 
 
 class Scenario(Record):
@@ -190,6 +205,18 @@ class Scenario(Record):
         return self
 
     @model_validator(mode="after")
+    def _batch_sizes_differ(self) -> "Scenario":
+        own = [one.batch_size for one in self.nodes if one.batch_size is not None]
+        if own and self.strategy.kind != "all_reduce":
+            raise ValueError("only nodes of an all_reduce may have a batch_size of their own")
+        if self.workload.batch_size in own:
+            raise ValueError(
+                f"a group repeats batch_size {self.workload.batch_size} of the workload; leave "
+                "it out there"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _counts_agree(self) -> "Scenario":
         for role, count in (("worker", self.strategy.workers), ("server", self.strategy.servers)):
             nodes = sum(group.count for group in self.nodes if group.role == role)
@@ -217,19 +244,39 @@ class Scenario(Record):
         others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (
             f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{others}{order}{servers}, "
-            f"W={strategy.workers}"
+            f"W={strategy.workers}{self._mixed}"
         )
 
+    @property
+    def worker_groups(self) -> tuple[NodeGroup, ...]:
+        """The groups of workers."""
+        return tuple(group for group in self.nodes if group.role == "worker")
+
     def with_workers(self, workers: int) -> "Scenario":
-        """Return this scenario with another number of workers of its first worker group."""
-        group = next(group for group in self.nodes if group.role == "worker")
+        """Return this scenario with another number of workers, of its groups in turn."""
+        groups = self.worker_groups
+        counts = [len(range(place, workers, len(groups))) for place in range(len(groups))]
         servers = tuple(group for group in self.nodes if group.role == "server")
+        chosen = (
+            group.model_copy(update={"count": count})
+            for group, count in zip(groups, counts, strict=True)
+            if count
+        )
         return self.model_copy(
             update={
                 "strategy": self.strategy.model_copy(update={"workers": workers}),
-                "nodes": (group.model_copy(update={"count": workers}), *servers),
+                "nodes": (*chosen, *servers),
             }
         )
+
+    @property
+    def _mixed(self) -> str:
+        """How many workers there are of each node type, nothing if all are of one."""
+        counts: dict[str, int] = {}
+        for group in sorted(self.worker_groups, key=lambda group: group.node_type):
+            counts[group.node_type] = counts.get(group.node_type, 0) + group.count
+        named = " + ".join(f"{count} {node_type}" for node_type, count in counts.items())
+        return f" ({named})" if len(counts) > 1 else ""
 
 
 class Run(Record):

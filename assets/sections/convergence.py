@@ -7,7 +7,8 @@ import polars as pl
 
 from assets import landed, study_plots
 from assets.figure_html import captioned, grid
-from assets.rounds import Part, Round
+from assets.parts import Part
+from assets.rounds import Round
 from assets.simulations import model_of
 from models.async_sgd.convergence import measured, simulated
 from models.async_sgd.predictor import AsyncSGD

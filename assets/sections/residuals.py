@@ -8,15 +8,23 @@ import polars as pl
 
 from assets import landed
 from assets.html_table import Cell, table
-from assets.rounds import Part, Round
+from assets.job import Job
+from assets.parts import Part
+from assets.rounds import Round
 from assets.simulations import model_of
-from assets.study import Job
 from assets.wording import percent
 from models.async_sgd import residuals
 from models.async_sgd.predictor import AsyncSGD
 
 LARGEST = 8
 """Scenarios that are shown: the profile of each job of theirs is replayed."""
+_HEADING = (
+    "<h2>Where the largest errors come from</h2>"
+    "<p>A worker's time from one step to the next, predicted and measured, and what their "
+    "difference is due to: as far as steps of a worker alone differ from its profile, to compute, "
+    "wire and overlap; the rest, which other workers add, is queueing. A positive difference is a "
+    "time predicted too long.</p>"
+)
 _HEAD = (
     "scenario",
     "error",
@@ -33,17 +41,17 @@ _HEAD = (
 def section(
     round_: Round, rows: pl.DataFrame, landing: Path, models: Mapping[Part, AsyncSGD]
 ) -> str:
-    """Return the table in HTML; `rows` is what `assets.results.outcome` returns.
+    """Return a heading and the table in HTML; `rows` is what `assets.results.outcome` returns.
 
     `models` are `assets.simulations.FittedModels`.
     """
     worst = largest(rows)
     if worst.is_empty():
-        return "<p>No scenario with two or more workers has been judged.</p>"
+        return f"{_HEADING}<p>No scenario with two or more workers has been judged.</p>"
     shown = worst.join(
         causes(round_, worst, landing, models), on="scenario_id", how="left", maintain_order="left"
     )
-    return table(_HEAD, [_cells(row) for row in shown.to_dicts()])
+    return _HEADING + table(_HEAD, [_cells(row) for row in shown.to_dicts()])
 
 
 def largest(rows: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,8 @@ from typing import get_args
 from assets import landed, study_plots
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
-from assets.rounds import Part, Round
+from assets.parts import Part
+from assets.rounds import Round
 from assets.wording import share
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.replaced import variable_bytes

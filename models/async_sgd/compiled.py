@@ -3,20 +3,11 @@
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 from models.async_sgd.graph import Graph, ProfiledStep
 from models.async_sgd.options import Options
-from models.async_sgd.simulator import check
 from models.async_sgd.synthetic_trace import Trace
-
-
-class Run(NamedTuple):
-    """What one simulation is given."""
-
-    graph: Graph
-    steps: Sequence[ProfiledStep]
-    options: Options
+from models.async_sgd.workers import Workers, check
 
 
 def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Trace:
@@ -27,20 +18,29 @@ def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> T
     Raises:
         BadInput: no steps, or steps, ranks or servers that do not fit the graph.
     """
+    return simulate_together([Workers(graph, steps, options)])
+
+
+def simulate_together(groups: Sequence[Workers]) -> Trace:
+    """Return what `models.async_sgd.simulator.simulate_together` returns.
+
+    Raises:
+        BadInput: as `simulate`, or options that the groups need to agree in.
+    """
     from models.async_sgd.kernel.layout import lay_out, trace_of
     from models.async_sgd.kernel.loop import generate_trace
 
-    check(graph, steps, options)
-    job, state = lay_out(graph, steps, options)
+    check(groups)
+    job, state = lay_out(groups)
     generate_trace(job, state)
-    return trace_of(graph, job, state)
+    return trace_of(groups, job, state)
 
 
-def simulate_all(runs: Iterable[Run]) -> list[Trace]:
-    """Simulate on all cores, in threads: the kernel does without Python's lock.
+def simulate_all(simulations: Iterable[Sequence[Workers]]) -> list[Trace]:
+    """Run simulations on all cores, in threads: the kernel does without Python's lock.
 
     Raises:
-        BadInput: as `simulate`.
+        BadInput: as `simulate_together`.
     """
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-        return list(pool.map(lambda run: simulate(*run), runs))
+        return list(pool.map(simulate_together, simulations))

@@ -5,45 +5,30 @@ from collections.abc import Sequence
 from functools import partial
 
 from models.async_sgd.fair_rates import Connection, max_min, two_servers
-from models.async_sgd.graph import Graph, Resource
+from models.async_sgd.graph import Resource
 from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.options import Options
 from models.async_sgd.sharing import SharedLinks, SharedResource, Standing
-from warehouse.records import BadInput
+from models.async_sgd.workers import Workers, own_links_Bps, stations_of
 
 Shared = SharedResource | SharedLinks
 
 
-def check_servers(graph: Graph, options: Options) -> None:
-    """Refuse options that do not know the servers of a graph.
-
-    Raises:
-        BadInput: a server without a speed, or more than two under the paper's rule.
-    """
-    servers = 1 + max(server for _, server in graph.stations)
-    for name in ("downlink_Bps", "uplink_Bps"):
-        speeds = getattr(options, name)
-        if isinstance(speeds, tuple) and len(speeds) < servers:
-            raise BadInput(
-                f"simulation: expected {servers} of {name}, one per server, found {len(speeds)}"
-            )
-    if options.sharing == "two_servers" and servers > 2:
-        raise BadInput(
-            f"simulation: sharing 'two_servers' is for servers 0 and 1, the graph has {servers}; "
-            "use 'max_min'"
-        )
-
-
-def shared_links(graph: Graph, options: Options) -> list[Shared | None]:
-    """Return what all workers share at each station of the graph, None where nothing is."""
-    server_of = [server for _, server in graph.stations]
+def shared_links(groups: Sequence[Workers]) -> list[Shared | None]:
+    """Return what all workers share at each of their stations, None where nothing is."""
+    stations, options = stations_of(groups), groups[0].options
+    server_of = [server for _, server in stations]
     jointly = {
-        resource: SharedLinks(server_of, partial(_rates, options, resource), _standing(options))
+        resource: SharedLinks(
+            server_of,
+            partial(_rates, options, resource, own_links_Bps(groups, resource)),
+            _standing(options),
+        )
         for resource in Resource
         if resource.is_link
     }
     shared: list[Shared | None] = []
-    for resource, server in graph.stations:
+    for resource, server in stations:
         if resource.is_link and options.sharing != "equal":
             shared.append(jointly[resource])
         elif resource.is_link:
@@ -64,6 +49,7 @@ def _standing(options: Options) -> Standing:
 def _rates(
     options: Options,
     resource: Resource,
+    own_Bps: Sequence[float],
     connections: Sequence[Connection],
     weights: Sequence[float],
 ) -> list[float]:
@@ -72,7 +58,7 @@ def _rates(
     n = Counter(one.server for one in connections)
     servers_Bps = {server: options.server_Bps(resource, server) for server in sorted(n)}
     workers = sorted({one.worker for one in connections})
-    workers_Bps = {worker: options.worker_Bps(resource, worker) for worker in workers}
+    workers_Bps = {worker: own_Bps[worker] for worker in workers}
     measured = options.measured(resource)
     if measured is not None:
         servers_Bps = {s: speed * measured.of(n[s])[0] for s, speed in servers_Bps.items()}

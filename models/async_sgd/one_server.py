@@ -1,4 +1,4 @@
-"""Throughput with several parameter servers, from the profile of one worker and one server.
+"""Throughput with several parameter servers, from profiles of one worker and one server.
 
 The paper (section 5) profiles with as many servers as train. Here the variables of one server are
 put on several, so that no cluster need be rented to compare numbers of servers; it takes more for
@@ -13,13 +13,12 @@ import polars as pl
 
 from models.async_sgd import predictor
 from models.async_sgd.predictor import AsyncSGD
-from models.profiled_run import of_run
 from warehouse.records import Scenario
 
 
 @dataclass(frozen=True)
 class OneServer:
-    """A model of one server, and the table operation of its profile."""
+    """A model of one server, and the table operation of its profiles."""
 
     model: AsyncSGD
     operations: pl.DataFrame
@@ -42,6 +41,5 @@ class OneServer:
 
 
 def fit(**tables: Any) -> OneServer:
-    """Fit to one profile of one worker and one server; see `predictor.fit`."""
-    model = predictor.fit(**tables)
-    return OneServer(model, of_run(tables["operations"], model.parameters.run_id))
+    """Fit to profiles of one worker and one server; see `predictor.fit`."""
+    return OneServer(predictor.fit(**tables), tables["operations"])

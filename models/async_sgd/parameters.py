@@ -51,16 +51,27 @@ class LinkProfile(Record):
     run_ids: tuple[str, ...]
 
 
-class Parameters(Record):
-    """What was fitted, besides the profiled steps themselves.
-
-    `scenario` is the profiled one; where `replaced`, its variables were on one server and have been
-    put on the servers it names.
-    """
+class Profiled(Record):
+    """A profiled run, its scenario (one worker), and the client's time between two steps."""
 
     run_id: str
     scenario: Scenario
-    replaced: bool = False
     client_gap_s: float
+
+
+class Parameters(Record):
+    """What was fitted, besides the profiled steps themselves.
+
+    `profiled` are runs of one job, one for each type of its workers; where `replaced`, its
+    variables were on one server and have been put on the servers that their scenarios name.
+    """
+
+    profiled: tuple[Profiled, ...] = Field(min_length=1)
+    replaced: bool = False
     links: tuple[LinkProfile, ...]
     settings: Settings
+
+    @property
+    def scenario(self) -> Scenario:
+        """The first profiled scenario: the others differ in their worker only."""
+        return self.profiled[0].scenario

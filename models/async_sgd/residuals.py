@@ -59,7 +59,7 @@ def alone(
     """Return how the steps that a model replays alone differ from the profile it was fitted to.
 
     Args:
-        model: a model of asynchronous SGD.
+        model: a model of asynchronous SGD; of several profiles its first one counts.
         operations: table operation of the profile; so the next three and the last.
         edges: table edge.
         timings: table timing.
@@ -72,7 +72,8 @@ def alone(
         seconds, with the sign that they have in the sum. What the tracer adds to a step is
         taken off the measured computations, as for the model.
     """
-    link = model.simulation(model.parameters.scenario, 0).options
+    (group,) = model.simulation(model.parameters.scenario, 0)
+    link = group.options
     assert isinstance(link.downlink_Bps, float) and isinstance(link.uplink_Bps, float)
     profile = traced(
         *(operations, edges, timings, steps, streams),

@@ -7,15 +7,13 @@ Source: Li et al., "Throughput Prediction of Asynchronous SGD in TensorFlow", IC
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-import numpy as np
-
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.links import Shared, check_servers, shared_links
+from models.async_sgd.links import Shared, shared_links
 from models.async_sgd.options import Options
 from models.async_sgd.scheduler import Chunk, ComputationQueue, StreamScheduler
 from models.async_sgd.sharing import Flow, SharedResource
-from models.async_sgd.synthetic_trace import Interval, Trace
-from warehouse.records import BadInput
+from models.async_sgd.synthetic_trace import Interval, Trace, padded
+from models.async_sgd.workers import Station, Workers, chances, check, station_numbers, stations_of
 
 _NEXT_STEP = -1
 _RELEASE = -2
@@ -31,39 +29,49 @@ def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> T
     Raises:
         BadInput: no steps, or steps or ranks that do not fit the graph.
     """
-    check(graph, steps, options)
-    return _Simulation(graph, steps, options).run()
+    return simulate_together([Workers(graph, steps, options)])
 
 
-def check(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> None:
-    """Refuse arguments of `simulate` that do not fit each other.
+def simulate_together(groups: Sequence[Workers]) -> Trace:
+    """Run the simulation of groups of workers that differ, on the same servers.
 
     Raises:
-        BadInput: as `simulate`.
+        BadInput: as `simulate`, or options that the groups need to agree in.
     """
-    count = len(graph.names)
-    if not steps or not count:
-        raise BadInput("simulation: expected operations and profiled steps, found none")
-    for index, step in enumerate(steps):
-        if len(step.seconds) != count:
-            raise BadInput(
-                f"simulation: profiled step {index} times {len(step.seconds)} operations; "
-                f"the graph has {count}"
-            )
-    if options.ranks is not None and len(options.ranks) != count:
-        raise BadInput(f"simulation: expected {count} ranks, found {len(options.ranks)}")
-    check_servers(graph, options)
+    check(groups)
+    return _Simulation(groups).run()
+
+
+class _Group:
+    """What the workers of a group have in common; stations are those of all groups."""
+
+    def __init__(self, group: Workers, stations: Sequence[Station]) -> None:
+        self.graph, self.steps, self.options = group
+        self.station_of = station_numbers(self.graph, stations)
+        self.touched = [
+            tuple(sorted({self.station_of[i] for i in (operation, *targets)}))
+            for operation, targets in enumerate(self.graph.successors)
+        ]
+        self.roots = [i for i, count in enumerate(self.graph.predecessors) if count == 0]
+        at_once = {Resource.WORKER: 1 if self.options.inter_op_threads == 1 else _UNLIMITED}
+        self.slots = [
+            1 if resource.is_link else at_once.get(resource, _UNLIMITED) for resource, _ in stations
+        ]
 
 
 class _Worker:
     """One worker's step, and per station what waits and what runs there (chunk, start)."""
 
-    __slots__ = ("queues", "running", "shared", "step", "unfinished", "waiting")
+    __slots__ = ("group", "queues", "running", "shared", "step", "unfinished", "waiting")
 
-    def __init__(self, graph: Graph, shared: Sequence[Shared | None], options: Options) -> None:
+    def __init__(
+        self, group: _Group, stations: Sequence[Station], shared: Sequence[Shared | None]
+    ) -> None:
+        options = group.options
+        self.group = group
         self.queues: list[StreamScheduler | ComputationQueue] = []
         self.shared: list[Shared | None] = []
-        for (resource, _), common in zip(graph.stations, shared, strict=True):
+        for (resource, _), common in zip(stations, shared, strict=True):
             is_worker = resource is Resource.WORKER
             self.shared.append(SharedResource(options.cores, 1.0) if is_worker else common)
             self.queues.append(
@@ -84,38 +92,30 @@ class _Simulation:
     `changed` are those that the current event changes.
     """
 
-    def __init__(self, graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> None:
-        self.graph, self.steps, self.options = graph, steps, options
-        shape = (options.workers, options.steps)
-        random = np.random.default_rng(options.seed)
-        self.sampled = random.integers(len(steps), size=shape).tolist()
-        self.gaps_s = random.choice(np.array(options.client_gap_s), size=shape).tolist()
-        self.weights = {
-            Resource.DOWNLINK: random.lognormal(0.0, options.downlink_spread, shape).tolist(),
-            Resource.UPLINK: random.lognormal(0.0, options.uplink_spread, shape).tolist(),
-        }
-        self.touched = [
-            tuple(sorted({graph.station_of[i] for i in (operation, *targets)}))
-            for operation, targets in enumerate(graph.successors)
+    def __init__(self, groups: Sequence[Workers]) -> None:
+        self.stations = stations_of(groups)
+        shared = shared_links(groups)
+        alike = [_Group(group, self.stations) for group in groups]
+        self.workers = [
+            _Worker(group, self.stations, shared)
+            for group in alike
+            for _ in range(group.options.workers)
         ]
-        self.roots = [i for i, count in enumerate(graph.predecessors) if count == 0]
-        shared = shared_links(graph, options)
-        at_once = {Resource.WORKER: 1 if options.inter_op_threads == 1 else _UNLIMITED}
-        self.slots = [
-            1 if resource.is_link else at_once.get(resource, _UNLIMITED)
-            for resource, _ in graph.stations
-        ]
-        self.workers = [_Worker(graph, shared, options) for _ in range(options.workers)]
+        drawn = chances(groups)
+        self.sampled, self.gaps_s = drawn.sampled.tolist(), drawn.gap_s.tolist()
+        down, up = drawn.weights
+        self.weights = {Resource.DOWNLINK: down.tolist(), Resource.UPLINK: up.tolist()}
         self.starts_s: list[list[float]] = [[] for _ in self.workers]
         self.ends_s: list[list[float]] = [[] for _ in self.workers]
         self.events: list[tuple[float, int, int, int, int]] = []
         self.changed: dict[Shared, None] = {}
+        self.record = groups[0].options.record
         self.intervals: list[Interval] = []
         self.now_s = 0.0
         self.count = 0
 
     def run(self) -> Trace:
-        for index in range(self.options.workers):
+        for index in range(len(self.workers)):
             self._start_step(index)
         while self.events:
             self.now_s, index, station, operation, change = heappop(self.events)
@@ -130,24 +130,23 @@ class _Simulation:
                 self.changed[shared] = None
                 self._end_chunk(index, station, operation)
             self._schedule_changed()
-        return Trace(
-            np.array(self.starts_s), np.array(self.ends_s), self.count, tuple(self.intervals)
-        )
+        return Trace(padded(self.starts_s), padded(self.ends_s), self.count, tuple(self.intervals))
 
     def _start_step(self, index: int) -> None:
         worker = self.workers[index]
-        worker.step = self.steps[self.sampled[index][len(self.starts_s[index])]]
-        worker.waiting = list(self.graph.predecessors)
+        worker.step = worker.group.steps[self.sampled[index][len(self.starts_s[index])]]
+        worker.waiting = list(worker.group.graph.predecessors)
         worker.unfinished = len(worker.waiting)
         self.starts_s[index].append(self.now_s)
-        for operation in self.roots:
+        for operation in worker.group.roots:
             release_s = self.now_s + worker.step.release_s[operation]
             heappush(self.events, (release_s, index, _RELEASE, operation, 0))
 
     def _release(self, index: int, operation: int) -> None:
-        self._enqueue(self.workers[index], operation)
+        worker = self.workers[index]
+        self._enqueue(worker, operation)
         finished: list[int] = []
-        self._dispatch(index, self.graph.station_of[operation], finished)
+        self._dispatch(index, worker.group.station_of[operation], finished)
         self._complete(index, finished)
 
     def _end_chunk(self, index: int, station: int, operation: int) -> None:
@@ -163,11 +162,11 @@ class _Simulation:
         worker = self.workers[index]
         waiting = worker.waiting
         for operation in finished:
-            for target in self.graph.successors[operation]:
+            for target in worker.group.graph.successors[operation]:
                 waiting[target] -= 1
                 if not waiting[target]:
                     self._enqueue(worker, target)
-            for station in self.touched[operation]:
+            for station in worker.group.touched[operation]:
                 self._dispatch(index, station, finished)
         worker.unfinished -= len(finished)
         if finished and not worker.unfinished:
@@ -177,13 +176,13 @@ class _Simulation:
         ends_s = self.ends_s[index]
         gap_s = self.gaps_s[index][len(ends_s)]
         ends_s.append(self.now_s)
-        if len(ends_s) < self.options.steps:
+        if len(ends_s) < self.workers[index].group.options.steps:
             heappush(self.events, (self.now_s + gap_s, index, _NEXT_STEP, 0, 0))
 
     def _enqueue(self, worker: _Worker, operation: int) -> None:
-        queue = worker.queues[self.graph.station_of[operation]]
+        queue = worker.queues[worker.group.station_of[operation]]
         if isinstance(queue, StreamScheduler):
-            queue.add(operation, self.graph.sizes_bytes[operation])
+            queue.add(operation, worker.group.graph.sizes_bytes[operation])
         else:
             queue.add(operation, worker.step.seconds[operation], worker.step.ranks[operation])
 
@@ -195,7 +194,7 @@ class _Simulation:
             worker.running[station],
             worker.shared[station],
         )
-        while queue and len(running) < self.slots[station]:
+        while queue and len(running) < worker.group.slots[station]:
             chunk = queue.next_chunk()
             if chunk.size <= 0:
                 self._record(index, chunk, self.now_s)
@@ -207,7 +206,7 @@ class _Simulation:
                 heappush(self.events, (end_s, index, station, chunk.operation, 0))
             else:
                 flow = Flow(index, station, chunk.operation)
-                weight = self._weight(index, self.graph.stations[station][0])
+                weight = self._weight(index, self.stations[station][0])
                 shared.start(self.now_s, flow, chunk.size, weight)
                 self.changed[shared] = None
 
@@ -226,15 +225,16 @@ class _Simulation:
 
     def _record(self, index: int, chunk: Chunk, start_s: float) -> None:
         self.count += 1
-        if self.options.record:
-            resource = self.graph.resources[chunk.operation]
+        if self.record:
+            graph = self.workers[index].group.graph
+            resource = graph.resources[chunk.operation]
             self.intervals.append(
                 Interval(
                     worker=index,
                     step=len(self.ends_s[index]),
                     operation=chunk.operation,
                     resource=resource,
-                    server=self.graph.servers[chunk.operation],
+                    server=graph.servers[chunk.operation],
                     start_s=start_s,
                     end_s=self.now_s,
                     size_bytes=chunk.size if resource.is_link else 0.0,

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import polars as pl
 
-from models.async_sgd.compiled import simulate
+from models.async_sgd.compiled import simulate_together
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.stretches import stretches
 from models.async_sgd.synthetic_trace import Trace
-from models.profiled_run import refuse_unlike
 from warehouse.records import Scenario
 
 ACTIVE = {
@@ -40,10 +39,14 @@ def synthesise(
     Raises:
         BadInput: as `AsyncSGD.predict`.
     """
-    refuse_unlike(model.parameters.scenario, scenario)
-    graph, profiled, options = model.simulation(scenario, seed)
-    options = replace(options, steps=steps or options.steps, record=record)
-    return simulate(graph, profiled, options)
+    return simulate_together(
+        [
+            group._replace(
+                options=replace(group.options, steps=steps or group.options.steps, record=record)
+            )
+            for group in model.simulation(scenario, seed)
+        ]
+    )
 
 
 def active_links(trace: Trace) -> pl.DataFrame:

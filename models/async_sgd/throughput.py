@@ -16,15 +16,16 @@ def steps_per_s(trace: Trace, warm_up_steps: int) -> float:
         BadInput: no such window, or steps that take no time.
     """
     starts_s, ends_s = trace.step_starts_s, trace.step_ends_s
-    steps = ends_s.shape[1]
+    steps = int((~np.isnan(ends_s)).sum(axis=1).min())
     if not 0 <= warm_up_steps < steps:
         raise BadInput(
             f"throughput: expected a warm-up of 0 to {steps - 1} steps of {steps}, "
             f"found {warm_up_steps}"
         )
-    opens_s, closes_s = float(starts_s[:, warm_up_steps].max()), float(ends_s[:, -1].min())
+    opens_s = float(starts_s[:, warm_up_steps].max())
+    closes_s = float(np.nanmax(ends_s, axis=1).min())
     lengths_s = ends_s - starts_s
-    if not lengths_s.min() > 0:
+    if not np.nanmin(lengths_s) > 0:
         raise BadInput("throughput: expected steps that take time, found one of 0 s; profile again")
     if closes_s <= opens_s:
         raise BadInput(
@@ -32,4 +33,4 @@ def steps_per_s(trace: Trace, warm_up_steps: int) -> float:
             f"{warm_up_steps} behind; simulate more steps per worker"
         )
     inside_s = np.clip(np.minimum(ends_s, closes_s) - np.maximum(starts_s, opens_s), 0.0, None)
-    return float((inside_s / lengths_s).sum()) / (closes_s - opens_s)
+    return float(np.nansum(inside_s / lengths_s)) / (closes_s - opens_s)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 
 from models.async_sgd.compiled import simulate
@@ -47,8 +48,8 @@ class Timeline:
         return self.steps["worker"].unique().sort().to_list()
 
 
-def simulated(graph: Graph, trace: Trace, *, skip: int, count: int) -> Timeline:
-    """Return `count` steps of each worker of a recorded simulation.
+def simulated(graphs: Sequence[Graph], trace: Trace, *, skip: int, count: int) -> Timeline:
+    """Return `count` steps of each worker of a recorded simulation; `graphs` are theirs.
 
     The timeline begins when the last worker has left its first `skip` steps behind; steps that
     started earlier are left out, so that workers are shown at the same time.
@@ -56,14 +57,14 @@ def simulated(graph: Graph, trace: Trace, *, skip: int, count: int) -> Timeline:
     Raises:
         BadInput: a worker has fewer steps after that.
     """
-    workers, simulated_steps = trace.step_starts_s.shape
-    if not 0 <= skip < simulated_steps:
+    numbers = (~np.isnan(trace.step_starts_s)).sum(axis=1).tolist()
+    if not 0 <= skip < min(numbers):
         raise BadInput(
-            f"timeline: expected 0 to {simulated_steps - 1} steps to be left out, found {skip}"
+            f"timeline: expected 0 to {min(numbers) - 1} steps to be left out, found {skip}"
         )
     opens_s = float(trace.step_starts_s[:, skip].max())
     rows = []
-    for worker in range(workers):
+    for worker, simulated_steps in enumerate(numbers):
         first = int((trace.step_starts_s[worker] < opens_s).sum())
         if first + count > simulated_steps:
             raise BadInput(
@@ -82,17 +83,22 @@ def simulated(graph: Graph, trace: Trace, *, skip: int, count: int) -> Timeline:
     wanted = {(worker, step) for worker, step, *_ in rows}
     ran = [one for one in trace.intervals if (one.worker, one.step) in wanted]
     steps = pl.DataFrame(rows, schema=STEPS, orient="row")
-    return Timeline(steps, interval_frame(graph, ran, opens_s))
+    return Timeline(steps, interval_frame(graphs, ran, opens_s))
 
 
-def interval_frame(graph: Graph, ran: Sequence[Interval], since_s: float = 0.0) -> pl.DataFrame:
-    """Return recorded intervals in the columns of `INTERVALS`, times since `since_s`."""
+def interval_frame(
+    graphs: Sequence[Graph], ran: Sequence[Interval], since_s: float = 0.0
+) -> pl.DataFrame:
+    """Return recorded intervals in the columns of `INTERVALS`, times since `since_s`.
+
+    `graphs` are those of the workers.
+    """
     rows = [
         (
             one.worker,
             one.step,
             one.operation,
-            graph.names[one.operation],
+            graphs[one.worker].names[one.operation],
             one.resource.name.lower(),
             None if one.resource is Resource.WORKER else one.server,
             _us(one.start_s - since_s),
@@ -141,23 +147,24 @@ def traced(
                 zip(graph.resources, graph.sizes_bytes, starts_us, recorded, strict=True)
             )
         ]
-    intervals = interval_frame(graph, ran)
+    intervals = interval_frame([graph], ran)
     return Timeline(_ended(intervals), intervals)
 
 
 def replayed(model: AsyncSGD) -> Timeline:
     """Return each profiled step simulated alone, on the profiled link, from 0; `step` counts them.
 
-    Without what the tracer cost, and without chance: no step is drawn.
+    Without what the tracer cost, and without chance: no step is drawn. Of several profiles the
+    model's first one counts.
     """
-    run = model.simulation(model.parameters.scenario, 0)
-    options = replace(run.options, steps=1, record=True)
+    (alone,) = model.simulation(model.parameters.scenario, 0)
+    options = replace(alone.options, steps=1, record=True)
     ran = [
         one._replace(step=step)
         for step, profiled in enumerate(model.profile.steps)
-        for one in simulate(run.graph, [profiled], options).intervals
+        for one in simulate(alone.graph, [profiled], options).intervals
     ]
-    intervals = interval_frame(run.graph, ran)
+    intervals = interval_frame([alone.graph], ran)
     return Timeline(_ended(intervals), intervals)
 
 

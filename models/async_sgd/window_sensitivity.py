@@ -33,7 +33,7 @@ def window_sensitivity(
     than the announced window; `HYPOTHETICAL_BYTES` then stands in for it.
 
     Args:
-        model: fitted to one profile.
+        model: a fitted model; of several profiles its first one counts.
         announced_bytes: the initial window of the profile's SETTINGS; None: not known.
         workers: numbers of workers to predict.
 
@@ -59,7 +59,7 @@ def window_sensitivity(
 
 
 def largest_transfer_bytes(model: AsyncSGD) -> int:
-    """Return the size of the largest tensor that a step of the profiled job transfers."""
+    """Return the size of the largest tensor that a step of the first profile transfers."""
     return max(_transfer_bytes(model), default=0)
 
 

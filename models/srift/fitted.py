@@ -15,21 +15,30 @@ from warehouse.records import BadInput, Record
 
 
 class Tables(NamedTuple):
-    """What was probed of one network on one node type, as raw tables, and its number of devices."""
+    """What was probed of one network on one node type, as raw tables, and its number of devices.
+
+    `max_batch` is the largest batch that was found to fit, None: not searched.
+    """
 
     compute: pl.DataFrame
     layers: pl.DataFrame
     layer_times: pl.DataFrame
     links: pl.DataFrame
     devices: int = 1
+    max_batch: int | None = None
 
 
-class FittedNetwork(Record):
-    """Srift's models of one network; `performance` is what simulator and optimiser take."""
+class NetworkProfile(Record):
+    """A network's layers, and its profile on each node type."""
 
     layer_bytes: tuple[int, ...]
     probability: tuple[float, ...]
     nodes: Mapping[str, NodeProfile]
+
+
+class FittedNetwork(NetworkProfile):
+    """Srift's models of one network; `performance` is what simulator and optimiser take."""
+
     bandwidth: LearnedBandwidth | AlphaBeta | Rated
     buckets: Buckets | None = None
     streams: int | None = Field(default=None, ge=1)
@@ -58,15 +67,33 @@ def fit(
 ) -> FittedNetwork:
     """Fit to what was probed of one network on each node type.
 
-    The largest batch that was profiled is taken for the largest that fits. Layers count as often
-    executed as they are in the mean over node types.
-
     Args:
         tables: by node type.
         bandwidth: the fitted model of all-reduces.
         buckets: PyTorch's buckets; None: ideal overlap.
         streams: how many all-reduces go on at a time; None: any number.
         slowdown: of the backward pass while any all-reduce goes on.
+
+    Raises:
+        BadInput: as `profile`.
+    """
+    found = profile(tables)
+    return FittedNetwork(
+        layer_bytes=found.layer_bytes,
+        probability=found.probability,
+        nodes=found.nodes,
+        bandwidth=bandwidth,
+        buckets=buckets,
+        streams=streams,
+        slowdown=slowdown,
+    )
+
+
+def profile(tables: Mapping[str, Tables]) -> NetworkProfile:
+    """Return the profile of one network on each node type.
+
+    Where it was not searched, the largest batch that was profiled is taken for the largest that
+    fits. Layers count as often executed as they are in the mean over node types.
 
     Raises:
         BadInput: no node types, other layers on one of them, or as the fits of tables.
@@ -82,14 +109,10 @@ def fit(
                 f"gradients; profile the same network on both"
             )
     chances = [one.probability for one in found.values()]
-    return FittedNetwork(
+    return NetworkProfile(
         layer_bytes=found[first].layer_bytes,
         probability=tuple(sum(each) / len(each) for each in zip(*chances, strict=True)),
         nodes={name: _node(one, found[name]) for name, one in tables.items()},
-        bandwidth=bandwidth,
-        buckets=buckets,
-        streams=streams,
-        slowdown=slowdown,
     )
 
 
@@ -114,7 +137,7 @@ def link_Bps(links: pl.DataFrame) -> float:
 def _node(tables: Tables, found: gradients.Gradients) -> NodeProfile:
     return NodeProfile(
         devices=tables.devices,
-        max_batch=int(tables.compute["batch_size"].to_numpy().max(initial=1)),
+        max_batch=tables.max_batch or int(tables.compute["batch_size"].to_numpy().max(initial=1)),
         latency=latency.fit(tables.compute),
         ready=found.ready,
         link_Bps=link_Bps(tables.links),

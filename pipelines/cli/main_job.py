@@ -10,10 +10,11 @@ import typer
 
 from assets import report
 from assets.home import home
+from assets.parts import parts
 from assets.plan import Task, tasks
 from assets.resources import study_for
 from assets.results import by_system, outcome
-from assets.rounds import Round, latest_round, open_round, parts
+from assets.rounds import Round, latest_round, open_round
 from assets.turns import turn
 from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
@@ -112,7 +113,7 @@ def _loopback_warnings(round_: Round) -> Iterator[str]:
 
 def _show(round_: Round, place: Path) -> None:
     rows = outcome(round_, Warehouse(place).accuracy())
-    print_results(rows)
+    print_results(rows, round_.study.jobs[0].metric_in_words)
     typer.echo(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
     typer.echo(f"report     {place / report.FILE}")
     typer.echo(f'warehouse  {place / HISTORY} (stepcast sql "SELECT * FROM report.accuracy")')

@@ -9,8 +9,11 @@ from assets.wording import headline, interval, number, percent
 from pipelines.cli.tables import console
 
 
-def print_results(rows: pl.DataFrame) -> None:
-    """Print a round's scenarios, predicted beside measured, and how wrong that was on average."""
+def print_results(rows: pl.DataFrame, metric: str) -> None:
+    """Print a round's scenarios, predicted beside measured, and how wrong that was on average.
+
+    `metric` says in words what was predicted.
+    """
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("scenario")
     for title in ("predicted", "interval", "measured", "error", "spread*", "linear's error"):
@@ -29,5 +32,5 @@ def print_results(rows: pl.DataFrame) -> None:
         )
     out = console()
     out.print(table)
-    out.print("Throughput in steps/s of all workers together. * within-run: between windows.")
+    out.print(f"Figures are {metric}. * within-run: between windows.")
     out.print(headline(summary(rows)))

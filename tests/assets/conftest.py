@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 from assets.captured import CapturedProfile, captured_profiles
-from assets.measuring import measure_links, measure_throughput, trace_profiles
+from assets.measuring import measure
 from assets.progress import Progress
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
 from profilers.host import host_id
-from tests.synthetic import CAPTURING, STUDY, PaperProbes, write_study
+from tests.synthetic import CAPTURING, STUDY, PaperProbes, profiled, write_study
 
 
 @pytest.fixture
@@ -52,8 +52,7 @@ def landed_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tup
         found = open_round(read_study(write_study(folder, text)), "loopback", host_id(), [])
         with pytest.MonkeyPatch.context() as patch:
             PaperProbes().install(patch)
-            for measure in (measure_links, trace_profiles, measure_throughput):
-                found = measure(found, landing, Progress())
+            found = measure(profiled(found, landing), landing, Progress())
         return found, landing
 
     return run

@@ -7,14 +7,13 @@ import polars as pl
 import pytest
 
 from assets.fitting import fit_jobs, predict_missing, refuse_unpredicted
-from assets.measuring import measure_links, trace_profiles
 from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
 from assets.systems import ASYNC_SGD, LINEAR, ONE_SERVER, SYSTEMS, System
 from profilers.host import host_id
-from tests.synthetic import FORECASTERS, STUDY, PaperProbes, write_study
+from tests.synthetic import FORECASTERS, STUDY, PaperProbes, profiled, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
 from warehouse.warehouse import Warehouse, read_only
@@ -31,8 +30,7 @@ def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round
     """Return a round whose profiles are in the warehouse."""
     landing = warehouse.landing
     found = open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
-    for measure in (measure_links, trace_profiles):
-        found = measure(found, landing, Progress())
+    found = profiled(found, landing)
     warehouse.load()
     return found
 
@@ -133,6 +131,27 @@ def test_what_a_system_declines_is_told_and_not_waited_for(
         refuse_unpredicted(round_, ledger(warehouse))
 
 
+def test_only_the_first_of_many_declined_scenarios_are_named(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = (
+        round_.study.jobs[0].model_copy(update={"workers": tuple(range(1, 41))}),
+        *round_.study.jobs[1:],
+    )
+    many = replace(round_, study=round_.study.model_copy(update={"jobs": jobs}))
+    told: list[str] = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    silent = replace(LINEAR, declines=lambda profiled, scenario: "it never says anything")
+    predict_missing(silent, many, warehouse, Progress())
+    (line,) = told
+    first, second, third = (one.label for one in jobs[0].scenarios("loopback")[:3])
+    others = sum(len(job.workers) for job in jobs) - 3
+    assert line == (
+        f"linear does not predict {first}; {second}; {third} and {others} more: "
+        "it never says anything"
+    )
+
+
 def test_jobs_of_which_nothing_is_predicted_need_no_fit(
     study_file: Path, warehouse: Warehouse
 ) -> None:
@@ -156,8 +175,7 @@ def two_servers(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Ro
     text = STUDY.replace("workers: [1, 2]", "servers: 2, workers: [1, 2]")
     study = read_study(write_study(tmp_path, text))
     found = open_round(study, "loopback", host_id(), [])
-    for measure in (measure_links, trace_profiles):
-        found = measure(found, warehouse.landing, Progress())
+    found = profiled(found, warehouse.landing)
     warehouse.load()
     return found
 
@@ -168,10 +186,10 @@ def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
     record_fits(two_servers, warehouse, ASYNC_SGD, ONE_SERVER)
     profiles = {run.run_id: run.scenario_id for run in two_servers.runs}
     job = two_servers.study.jobs[0]
-    for system, profiled in ((ASYNC_SGD, job), (ONE_SERVER, job.on_one_server())):
+    for system, shown in ((ASYNC_SGD, job), (ONE_SERVER, job.on_one_server())):
         fit = fit_jobs(system, two_servers, warehouse)[0]
         seen = {profiles[run_id] for run_id in fit.record.run_ids} - {None}
-        assert seen == {profiled.profiled("loopback").scenario_id}
+        assert seen == {shown.profiled("loopback").scenario_id}
         predict_missing(system, two_servers, warehouse, Progress())
     rows = ledger(warehouse)
     forecast = rows.filter(system="async_sgd_one_server")["subject_id"]

@@ -1,16 +1,12 @@
 """What probes return lands at once, failures too, and nothing is left behind."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from assets.measuring import (
-    measure_contention,
-    measure_links,
-    measure_throughput,
-    trace_profiles,
-)
+from assets.measuring import measure, profile
 from assets.progress import Progress
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
@@ -52,48 +48,56 @@ def now(study_file: Path, landing: Path) -> Round:
 
 
 @pytest.mark.parametrize(
-    ("measure", "names"),
+    ("run", "names"),
     [
-        (measure_links, ["probe links, unshaped"]),
-        (measure_contention, ["probe contention, unshaped, emu.native.c25"]),
+        (partial(profile, probe="links"), ["probe links, unshaped"]),
+        (partial(profile, probe="contention"), ["probe contention, unshaped, emu.native.c25"]),
         (
-            trace_profiles,
+            partial(profile, probe="tf_trace"),
             [
                 "profile small_cnn 16px b4, unshaped, W=1",
                 "profile alexnet 64px b4, unshaped, W=1",
             ],
         ),
-        (measure_throughput, SCENARIOS),
+        (measure, SCENARIOS),
     ],
 )
 def test_what_is_missing_is_run_once(
-    measure: Callable[[Round, Path, Progress], Round],
+    run: Callable[..., Round],
     names: list[str],
     study_file: Path,
     landing: Path,
     probes: PaperProbes,
 ) -> None:
     listener = Listener()
-    after = measure(now(study_file, landing), landing, listener)
+    after = run(now(study_file, landing), landing=landing, progress=listener)
     assert listener.done == names
     assert not set(names) & {part.name for part in after.missing}
     assert len(list(landing.iterdir())) == len(names)
-    again = measure(now(study_file, landing), landing, listener)
+    again = run(now(study_file, landing), landing=landing, progress=listener)
     assert again == after
     assert listener.done == names
 
 
 @pytest.mark.parametrize(
-    ("measure", "name", "fail_at"),
+    ("run", "name", "fail_at"),
     [
-        (measure_links, "probe links, unshaped", "links"),
-        (measure_contention, "probe contention, unshaped, emu.native.c25", "contention"),
-        (trace_profiles, "profile alexnet 64px b4, unshaped, W=1", "profile alexnet"),
-        (measure_throughput, SCENARIOS[1], SCENARIOS[1]),
+        (partial(profile, probe="links"), "probe links, unshaped", "links"),
+        (
+            partial(profile, probe="contention"),
+            "probe contention, unshaped, emu.native.c25",
+            "contention",
+        ),
+        (
+            partial(profile, probe="tf_trace"),
+            "profile alexnet 64px b4, unshaped, W=1",
+            "profile alexnet",
+        ),
+        (measure, SCENARIOS[1], SCENARIOS[1]),
     ],
 )
 def test_a_failed_run_lands_and_is_told(
-    measure: Callable[[Round, Path, Progress], Round],
+    run: Callable[..., Round],
     name: str,
     fail_at: str,
     study_file: Path,
@@ -102,7 +106,7 @@ def test_a_failed_run_lands_and_is_told(
 ) -> None:
     probes.fail_at = fail_at
     with pytest.raises(ProbeFailed, match="no paper left; its run has landed") as caught:
-        measure(now(study_file, landing), landing, Progress())
+        run(now(study_file, landing), landing=landing, progress=Progress())
     assert str(caught.value).startswith(f"{name} failed: ")
     (failed,) = [run for run in landed_runs(landing) if run.status == "failed"]
     assert failed.error is not None
@@ -121,7 +125,7 @@ def test_each_scenario_has_landed_before_the_next_is_measured(
         return 1.0
 
     probes.throughput = throughput
-    measure_throughput(now(study_file, landing), landing, Progress())
+    measure(now(study_file, landing), landing, Progress())
     assert landed == [0, 1, 2, 3]
 
 
@@ -135,6 +139,6 @@ def test_an_interrupt_leaves_whole_runs_only(
 
     probes.throughput = throughput
     with pytest.raises(KeyboardInterrupt):
-        measure_throughput(now(study_file, landing), landing, Progress())
+        measure(now(study_file, landing), landing, Progress())
     (run,) = landed_runs(landing)
     assert [path.name for path in landing.iterdir()] == [run.run_id]

@@ -38,11 +38,11 @@ TIMINGS = pl.DataFrame(
 WINDOWS = pl.DataFrame({"name": ["a", "a", "b"], "value": [1.0, 1.1, 2.0]})
 
 FIGURES = {
-    "scaling": lambda: plots.scaling(ROWS, "title"),
-    "scaling, not measured": lambda: plots.scaling(UNKNOWN),
+    "scaling": lambda: plots.scaling(ROWS, "steps/s", "title"),
+    "scaling, not measured": lambda: plots.scaling(UNKNOWN, "steps/s"),
     "goodput": lambda: plots.goodput(LINKS),
     "timeline": lambda: plots.step_timeline(OPERATIONS, TIMINGS),
-    "windows": lambda: plots.throughput_windows(WINDOWS, ["a", "b"]),
+    "windows": lambda: plots.windows(WINDOWS, ["a", "b"], "steps/s"),
 }
 
 
@@ -58,17 +58,19 @@ def test_every_figure_can_be_drawn(name: str) -> None:
 
 
 def test_the_same_figure_is_the_same_text() -> None:
-    assert plots.to_svg(plots.scaling(ROWS)) == plots.to_svg(plots.scaling(ROWS))
+    assert plots.to_svg(plots.scaling(ROWS, "steps/s")) == plots.to_svg(
+        plots.scaling(ROWS, "steps/s")
+    )
 
 
 def test_scaling_shows_what_is_known() -> None:
-    known = plots.to_svg(plots.scaling(ROWS))
+    known = plots.to_svg(plots.scaling(ROWS, "steps/s"))
     assert all(label in known for label in ("predicted", "linear scaling", "measured", "workers"))
-    assert "measured" not in plots.to_svg(plots.scaling(UNKNOWN))
+    assert "measured" not in plots.to_svg(plots.scaling(UNKNOWN, "steps/s"))
 
 
 def test_bars_are_half_the_spread_each_way() -> None:
-    (axes,) = plots.scaling(ROWS).axes
+    (axes,) = plots.scaling(ROWS, "steps/s").axes
     bars: Any
     (bars,) = [one for one in axes.containers if type(one).__name__ == "ErrorbarContainer"]
     (lines,) = bars.lines[2]

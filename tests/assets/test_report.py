@@ -126,9 +126,9 @@ def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
 
 def test_plots_can_be_read_without_seeing_them(html: str) -> None:
     assert html.count('<svg role="img"') == html.count("<title>") - 1 > 2
-    titles = re.findall(r"<title>(Steps per second[^<]*)</title>", html)
+    titles = re.findall(r"<title>(steps/s of all workers by[^<]*)</title>", html)
     assert titles[0] == (
-        "Steps per second by number of workers, small_cnn 16px b4, unshaped. 1 worker: 9.50 "
+        "steps/s of all workers by number of workers, small_cnn 16px b4, unshaped. 1 worker: 9.50 "
         "predicted, 10.00 measured; 2 workers: 10.50 predicted, 10.00 measured"
     )
     assert "currentColor" in html

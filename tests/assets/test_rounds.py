@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from assets.rounds import (
-    latest_round,
-    open_round,
-    parts,
-    profile_parts,
-    profiled_jobs,
-    refreshed,
-)
+from assets.parts import parts, profile_parts
+from assets.rounds import latest_round, open_round, profiled_jobs, refreshed
 from assets.study import Study
 from assets.study_file import read_study
 from tests.synthetic import HOST, STUDY, landed, write_study

@@ -24,7 +24,7 @@ def test_comparisons_show_what_was_measured() -> None:
 
 
 def test_forecasts_have_a_line_for_each_job() -> None:
-    (axes,) = study_plots.forecasts({"a": CURVE, "b": CURVE.head(1)}).axes
+    (axes,) = study_plots.forecasts({"a": CURVE, "b": CURVE.head(1)}, "steps/s").axes
     assert [line.get_ydata().tolist() for line in axes.lines] == [[3.0, 5.0], [3.0]]  # type: ignore[union-attr]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]  # type: ignore[union-attr]
 

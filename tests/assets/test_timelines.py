@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assets.rounds import parts
+from assets.parts import parts
 from assets.study import Study
 from assets.study_file import read_study
 from assets.timelines import find, measured

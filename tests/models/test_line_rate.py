@@ -2,6 +2,7 @@ import pytest
 
 from models.line_rate import LineRate, fit
 from tests.models.async_sgd.frames import chain
+from tests.models.mixed import mixed
 from tests.models.runs import links, run_tables, scenario
 from warehouse.records import BadInput
 
@@ -18,6 +19,14 @@ def test_the_busier_direction_counts_whatever_w(speeds: tuple[float, float], bou
     predicted = fitted(*speeds).predict([scenario(workers) for workers in (1, 2, 9)])
     assert predicted["value"].to_list() == pytest.approx([bound] * 3)
     assert predicted["high"].to_list() == [None] * 3
+
+
+def test_mixed_workers_meet_the_same_bound() -> None:
+    model = fitted(100e3, 100e3)
+    (value,) = model.predict([mixed({"emu.1c": 2, "emu.slow": 1})])["value"]
+    assert value == pytest.approx(5.0)
+    with pytest.raises(BadInput, match="batch_size 9, but the profile has 8"):
+        model.predict([mixed({"emu.1c": 2, "emu.slow": 1}, batch_size=9)])
 
 
 def test_parameters_survive_json() -> None:

@@ -1,6 +1,7 @@
 import pytest
 
 from models.linear import Linear, fit
+from tests.models.mixed import both_samples, both_tables, mixed
 from tests.models.runs import run_tables, samples, scenario
 from warehouse.records import BadInput
 
@@ -18,9 +19,23 @@ def test_w_workers_do_w_times_the_steps_of_one() -> None:
     assert predicted["low"].to_list() == predicted["high"].to_list() == [None] * 3
 
 
+def test_mixed_workers_do_as_many_steps_as_each_alone() -> None:
+    runs, scenarios = both_tables()
+    seen = both_samples("step_time_s", 0.5, 2.0)
+    model = fit(runs=runs, scenarios=scenarios, samples=seen)
+    asked = [mixed({"emu.1c": 2, "emu.slow": 3}), mixed({"emu.1c": 1}), mixed({"emu.slow": 1})]
+    assert model.predict(asked)["value"].to_list() == [2 / 0.5 + 3 / 2.0, 2.0, 0.5]
+    assert Linear.from_json(model.parameters_json()) == model
+    with pytest.raises(BadInput, match=r"node_type 'emu\.2c', but the profile has 'emu\.1c'"):
+        model.predict([mixed({"emu.1c": 2, "emu.2c": 1})])
+    with pytest.raises(BadInput, match="expected step_time_s of a profile, found none"):
+        fit(runs=runs, scenarios=scenarios, samples=seen.clear())
+
+
 def test_the_metric_of_the_whole_run_goes_before_its_windows() -> None:
-    assert fitted(0.5, 9.0, 9.0).parameters.step_time_s == 0.5
-    assert fitted(None, 0.25, 0.75).parameters.step_time_s == 0.5
+    for step_times_s in ((0.5, 9.0, 9.0), (None, 0.25, 0.75)):
+        (profiled,) = fitted(*step_times_s).parameters.profiled
+        assert profiled.step_time_s == 0.5
 
 
 def test_parameters_survive_json() -> None:

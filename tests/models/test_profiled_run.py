@@ -1,8 +1,16 @@
 import polars as pl
 import pytest
 
-from models.profiled_run import metric_mean, only_run_id, profiled_scenario, refuse_unlike
+from models.profiled_run import (
+    metric_mean,
+    only_run_id,
+    profiled_scenario,
+    refusal,
+    refusal_of_mixed,
+    refuse_unlike,
+)
 from tests.models.async_sgd.frames import RUN_ID
+from tests.models.mixed import mixed
 from tests.models.runs import run_tables, samples, scenario
 from warehouse.records import BadInput, Scenario
 
@@ -44,18 +52,26 @@ def test_a_metric_of_another_run_does_not_count() -> None:
         metric_mean(samples({"x": [1]}, run_id="another"), RUN_ID, "x")
 
 
+def test_mixed_workers_are_declined_by_models_of_like_ones() -> None:
+    reason = refusal_of_mixed(scenario(), mixed({"emu.1c": 1, "emu.slow": 1}))
+    assert reason == "its workers are of several node types; this model knows like ones only"
+    assert refusal(scenario(), mixed({"emu.1c": 1, "emu.slow": 1})) is None
+    for asked in (scenario(2), mixed({"emu.1c": 3}), scenario(2, link_mbps=3.0)):
+        assert refusal_of_mixed(scenario(), asked) == refusal(scenario(), asked)
+
+
 @pytest.mark.parametrize("workers", [1, 2, 9])
 def test_more_workers_are_alike(workers: int) -> None:
-    refuse_unlike(scenario(), scenario(workers, flow_control=False, order="reverse"))
+    refuse_unlike([scenario()], scenario(workers, flow_control=False, order="reverse"))
 
 
 def test_as_many_servers_as_were_profiled() -> None:
     profiled = scenario(servers=2)
     assert profiled_scenario(RUN_ID, *run_tables(profiled)) == profiled
-    refuse_unlike(profiled, scenario(3, servers=2))
+    refuse_unlike([profiled], scenario(3, servers=2))
     for asked in (scenario(3), scenario(3, servers=2, placement="greedy")):
         with pytest.raises(BadInput, match="but the profile has them on 2 servers, placed round"):
-            refuse_unlike(profiled, asked)
+            refuse_unlike([profiled], asked)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +87,4 @@ def test_as_many_servers_as_were_profiled() -> None:
 )
 def test_what_the_profile_says_nothing_about(asked: Scenario, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        refuse_unlike(scenario(), asked)
+        refuse_unlike([scenario()], asked)

@@ -16,6 +16,7 @@ PUBLISHED = {
     "shufflenet_v2": 2_278_604,
     "shufflenet_v2_x2": 7_393_996,
     "mobilenet": 4_231_976,
+    "inception_v3": 23_834_568,
 }
 """Trained parameters at 224 px and 1000 classes, as the authors' and PyTorch's own models have."""
 SMALL_CNN_16PX = (
@@ -46,7 +47,7 @@ def test_every_network_is_either_published_or_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["small_cnn", "squeezenet", "resnet18", "shufflenet_v2", "mobilenet"]
+    "name", ["small_cnn", "squeezenet", "resnet18", "shufflenet_v2", "mobilenet", "inception_v3"]
 )
 def test_a_single_smallest_image_trains_every_parameter(name: str) -> None:
     torch.manual_seed(1)

@@ -1,6 +1,5 @@
 """The all-reduce probe: its arithmetic on typed-in times, and real Gloo between two nodes."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +10,6 @@ from profilers import allreduce, arrivals
 from profilers.allreduce_node import clock_offset_ns
 from profilers.clusters import Node, cgroups, netns, open_cluster, owner
 from profilers.clusters.node_types import node_group
-from profilers.hostlock import host_lock
 from profilers.result import RunContext
 from profilers.torch_nodes import Facts, cluster_nodes, in_turn
 from warehouse import tables
@@ -99,13 +97,6 @@ def test_what_cannot_be_probed_is_refused(
                 trials=1,
             )
         )
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """Queue up behind whatever measures on this host."""
-    with host_lock():
-        yield
 
 
 def ours() -> list[str]:

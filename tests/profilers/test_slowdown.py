@@ -1,6 +1,5 @@
 """The slowdown probe: its arithmetic, what it refuses, and training beside real all-reduces."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,28 +7,11 @@ import pytest
 from profilers import slowdown
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.hostlock import host_lock
 from profilers.result import RunContext
 from profilers.torch_training import Step
+from tests.profilers.torch_jobs import scenario
 from warehouse import tables
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
-
-
-def scenario(group: NodeGroup) -> Scenario:
-    """All nodes of the group train small_cnn."""
-    return Scenario(
-        workload=Workload(dnn="small_cnn", framework="pytorch", image_size=16, batch_size=4),
-        strategy=Strategy(kind="all_reduce", workers=group.count),
-        nodes=(group,),
-        link_mbps=100,
-    )
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """Queue up behind whatever measures on this host."""
-    with host_lock():
-        yield
+from warehouse.records import BadInput, NodeGroup
 
 
 def test_slowdowns_are_parts_of_the_time_alone() -> None:
@@ -46,12 +28,12 @@ def test_a_single_worker_has_nobody_to_reduce_with(tmp_path: Path) -> None:
         pytest.raises(BadInput, match="expected two workers or more"),
     ):
         context = RunContext("test", 1, "profile", tmp_path)
-        slowdown.measure(cluster, scenario(group), context, trials=1)
+        slowdown.measure(cluster, scenario(group, batch_size=4), context, trials=1)
 
 
 @pytest.mark.cluster
 def test_two_nodes_train_beside_all_reduces(alone: None, tmp_path: Path) -> None:
-    asked = scenario(node_group("worker", "emu.avx2.c25", 2))
+    asked = scenario(node_group("worker", "emu.avx2.c25", 2), batch_size=4)
     with open_cluster("emulated", asked.nodes, 100) as cluster:
         result = slowdown.measure(
             cluster,

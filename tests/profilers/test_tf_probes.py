@@ -1,6 +1,5 @@
 """The TensorFlow probes for real: tiny jobs on an emulated cluster."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +8,6 @@ import pytest
 from profilers import tf_throughput, tf_trace
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.hostlock import host_lock
 from profilers.result import RunContext
 from profilers.tf_job import AsyncJob, check_supported
 from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, Workload
@@ -32,13 +30,6 @@ def scenario(workers: int, **strategy: object) -> Scenario:
         ),
         link_mbps=LINK_MBPS,
     )
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """Queue up behind whatever measures on this host."""
-    with host_lock():
-        yield
 
 
 def context(folder: Path, purpose: str = "profile") -> RunContext:

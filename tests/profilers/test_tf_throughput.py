@@ -1,4 +1,4 @@
-"""Which windows of a running job count: those in which the host was left in peace."""
+"""Which windows of a running job count, those in which the host was left in peace; who trains."""
 
 import itertools
 from collections.abc import Sequence
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from profilers import host
+from profilers.clusters import Node
 from profilers.host import CpuTimes
 from profilers.tf_job import StepTime
-from profilers.tf_throughput import PATIENCE_S, Recorder
+from profilers.tf_throughput import PATIENCE_S, Recorder, workers_of
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
 
 STEP_US = 100_000
 
@@ -48,3 +50,36 @@ def test_where_it_is_never_quiet_the_least_disturbed_count(monkeypatch: pytest.M
     recorder = recorded(stolen, monkeypatch)
     assert len(recorder.measured) == 2 + PATIENCE_S
     assert [one.stolen for one in recorder.counted] == pytest.approx([0.05, 0.1])
+
+
+def nodes(*names: str) -> list[Node]:
+    """Return workers of these types, as a cluster of them all lists them."""
+    groups = {
+        name: NodeGroup(role="worker", node_type=name, count=names.count(name)) for name in names
+    }
+    return [Node(f"n{i}", "worker", i, f"10.0.0.{i}", groups[name]) for i, name in enumerate(names)]
+
+
+def test_workers_of_each_type_train() -> None:
+    up = nodes("a", "a", "b", "b")
+    server = NodeGroup(role="server", node_type="s", count=1)
+    whole = Scenario(
+        workload=Workload(dnn="small_cnn", image_size=16, batch_size=2),
+        strategy=Strategy(workers=4),
+        nodes=(up[0].group, up[2].group, server),
+    )
+    for workers, expected in ((1, [0]), (2, [0, 2]), (3, [0, 1, 2]), (4, [0, 1, 2, 3])):
+        chosen = workers_of(whole.with_workers(workers), up)
+        assert [node.index for node in chosen] == expected
+
+
+def test_groups_of_one_type_do_not_share_nodes() -> None:
+    up = nodes("a", "a", "b")
+    one, other = up[0].group.one, up[2].group
+    server = NodeGroup(role="server", node_type="s", count=1)
+    asked = Scenario(
+        workload=Workload(dnn="small_cnn", image_size=16, batch_size=2),
+        strategy=Strategy(workers=3),
+        nodes=(one, other, one, server),
+    )
+    assert [node.index for node in workers_of(asked, up)] == [0, 2, 1]

@@ -1,6 +1,5 @@
 """The compute and memory probes: their rows, the search, and real steps on an emulated node."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -12,32 +11,14 @@ from models.srift import gradients, latency
 from profilers import host, torch_compute, torch_memory
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.hostlock import host_lock
 from profilers.result import RunContext
 from profilers.torch_training import Layer, Step
+from tests.profilers.torch_jobs import scenario
 from warehouse import tables
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import BadInput, NodeGroup
 
 LAYERS = ["Conv2d", "Conv2d", "Conv2d", "Linear", "Linear"]
 MIB = 2**20
-
-
-def scenario(group: NodeGroup, image_size: int = 16, **workload: object) -> Scenario:
-    """One worker trains, small_cnn unless told otherwise."""
-    fields = {"dnn": "small_cnn", "framework": "pytorch", "image_size": image_size, "batch_size": 1}
-    return Scenario(
-        workload=Workload.model_validate({**fields, **workload}),
-        strategy=Strategy(kind="all_reduce", workers=1),
-        nodes=(group,),
-        link_mbps=100,
-    )
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """Queue up behind whatever measures on this host."""
-    with host_lock():
-        yield
 
 
 def test_rows_keep_what_was_not_executed() -> None:

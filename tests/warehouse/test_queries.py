@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.warehouse.story import tell
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Scenario
 from warehouse.warehouse import QUERIES
 
 if TYPE_CHECKING:
@@ -109,6 +109,64 @@ def test_knees_of_other_jobs_are_kept_apart(curve: "Maker") -> None:
     curve.warehouse.load()
     rows = curve.warehouse.query("knee").filter(system="lin")
     assert rows.select("batch_size", "predicted_knee").rows() == [(8, 3), (16, 2)]
+
+
+def other_jobs(make: "Maker") -> list[Scenario]:
+    """Return scenarios of two workers that differ in one thing each from those of the curve."""
+    plain = make.scenario(2)
+    worker, server = plain.nodes
+    other = worker.model_copy(update={"node_type": "emu.other", "count": 1})
+    two = {"servers": 2, "placement": "greedy"}
+    strategies = [plain.strategy.model_copy(update=one) for one in ({"order": "tic"}, two)]
+    return [
+        plain.model_copy(update={"strategy": strategies[0]}),
+        plain.model_copy(
+            update={
+                "strategy": strategies[1],
+                "nodes": (worker, server.model_copy(update={"count": 2})),
+            }
+        ),
+        plain.model_copy(update={"cross_traffic": 0.3}),
+        plain.model_copy(update={"nodes": (worker.model_copy(update={"count": 1}), other, server)}),
+    ]
+
+
+TOLD_APART = ["transfer_order", "servers", "placement", "cross_traffic", "worker_node_type"]
+OTHERS = [
+    ("framework", 1, "round_robin", None, "emu.avx2.1c"),
+    ("tic", 1, "round_robin", None, "emu.avx2.1c"),
+    ("framework", 2, "greedy", None, "emu.avx2.1c"),
+    ("framework", 1, "round_robin", 0.3, "emu.avx2.1c"),
+    ("framework", 1, "round_robin", None, "emu.avx2.1c+emu.other"),
+]
+"""The curve of two workers, and `other_jobs`."""
+
+
+def test_jobs_that_differ_in_anything_are_told_apart(curve: "Maker") -> None:
+    fit = curve.fit("p1", system="lin")
+    for number, scenario in enumerate(other_jobs(curve)):
+        curve.warehouse.record_predictions([curve.prediction(fit, scenario, 9.0)])
+        curve.measure(f"o{number}", scenario, [9.0], minute=20 + number)
+    curve.warehouse.load()
+    for name in ("knee", "scaling", "cost_per_million_examples"):
+        rows = curve.warehouse.query(name).filter(system="lin")
+        assert set(rows.select(TOLD_APART).rows()) == set(OTHERS), name
+    assert curve.warehouse.query("knee").filter(system="lin").height == 5
+    mixed = curve.warehouse.query("scaling").filter(worker_node_type="emu.avx2.1c+emu.other")
+    assert mixed["worker_mix"].to_list() == ["1 emu.avx2.1c + 1 emu.other"]
+
+
+def test_other_numbers_of_several_types_are_one_job(curve: "Maker") -> None:
+    """Three workers of two types do no more than two: the knee is at two."""
+    fit = curve.fit("p1", system="lin")
+    two = other_jobs(curve)[-1]
+    for scenario, minute in ((two, 20), (two.with_workers(3), 21)):
+        curve.warehouse.record_predictions([curve.prediction(fit, scenario, 9.0)])
+        curve.measure(f"o{minute}", scenario, [9.0], minute=minute)
+    curve.warehouse.load()
+    knees = curve.warehouse.query("knee")
+    (row,) = knees.filter(worker_node_type="emu.avx2.1c+emu.other").to_dicts()
+    assert (row["asked"], row["predicted_knee"], row["measured_knee"]) == ([2, 3], 2, 2)
 
 
 def test_a_million_examples_cost_what_their_hours_do(curve: "Maker") -> None:

@@ -46,6 +46,33 @@ def all_reduce(workers: int, **strategy: object) -> Scenario:
     )
 
 
+def mixed(fast: int, slow: int) -> Scenario:
+    """Return a scenario of two types of workers, as far as there are any of them."""
+    plain = scenario(fast + slow)
+    worker, server = plain.nodes
+    counts = {"emu.fast": fast, "emu.slow": slow}
+    groups = (
+        worker.model_copy(update={"node_type": name, "count": count})
+        for name, count in counts.items()
+        if count
+    )
+    return plain.model_copy(update={"nodes": (*groups, server)})
+
+
+def test_the_label_of_mixed_workers_counts_them() -> None:
+    assert mixed(2, 1).label == "small_cnn 32px b8, 0.8 Mb/s, W=3 (2 emu.fast + 1 emu.slow)"
+    assert mixed(2, 0).label == "small_cnn 32px b8, 0.8 Mb/s, W=2"
+
+
+@pytest.mark.parametrize(("workers", "fast", "slow"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (5, 3, 2)])
+def test_other_numbers_of_mixed_workers_are_of_their_types_in_turn(
+    workers: int, fast: int, slow: int
+) -> None:
+    found = mixed(2, 1).with_workers(workers)
+    assert found == mixed(fast, slow)
+    assert Scenario.model_validate_json(found.canonical_json()) == found
+
+
 def test_an_all_reduce_has_workers_and_no_servers() -> None:
     asked = all_reduce(2)
     assert asked.strategy.servers == 0
@@ -61,6 +88,29 @@ def test_devices_of_a_node_are_part_of_a_scenario() -> None:
     assert all_reduce(2, devices_per_node=1).scenario_id == all_reduce(2).scenario_id
     assert four.scenario_id != all_reduce(2).scenario_id
     assert "all-reduce of 4 devices each, W=2" in four.label
+
+
+def test_a_group_may_have_a_batch_of_its_own() -> None:
+    (group,) = all_reduce(2).nodes
+    assert "batch_size" not in group.canonical_json()
+    slow = group.model_copy(update={"node_type": "slow", "batch_size": 4})
+    mixed = Scenario(
+        workload=all_reduce(2).workload,
+        strategy=Strategy(kind="all_reduce", workers=4),
+        nodes=(group, slow),
+    )
+    assert Scenario.model_validate_json(mixed.canonical_json()) == mixed
+    for wrong, message in (
+        ({"batch_size": 8, "count": 2}, "repeats batch_size 8 of the workload"),
+        ({"batch_size": 4, "count": 1}, "asks for 4 worker"),
+    ):
+        other = group.model_copy(update=wrong)
+        with pytest.raises(ValueError, match=message):
+            Scenario(workload=mixed.workload, strategy=mixed.strategy, nodes=(group, other))
+    one = scenario(1)
+    own = tuple(node.model_copy(update={"batch_size": 3}) for node in one.nodes)
+    with pytest.raises(ValueError, match="only nodes of an all_reduce"):
+        Scenario(workload=one.workload, strategy=one.strategy, nodes=own)
 
 
 @pytest.mark.parametrize(

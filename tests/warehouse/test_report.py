@@ -62,6 +62,7 @@ def test_a_scenario_in_columns_says_what_the_record_says(
         "placement": placement,
         "transfer_order": order,
         "worker_node_type": "emu.avx2.1c",
+        "worker_mix": f"{workers} emu.avx2.1c",
         "link_mbps": link,
         "cross_traffic": scenario.cross_traffic,
         "label": scenario.label,
@@ -82,14 +83,17 @@ def test_a_scenario_of_all_reduce_in_columns(make: "Maker", devices: int) -> Non
 
 def test_mixed_workers_are_named_together(make: "Maker") -> None:
     one, (worker, server) = make.scenario(1), make.scenario(1).nodes
-    other = worker.model_copy(update={"node_type": "emu.a"})
-    strategy = one.strategy.model_copy(update={"workers": 2})
-    mixed = Scenario(workload=one.workload, strategy=strategy, nodes=(worker, server, other))
+    other = worker.model_copy(update={"node_type": "emu.a", "count": 2})
+    more = worker.model_copy(update={"cpu_share": 0.5, "count": 3})
+    strategy = one.strategy.model_copy(update={"workers": 6})
+    mixed = Scenario(workload=one.workload, strategy=strategy, nodes=(worker, server, other, more))
     make.land(make.run("r1", mixed, "profile"), mixed)
     make.warehouse.load()
     row = make.rows("FROM report.scenario").to_dicts()[0]
     assert row["worker_node_type"] == "emu.a+emu.avx2.1c"
+    assert row["worker_mix"] == "2 emu.a + 4 emu.avx2.1c"
     assert row["label"] == mixed.label
+    assert mixed.label.endswith("W=6 (2 emu.a + 4 emu.avx2.1c)")
 
 
 def test_a_measured_value_is_the_mean_of_its_windows(make: "Maker") -> None:

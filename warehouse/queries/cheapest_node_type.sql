@@ -8,7 +8,8 @@ WITH speed AS (
     GROUP BY scenario_id, backend, host_id
 )
 SELECT
-    dnn, image_size, batch_size, worker_node_type, workers, link_mbps, backend, host_id,
+    dnn, image_size, batch_size, worker_node_type, workers, worker_mix, link_mbps, cross_traffic,
+    transfer_order, servers, placement, backend, host_id,
     steps_per_s * batch_size AS examples_per_s, usd_per_hour,
     1e6 / (steps_per_s * batch_size) / 3600 * usd_per_hour AS usd_per_million_examples,
     unpriced, price_source, runs, scenario_id

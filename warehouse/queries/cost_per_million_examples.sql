@@ -28,7 +28,8 @@ cost AS (
     WHERE market = coalesce($market, 'on_demand') AND ($dnn::VARCHAR IS NULL OR dnn = $dnn)
 )
 SELECT
-    dnn, image_size, batch_size, link_mbps, servers, worker_node_type, workers, backend, host_id, system,
+    dnn, image_size, batch_size, link_mbps, cross_traffic, transfer_order, servers, placement,
+    worker_node_type, workers, worker_mix, backend, host_id, system,
     usd_per_hour, predicted_usd, measured_usd,
     100 * (predicted_usd - measured_usd) / measured_usd AS error_percent,
     CASE WHEN predicted_usd IS NOT NULL THEN rank() OVER (curve ORDER BY predicted_usd) END AS predicted_rank,
@@ -37,4 +38,5 @@ SELECT
 FROM cost
 WINDOW curve AS (PARTITION BY system, backend, host_id, job)
 ORDER BY
-    dnn, image_size, batch_size, link_mbps, servers, worker_node_type, backend, host_id, system, job, workers;
+    dnn, image_size, batch_size, link_mbps, cross_traffic, transfer_order, servers, placement,
+    worker_node_type, backend, host_id, system, job, workers;

@@ -1,7 +1,8 @@
 -- How many workers are enough: which is the smallest W near peak throughput, predicted and measured?
 -- Near is within $within (a part of the peak, NULL: 0.05). One row per job and system ($study NULL: all
 -- studies; $dnn NULL: each), over the W that were predicted and measured after that. lost_percent is what
--- the predicted knee costs: how far the throughput measured there is below the measured peak.
+-- the predicted knee costs: how far the throughput measured there is below the measured peak. Workers of
+-- several node types are a job of their own, whatever their numbers.
 WITH job AS (
     SELECT DISTINCT
         scenario_id, regexp_replace(canonical, '"(count|workers)":[0-9]+', '', 'g') AS job
@@ -26,7 +27,8 @@ knee AS (
     FROM point GROUP BY system, backend, host_id, job
 )
 SELECT
-    dnn, image_size, batch_size, link_mbps, servers, worker_node_type, backend, host_id, system, asked,
+    dnn, image_size, batch_size, link_mbps, cross_traffic, transfer_order, servers, placement,
+    worker_node_type, backend, host_id, system, asked,
     predicted_knee, measured_knee, predicted_knee - measured_knee AS knee_error,
     knee.predicted_peak, knee.measured_peak,
     100 * (1 - measured / knee.measured_peak) AS lost_percent
@@ -34,4 +36,6 @@ FROM knee
 JOIN point USING (system, backend, host_id, job)
 JOIN report.scenario USING (scenario_id)
 WHERE point.workers = predicted_knee AND ($dnn::VARCHAR IS NULL OR dnn = $dnn)
-ORDER BY dnn, image_size, batch_size, link_mbps, servers, worker_node_type, backend, host_id, system, job;
+ORDER BY
+    dnn, image_size, batch_size, link_mbps, cross_traffic, transfer_order, servers, placement,
+    worker_node_type, backend, host_id, system, job;

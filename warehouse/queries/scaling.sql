@@ -1,5 +1,6 @@
 -- How does a metric grow with workers, measured and as each system last predicted it?
--- $metric NULL is throughput; $study NULL is all studies. One row per scenario and system.
+-- $metric NULL is throughput; $study NULL is all studies. One row per scenario and system; worker_mix says
+-- how many workers of each node type it has.
 WITH measured AS (
     SELECT
         scenario_id, backend, host_id, metric, unit,
@@ -19,7 +20,8 @@ predicted AS (
     ) = 1
 )
 SELECT
-    dnn, image_size, batch_size, link_mbps, servers, worker_node_type, workers, backend, host_id, metric, unit,
+    dnn, image_size, batch_size, link_mbps, cross_traffic, transfer_order, servers, placement,
+    worker_node_type, workers, worker_mix, backend, host_id, metric, unit,
     system, predicted, predicted_low, predicted_high, measured, measured_low, measured_high, runs,
     scenario_id
 FROM measured

@@ -18,17 +18,29 @@ flat AS (
         coalesce((canonical ->> '$.strategy.devices_per_node')::INTEGER, 1) AS devices_per_node,
         coalesce(canonical ->> '$.strategy.placement', 'round_robin') AS placement,
         coalesce(canonical ->> '$.strategy.order', 'framework') AS transfer_order,
-        from_json(canonical -> '$.nodes', '[{"role": "VARCHAR", "node_type": "VARCHAR"}]') AS nodes,
+        from_json(
+            canonical -> '$.nodes', '[{"role": "VARCHAR", "node_type": "VARCHAR", "count": "INTEGER"}]'
+        ) AS nodes,
         (canonical ->> '$.link_mbps')::DOUBLE AS link_mbps,
         (canonical ->> '$.cross_traffic')::DOUBLE AS cross_traffic
     FROM known
+),
+counted AS (
+    SELECT scenario_id, node.node_type, sum(node.count)::BIGINT AS nodes
+    FROM (SELECT scenario_id, unnest(nodes) AS node FROM flat)
+    WHERE node.role = 'worker' GROUP BY ALL
+),
+typed AS (
+    SELECT
+        scenario_id,
+        string_agg(node_type, '+' ORDER BY node_type) AS worker_node_type,
+        string_agg(format('{} {}', nodes, node_type), ' + ' ORDER BY node_type) AS mix,
+        count(*) AS types
+    FROM counted GROUP BY scenario_id
 )
 SELECT
     scenario_id, dnn, framework, image_size, batch_size, strategy, workers, servers,
-    devices_per_node, placement, transfer_order,
-    array_to_string(
-        list_sort(list_distinct([node.node_type FOR node IN nodes IF node.role = 'worker'])), '+'
-    ) AS worker_node_type,
+    devices_per_node, placement, transfer_order, worker_node_type, mix AS worker_mix,
     link_mbps, cross_traffic,
     concat_ws(
         ', ',
@@ -43,9 +55,9 @@ SELECT
             WHEN servers > 1
             THEN concat_ws(' ', format('M={}', servers), nullif(placement, 'round_robin'))
         END,
-        format('W={}', workers)
+        format('W={}{}', workers, CASE WHEN types > 1 THEN format(' ({})', mix) ELSE '' END)
     ) AS label
-FROM flat;
+FROM flat LEFT JOIN typed USING (scenario_id);
 COMMENT ON VIEW report.scenario IS 'Scenarios of all landed runs, one row each, their canonical JSON in columns';
 COMMENT ON COLUMN report.scenario.scenario_id IS 'Hash of the canonical JSON';
 COMMENT ON COLUMN report.scenario.dnn IS 'Network that is trained';
@@ -59,6 +71,7 @@ COMMENT ON COLUMN report.scenario.devices_per_node IS 'Ranks on each worker node
 COMMENT ON COLUMN report.scenario.placement IS 'How variables are divided among several servers';
 COMMENT ON COLUMN report.scenario.transfer_order IS 'Order in which tensors are sent to a worker; framework: none is enforced';
 COMMENT ON COLUMN report.scenario.worker_node_type IS 'Node type of the workers; several are joined by +';
+COMMENT ON COLUMN report.scenario.worker_mix IS 'Number of workers of each node type, for example 2 a + 1 b';
 COMMENT ON COLUMN report.scenario.link_mbps IS 'Shaped speed of each link, megabits per second; NULL: not shaped';
 COMMENT ON COLUMN report.scenario.cross_traffic IS 'Fraction of the servers'' links that others use in each direction; NULL: none';
 COMMENT ON COLUMN report.scenario.label IS 'Short name for tables';

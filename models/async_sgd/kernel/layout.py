@@ -1,11 +1,12 @@
-"""From graphs, profiled steps and options to the kernel's arrays, and back to a trace."""
+"""From groups of workers to the kernel's arrays, and back to a trace."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.graph import Resource
+from models.async_sgd.kernel.operations import Laid, is_limited, joined, laid_out
 from models.async_sgd.kernel.rows import (
     Rows,
     row_records,
@@ -15,197 +16,189 @@ from models.async_sgd.kernel.rows import (
     speeds_of,
 )
 from models.async_sgd.kernel.state import (
-    OPERATION_BITS,
     OPERATION_MASK,
     STATION_MASK,
-    STATION_OFFSET,
+    Ints,
     Job,
     Lane,
     Next,
-    Operation,
-    Shorts,
     State,
-    Timing,
     Worker,
 )
-from models.async_sgd.options import Options
 from models.async_sgd.synthetic_trace import Interval, Trace
+from models.async_sgd.workers import Workers, chances, group_of_each, stations_of
 from warehouse.records import BadInput
 
 _MOST_WORKERS = 2**12
 
 
-def lay_out(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> tuple[Job, State]:
+def lay_out(groups: Sequence[Workers]) -> tuple[Job, State]:
     """Return a job and the state in which its simulation starts.
 
     Raises:
         BadInput: more operations, servers or workers than fit into an event's code.
     """
     for name, found, most in (
-        ("operations", len(graph.names), OPERATION_MASK),
-        ("stations", len(graph.stations), STATION_MASK - 1),
-        ("workers", options.workers, _MOST_WORKERS),
+        ("operations", sum(len(group.graph.names) for group in groups), OPERATION_MASK),
+        ("stations", len(stations_of(groups)), STATION_MASK - 1),
+        ("workers", len(group_of_each(groups)), _MOST_WORKERS),
     ):
         if found > most:
             raise BadInput(f"compiled simulation: expected at most {most} {name}, found {found}")
-    rows = rows_of(graph, options)
-    job = _job(graph, steps, options)
-    return job, _state(graph, options, rows, job)
+    parts = laid_out(groups)
+    job = _job(groups, parts)
+    return job, _state(groups, parts, job)
 
 
-def trace_of(graph: Graph, job: Job, state: State) -> Trace:
+def trace_of(groups: Sequence[Workers], job: Job, state: State) -> Trace:
     """Return what happened."""
     kept = zip(state.recorded.tolist(), state.recorded_s.tolist(), strict=True)
+    graphs = [group.graph for group in group_of_each(groups)]
     intervals = tuple(
         Interval(
             worker=worker,
             step=step,
             operation=operation,
-            resource=graph.resources[operation],
-            server=graph.servers[operation],
+            resource=graphs[worker].resources[operation],
+            server=graphs[worker].servers[operation],
             start_s=start_s,
             end_s=end_s,
-            size_bytes=work if graph.resources[operation].is_link else 0.0,
+            size_bytes=work if graphs[worker].resources[operation].is_link else 0.0,
         )
         for (worker, step, operation), (start_s, end_s, work) in kept
     )
-    return Trace(state.starts_s, state.ends_s, _chunks(graph, job), intervals)
+    return Trace(state.starts_s, state.ends_s, _chunks(groups, job), intervals)
 
 
-def _job(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Job:
+def _job(groups: Sequence[Workers], parts: Sequence[Laid]) -> Job:
     """Lay a job out; random choices are those of `models.async_sgd.simulator`."""
-    shape = (options.workers, options.steps)
-    random = np.random.default_rng(options.seed)
-    sampled = random.integers(len(steps), size=shape).astype(np.int32)
-    gap_s = random.choice(np.array(options.client_gap_s), size=shape)
-    spreads = (options.downlink_spread, options.uplink_spread)
-    weights = np.array([random.lognormal(0.0, spread, shape) for spread in spreads])
-    order = np.argsort(np.array([step.ranks for step in steps]).sum(axis=0), kind="stable")
-    place = np.argsort(order)
-    successors = [[int(place[target]) for target in graph.successors[i]] for i in order]
-    touched = [_touched(graph, options, operation) for operation in order]
-    operations = Operation.zeros(len(order) + 1)
-    stations = np.array(graph.station_of)[order] + STATION_OFFSET
-    numbers = (stations << OPERATION_BITS) | order
-    operations["code"][:-1] = (numbers << OPERATION_BITS) | np.arange(len(order))
-    operations["station"][:-1] = np.array(graph.station_of)[order]
-    operations["predecessors"][:-1] = np.array(graph.predecessors)[order]
-    operations["successors_at"] = np.cumsum([0, *map(len, successors)])
-    operations["touched_at"] = np.cumsum([0, *map(len, touched)])
-    enforced = np.unique(options.ranks or (0,) * len(order), return_inverse=True)[1]
-    roots = [i for i, count in enumerate(graph.predecessors) if count == 0]
-    released = [sorted(roots, key=lambda i: (step.release_s[i], i)) for step in steps]
+    options, drawn = groups[0].options, chances(groups)
+    workers = len(drawn.sampled)
+    operations, successors, touched = joined(parts)
     return Job(
         operations=operations,
-        predecessors=_shorts(np.array(graph.predecessors)[order]),
-        successors=_shorts([i for targets in successors for i in targets]),
-        touched=_shorts([i for used in touched for i in used]),
-        timings=_timings(graph, steps, enforced, order),
-        roots=np.array([place[row] for row in released], np.int32),
-        release_s=np.array(
-            [[step.release_s[i] for i in row] for step, row in zip(steps, released, strict=True)]
-        ),
-        sampled=sampled,
-        gap_s=gap_s,
-        weights=weights,
-        newcomer=np.array([options.newcomer_weight**n for n in range(options.workers + 1)]),
+        successors=successors,
+        touched=touched,
+        timings=np.concatenate([part.timings for part in parts]),
+        roots=np.concatenate([part.roots for part in parts]),
+        release_s=np.concatenate([part.release_s for part in parts]),
+        sampled=drawn.sampled.astype(np.int32),
+        gap_s=drawn.gap_s,
+        weights=np.array(drawn.weights),
+        newcomer=np.array([options.newcomer_weight**n for n in range(workers + 1)]),
         newcomer_pause_s=float(options.newcomer_pause_s),
-        servers=servers_of(graph),
-        speeds_Bps=speeds_of(graph, options),
+        servers=servers_of(stations_of(groups)),
+        speeds_Bps=speeds_of(groups),
         two_servers=options.sharing == "two_servers",
-        shares=shares_of(options),
+        shares=shares_of(options, workers),
         window_bytes=float("inf") if options.window_bytes is None else float(options.window_bytes),
-        rank_of_served=0 if options.ranks is None else int(enforced.max()) + 1,
         record=options.record,
     )
 
 
-def _touched(graph: Graph, options: Options, operation: int) -> list[int]:
-    """Return the stations where the end of an operation may let something start."""
-    used = {graph.station_of[i] for i in graph.successors[operation]}
-    if _is_limited(graph.resources[operation], options):
-        used.add(graph.station_of[operation])
-    return sorted(used)
-
-
-def _is_limited(resource: Resource, options: Options) -> bool:
-    """Return whether a worker uses a station for one operation at a time."""
-    return resource.is_link or (resource is Resource.WORKER and options.inter_op_threads == 1)
-
-
-def _timings(graph: Graph, steps: Sequence[ProfiledStep], enforced: Any, order: Any) -> Any:
-    """Return all steps' timings, transfers with their bytes and enforced ranks, by position."""
-    is_transfer = np.array([resource.is_link for resource in graph.resources])
-    size_bytes = np.array(graph.sizes_bytes, np.float64)
-    timings = Timing.zeros(len(steps) * len(order))
-    for row, step in zip(timings.reshape(len(steps), -1), steps, strict=True):
-        row["work"] = np.where(is_transfer, size_bytes, step.seconds)[order]
-        row["rank"] = np.where(is_transfer, enforced, step.ranks)[order]
-    return timings
-
-
-def _state(graph: Graph, options: Options, rows: Rows, job: Job) -> State:
+def _state(groups: Sequence[Workers], parts: Sequence[Laid], job: Job) -> State:
     """Return the state in which nothing runs or waits."""
-    count, n = options.workers, len(graph.names)
+    rows = rows_of(groups)
     records, heap, connections = row_records(rows)
-    workers: Any = Worker.zeros(count)
-    workers["waiting_at"] = np.arange(count) * n
-    workers["lanes_at"] = np.arange(count) * len(graph.stations)
-    workers["timed_at"] = heap + np.arange(count) * n
+    workers = _workers(groups, parts, heap)
+    count, operations = len(workers), int(workers["operations"].sum())
     tournament = Next.zeros(2 << max(len(records) - 1, 1).bit_length())
     tournament["time_s"] = np.inf
-    kept = _chunks(graph, job) if job.record else 0
+    kept = _chunks(groups, job) if job.record else 0
+    predecessors = [part.operations["predecessors"] for part in parts]
     return State(
         workers=workers,
-        lanes=_lanes(graph, options, rows),
+        lanes=_lanes(groups, rows, 2 * _starts(workers["operations"])),
         rows=records,
-        waiting=np.tile(job.predecessors, count),
-        queue=np.zeros(2 * count * n, np.int64),
-        heap=Next.zeros(heap + count * n),
+        waiting=np.concatenate(
+            [
+                np.tile(mine, group.options.workers)
+                for group, mine in zip(groups, predecessors, strict=True)
+            ]
+        ),
+        queue=np.zeros(2 * operations, np.int64),
+        heap=Next.zeros(heap + operations),
         connections=connections,
         of_server=np.zeros(max(job.servers, 2), np.int64),
         left_Bps=np.zeros(job.servers + count),
         rising=np.zeros(job.servers + count),
         changed=np.zeros(len(records) + 1, np.int64),
         tournament=tournament,
-        finished=np.zeros(n, np.int32),
-        starts_s=np.zeros((count, options.steps)),
-        ends_s=np.zeros((count, options.steps)),
-        chunk_start_s=np.zeros(count * n if job.record else 0),
+        finished=np.zeros(workers["operations"].max(), np.int32),
+        starts_s=np.full(job.sampled.shape, np.nan),
+        ends_s=np.full(job.sampled.shape, np.nan),
+        chunk_start_s=np.zeros(operations if job.record else 0),
         kept=np.zeros(1, np.int64),
         recorded=np.zeros((kept, 3), np.int64),
         recorded_s=np.zeros((kept, 3)),
     )
 
 
-def _lanes(graph: Graph, options: Options, rows: Rows) -> Any:
-    """Return what each worker finds at each station."""
-    workers = np.arange(options.workers)
-    lanes = Lane.zeros(options.workers * len(graph.stations))
-    queue_at = 0
-    for station, (resource, server) in enumerate(graph.stations):
-        mine = lanes.reshape(options.workers, -1)[:, station]
-        row = rows.of_station[station]
-        mine["is_link"] = resource.is_link
-        mine["is_uplink"] = resource is Resource.UPLINK
-        mine["weight"] = 1.0
-        mine["ended_s"] = -np.inf
-        mine["server"] = server
-        mine["is_limited"] = _is_limited(resource, options)
-        mine["row"] = workers if row is None else row
-        mine["queue_at"] = queue_at + workers * 2 * len(graph.names)
-        queue_at += 2 * graph.station_of.count(station)
+def _workers(groups: Sequence[Workers], parts: Sequence[Laid], heap: int) -> Any:
+    """Return the workers; what is timed lies behind the flows of rows in `State.heap`."""
+    workers: Any = Worker.zeros(len(group_of_each(groups)))
+    first = roots_at = timings_at = 0
+    for (graph, steps, options), part in zip(groups, parts, strict=True):
+        mine = workers[first : first + options.workers]
+        mine["steps"] = options.steps
+        mine["operations"] = len(graph.names)
+        mine["roots"] = len(part.roots) // len(steps)
+        mine["roots_at"] = roots_at
+        mine["profiled_at"] = timings_at - part.at
+        mine["waiting_at"] = -part.at
+        mine["rank_of_served"] = part.rank_of_served
+        first += options.workers
+        roots_at += len(part.roots)
+        timings_at += len(part.timings)
+    before = _starts(workers["operations"])
+    workers["waiting_at"] += before
+    workers["timed_at"] = heap + before
+    workers["lanes_at"] = np.arange(len(workers)) * len(stations_of(groups))
+    return workers
+
+
+def _lanes(groups: Sequence[Workers], rows: Rows, queues_at: Ints) -> Any:
+    """Return what each worker finds at each station; its queues begin at `queues_at`."""
+    stations = stations_of(groups)
+    lanes = Lane.zeros(len(queues_at) * len(stations))
+    first = 0
+    for graph, _, options in groups:
+        workers = np.arange(first, first + options.workers)
+        first += options.workers
+        queue_at = queues_at[workers]
+        for station, (resource, server) in enumerate(stations):
+            mine = lanes.reshape(-1, len(stations))[workers[0] : first, station]
+            row = rows.of_station[station]
+            mine["is_link"] = resource.is_link
+            mine["is_uplink"] = resource is Resource.UPLINK
+            mine["weight"] = 1.0
+            mine["ended_s"] = -np.inf
+            mine["server"] = server
+            mine["is_limited"] = is_limited(resource, options)
+            mine["row"] = workers if row is None else row
+            mine["queue_at"] = queue_at
+            if (resource, server) in graph.stations:
+                used = graph.station_of.count(graph.stations.index((resource, server)))
+                queue_at = queue_at + 2 * used
     return lanes
 
 
-def _chunks(graph: Graph, job: Job) -> int:
+def _chunks(groups: Sequence[Workers], job: Job) -> int:
     """Return how many chunks all workers' steps have."""
-    split = sum(
-        resource.is_link and size > job.window_bytes
-        for resource, size in zip(graph.resources, graph.sizes_bytes, strict=True)
+    return sum(
+        (
+            len(graph.names)
+            + sum(
+                resource.is_link and size > job.window_bytes
+                for resource, size in zip(graph.resources, graph.sizes_bytes, strict=True)
+            )
+        )
+        * options.workers
+        * options.steps
+        for graph, _, options in groups
     )
-    return (len(graph.names) + split) * job.sampled.size
 
 
-def _shorts(values: Any) -> Shorts:
-    return np.array(values, np.int32).reshape(-1)
+def _starts(lengths: Ints) -> Ints:
+    """Return where each of several stretches begins that lie one after the other."""
+    return np.cumsum(lengths) - lengths

@@ -60,11 +60,10 @@ def generate_trace(job: Job, state: State) -> None:
 def start_step(job: Job, state: State, index: int, now_s: float) -> None:
     """Let a worker begin the next of its sampled steps."""
     worker = state.workers[index]
-    operations = len(job.operations) - 1
     state.starts_s[index, worker.completed] = now_s
     worker.profile = int(job.sampled[index, worker.completed])
-    worker.timings_at = worker.profile * operations
-    worker.unfinished = operations
+    worker.timings_at = worker.profiled_at + worker.profile * worker.operations
+    worker.unfinished = worker.operations
     worker.arrivals = 0
     worker.released = 0
     schedule_release(job, state, index)
@@ -80,15 +79,15 @@ def code_at(worker: int, station: int) -> int:
 def schedule_release(job: Job, state: State, index: int) -> None:
     """Let the next operation that waits for no other one wait for its release."""
     worker = state.workers[index]
-    root = worker.released
-    if root == job.release_s.shape[1]:
+    if worker.released == worker.roots:
         worker.awaited_s = float("inf")
         return
     starts_s = state.starts_s[index, worker.completed]
-    operation = int(job.roots[worker.profile, root])
-    worker.awaited_s = starts_s + job.release_s[worker.profile, root]
+    root = worker.roots_at + worker.profile * worker.roots + worker.released
+    operation = int(job.roots[root])
+    worker.awaited_s = starts_s + job.release_s[root]
     worker.awaited = code_at(index, RELEASE) | (job.operations[operation].code & NUMBERS_MASK)
-    worker.released = root + 1
+    worker.released += 1
 
 
 @inlined
@@ -122,7 +121,7 @@ def end_chunk(
     start_s = state.chunk_start_s[worker.waiting_at + operation] if job.record else 0.0
     record(job, state, index, operation, start_s, now_s, lane.sending)
     if lane.left > 0:
-        enqueue(state, worker, lane, operation, job.rank_of_served, 1)
+        enqueue(state, worker, lane, operation, worker.rank_of_served, 1)
         return dispatch(job, state, index, station, now_s, 0)
     state.finished[0] = operation
     return 1
@@ -135,7 +134,7 @@ def end_step(job: Job, state: State, index: int, now_s: float) -> None:
     step = worker.completed
     state.ends_s[index, step] = now_s
     worker.completed = step + 1
-    if worker.completed < job.sampled.shape[1]:
+    if worker.completed < worker.steps:
         worker.awaited_s = now_s + job.gap_s[index, step]
         worker.awaited = code_at(index, NEXT_STEP)
 

@@ -1,27 +1,28 @@
 """What is shared, as the kernel's rows: who has which, how many flows it can hold, its speed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from models.async_sgd.graph import Graph, Resource
+from models.async_sgd.graph import Resource
 from models.async_sgd.kernel.state import UNSHARED, Connection, Floats, Row
 from models.async_sgd.options import Options
+from models.async_sgd.workers import Station, Workers, own_links_Bps, stations_of
 
 _DIRECTIONS = (Resource.DOWNLINK, Resource.UPLINK)
 
 
 @dataclass
 class Rows:
-    """Rows, the first of which stands for all workers' cores, while others are being added.
+    """Rows, while they are being added: first the cores of each worker.
 
     Lists of the most flows, capacity, and what a flow of weight 1 gets at most. `of_station` is the
     row of each station, None for the workers' own. `joint` has the direction of rows whose flows
     share links of servers and workers at the same time.
     """
 
-    workers: int
     most: list[int] = field(default_factory=list)
     capacity: list[float] = field(default_factory=list)
     cap: list[float] = field(default_factory=list)
@@ -33,21 +34,24 @@ class Rows:
         self.most.append(most)
         self.capacity.append(capacity)
         self.cap.append(cap)
-        return self.workers + len(self.most) - 2
+        return len(self.most) - 1
 
 
-def rows_of(graph: Graph, options: Options) -> Rows:
+def rows_of(groups: Sequence[Workers]) -> Rows:
     """Return what the workers share at each station."""
-    workers = options.workers
-    rows = Rows(workers)
-    rows.add(graph.resources.count(Resource.WORKER), options.cores, 1.0)
+    rows, options, stations = Rows(), groups[0].options, stations_of(groups)
+    for group in groups:
+        computed = group.graph.resources.count(Resource.WORKER)
+        for _ in range(group.options.workers):
+            rows.add(computed, group.options.cores, 1.0)
+    workers = len(rows.most)
     directions: dict[Resource, int] = {}
-    for station, (resource, server) in enumerate(graph.stations):
+    for resource, server in stations:
         if resource is Resource.WORKER:
             rows.of_station.append(None)
         elif resource.is_link and options.sharing != "equal":
             if resource not in directions:
-                directions[resource] = rows.add(workers * servers_of(graph), 1.0, 1.0)
+                directions[resource] = rows.add(workers * servers_of(stations), 1.0, 1.0)
                 rows.joint[directions[resource]] = resource
             rows.of_station.append(directions[resource])
         elif resource.is_link:
@@ -55,26 +59,25 @@ def rows_of(graph: Graph, options: Options) -> Rows:
             speed_Bps = options.server_Bps(resource, server)
             rows.of_station.append(rows.add(workers, speed_Bps, cap_Bps))
         elif options.server_cores is not None:
-            most = workers * graph.station_of.count(station)
+            most = sum(group.options.workers * _used(group, (resource, server)) for group in groups)
             rows.of_station.append(rows.add(most, options.server_cores, 1.0))
         else:
             rows.of_station.append(UNSHARED)
     return rows
 
 
-def servers_of(graph: Graph) -> int:
+def servers_of(stations: Sequence[Station]) -> int:
     """Return the number of servers, those that only have a number included."""
-    return 1 + max(server for _, server in graph.stations)
+    return 1 + max(server for _, server in stations)
 
 
 def row_records(rows: Rows) -> tuple[Any, int, Any]:
     """Return all rows, the size of the heaps of their flows, and room for connections."""
-    records: Any = Row.zeros(rows.workers + len(rows.most) - 1)
+    records: Any = Row.zeros(len(rows.most))
+    records["capacity"], records["cap"] = rows.capacity, rows.cap
     heap = connections = 0
-    for index, row in enumerate(records):
-        kind = max(index - rows.workers + 1, 0)
-        row["capacity"], row["cap"] = rows.capacity[kind], rows.cap[kind]
-        room = max(rows.most[kind], 1)
+    for index, (row, most) in enumerate(zip(records, rows.most, strict=True)):
+        room = max(most, 1)
         if index in rows.joint:
             row["joint"] = 1
             row["is_uplink"] = rows.joint[index] is Resource.UPLINK
@@ -86,21 +89,22 @@ def row_records(rows: Rows) -> tuple[Any, int, Any]:
     return records, heap, Connection.zeros(max(connections, 1))
 
 
-def speeds_of(graph: Graph, options: Options) -> Floats:
+def speeds_of(groups: Sequence[Workers]) -> Floats:
     """Return the speeds of all servers' and then all workers' links, down and up."""
+    servers, options = servers_of(stations_of(groups)), groups[0].options
     return np.array(
         [
             [
-                *(options.server_Bps(resource, server) for server in range(servers_of(graph))),
-                *(options.worker_Bps(resource, worker) for worker in range(options.workers)),
+                *(options.server_Bps(resource, server) for server in range(servers)),
+                *own_links_Bps(groups, resource),
             ]
             for resource in _DIRECTIONS
         ]
     )
 
 
-def shares_of(options: Options) -> Floats:
-    """Return the tables of both directions: for n = 1, 2 …, efficiency and n shares.
+def shares_of(options: Options, workers: int) -> Floats:
+    """Return the tables of both directions: for n = 1, 2 … workers, efficiency and n shares.
 
     Shares are in order of arrival: largest first where the oldest flow gets the largest.
     """
@@ -110,9 +114,17 @@ def shares_of(options: Options) -> Floats:
     for resource in _DIRECTIONS:
         measured = options.measured(resource)
         table: list[float] = []
-        for n in range(1, options.workers + 1):
+        for n in range(1, workers + 1):
             efficiency, shares = (1.0, (1.0,) * n) if measured is None else measured.of(n)
             turned = measured is not None and measured.largest_to == "newest"
             table += [efficiency, *(reversed(shares) if turned else shares)]
         tables.append(table)
     return np.array(tables)
+
+
+def _used(group: Workers, station: Station) -> int:
+    """Return how many operations of a step use a station."""
+    graph = group.graph
+    if station not in graph.stations:
+        return 0
+    return graph.station_of.count(graph.stations.index(station))

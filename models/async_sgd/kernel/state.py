@@ -3,10 +3,10 @@
 Classes that derive from `Fields` describe records: numba sees arrays of them, and their fields as
 attributes. Fields that end in `_at` say where something of theirs starts in an array of all.
 
-Operations are numbered by position, that is by when they usually run, so that what is needed
-together lies together; their `number` is the graph's. An event's `code` is worker, station, number
-and position in one, so that codes compare as events tie. A chunk's `key` is rank, arrival, position
-and whether this is its second service: keys compare as queues are served.
+Operations are numbered by position: group by group of workers, and there by when they usually run,
+so that what is needed together lies together; their `number` is the graph's. An event's `code` is
+worker, station, number and position in one, so that codes compare as events tie. A chunk's `key` is
+rank, arrival, position and whether this is its second service: keys compare as queues are served.
 """
 
 from typing import Annotated, NamedTuple, Protocol, TypeAlias, TypeVar, get_type_hints
@@ -69,14 +69,23 @@ class Timing(Fields):
 
 
 class Worker(Fields):
-    """One worker and its current step."""
+    """One worker, what its group does, and its current step.
 
+    Where something is by operation, `_at` is the place of the operation at position 0, whoever's.
+    """
+
+    steps: int
+    operations: int  # of a step
+    roots: int  # of a step
+    roots_at: int  # of the first profiled step
+    profiled_at: int  # timings of the first profiled step
+    rank_of_served: int  # of streams that wait for their second service
     completed: int
     unfinished: int
     arrivals: int  # chunks queued in this step
     released: int  # roots of this step
     profile: int  # the profiled step that is repeated
-    timings_at: int
+    timings_at: int  # of that step
     waiting_at: int
     lanes_at: int
     timed_at: int
@@ -150,15 +159,17 @@ class Next(Fields):
 
 
 class Job(NamedTuple):
-    """What is simulated: W workers, n operations, P profiled steps."""
+    """What is simulated: W workers, n operations of all groups.
+
+    P counts the operations of all profiled steps, R their roots.
+    """
 
     operations: Records[Operation]  # n + 1
-    predecessors: Shorts  # n
     successors: Shorts
     touched: Shorts
-    timings: Records[Timing]  # P * n
-    roots: Shorts  # (P, roots), by release
-    release_s: Floats  # (P, roots)
+    timings: Records[Timing]  # P
+    roots: Shorts  # R, by release within a profiled step
+    release_s: Floats  # R
     sampled: Shorts  # (W, steps)
     gap_s: Floats  # (W, steps)
     weights: Floats  # (2, W, steps): of a worker's transfers down and up
@@ -169,7 +180,6 @@ class Job(NamedTuple):
     two_servers: bool
     shares: Floats  # (2, …): of n = 1, 2 … W flows down and up: efficiency, then n shares
     window_bytes: float
-    rank_of_served: int
     record: bool
 
 
@@ -179,8 +189,8 @@ class State(NamedTuple):
     workers: Records[Worker]
     lanes: Records[Lane]
     rows: Records[Row]
-    waiting: Shorts  # W * n: predecessors that have not completed
-    queue: Ints  # 2 W * n sorted keys, a queue for each lane
+    waiting: Shorts  # of each worker's operations: predecessors that have not completed
+    queue: Ints  # twice as many sorted keys, a queue for each lane
     heap: Records[Next]  # heaps of each worker's timed events and of each row's flows
     connections: Records[Connection]
     of_server: Ints  # connections of each server
@@ -188,10 +198,10 @@ class State(NamedTuple):
     rising: Floats  # weights of the connections of those links whose rate still rises
     changed: Ints  # [0] counts rows beyond the workers' whose flows changed, which follow
     tournament: Records[Next]  # [1] is the first of all; leaves are the second half
-    finished: Shorts  # n: operations that one event completes
+    finished: Shorts  # operations that one event completes
     starts_s: Floats  # (W, steps)
     ends_s: Floats  # (W, steps)
-    chunk_start_s: Floats  # W * n where intervals are recorded
+    chunk_start_s: Floats  # of each worker's operations, where intervals are recorded
     kept: Ints  # [0] counts intervals
     recorded: Ints  # (chunks, 3): worker, step, operation
     recorded_s: Floats  # (chunks, 3): start, end, bytes

@@ -5,14 +5,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assets.measuring import measure_links, trace_profiles
-from assets.progress import Progress
 from assets.rounds import Round, open_round
 from assets.sections import residuals
 from assets.simulations import FittedModels
 from assets.study_file import read_study
 from profilers.host import host_id
-from tests.synthetic import PaperProbes
+from tests.synthetic import PaperProbes, profiled
 from warehouse.landing import landed_runs
 
 ERRORS = {"label": pl.String, "workers": pl.Int32, "error_percent": pl.Float64}
@@ -27,9 +25,7 @@ def landing(home: Path) -> Path:
 def round_(study_file: Path, landing: Path, probes: PaperProbes) -> Round:
     """Return a round whose profiles have landed."""
     found = open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
-    for measure in (measure_links, trace_profiles):
-        found = measure(found, landing, Progress())
-    return found
+    return profiled(found, landing)
 
 
 def judged(round_: Round) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from models.async_sgd.graph import Graph, ProfiledStep
 from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.options import Options, Sharing
+from models.async_sgd.workers import Workers
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, step
 
 
@@ -71,6 +72,32 @@ def sharings(draw: st.DrawFn, chosen: Options, servers: int) -> Options:
         downlink_measured=draw(st.none() | st.just(MEASURED)),
         uplink_measured=draw(st.none() | st.just(replace(MEASURED, largest_to="newest"))),
     )
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> list[Workers]:
+    """Return one to three groups of workers that train together and differ in all they may."""
+    servers = draw(st.integers(1, 3))
+    shared = draw(sharings(draw(any_options()), servers))
+    found = []
+    for _ in range(draw(st.integers(1, 3))):
+        graph, steps = draw(jobs(servers))
+        count, places = draw(st.integers(1, 3)), len(graph.names)
+        ranks = st.lists(st.integers(-3, 9), min_size=places, max_size=places)
+        own = {
+            "workers": count,
+            "steps": draw(st.integers(1, 4)),
+            "ranks": draw(st.none() | ranks.map(tuple)),
+            "inter_op_threads": draw(st.integers(1, 2)),
+            "cores": draw(st.sampled_from([1.0, 1.5, 3.0])),
+            "client_gap_s": draw(st.sampled_from([(0.0,), (0.0, 1.5)])),
+        }
+        if shared.sharing == "max_min":
+            speeds = st.sampled_from([1.0, 4.0, 10.0, float("inf")])
+            own["worker_downlink_Bps"] = tuple(draw(speeds) for _ in range(count))
+            own["worker_uplink_Bps"] = draw(speeds)
+        found.append(Workers(graph, steps, replace(shared, **own)))
+    return found
 
 
 MEASURED = MeasuredSharing(

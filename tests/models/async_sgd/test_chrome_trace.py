@@ -89,7 +89,7 @@ def test_there_are_no_more_lanes_than_run_at_once() -> None:
 def test_slices_of_a_thread_are_apart_and_all_there(seed: int, threads: int) -> None:
     ops = random_ops(seed, 25)
     trace = run(*ops, workers=3, steps=9, inter_op_threads=threads, record=True, window_bytes=300)
-    shown = simulated(job(*ops)[0], trace, skip=1, count=2)
+    shown = simulated([job(*ops)[0]] * 3, trace, skip=1, count=2)
     by_thread = defaultdict(list)
     for one in events(shown):
         if one["ph"] == "X":

@@ -11,8 +11,9 @@ from models.async_sgd import compiled, simulator
 from models.async_sgd.graph import Graph, ProfiledStep
 from models.async_sgd.options import Options
 from models.async_sgd.synthetic_trace import Interval, Trace
+from models.async_sgd.workers import Workers
 from tests.models.async_sgd.graphs import D, Op, W, job, options, random_ops, step
-from tests.models.async_sgd.strategies import any_options, jobs, sharings
+from tests.models.async_sgd.strategies import any_options, groups, jobs, sharings
 from warehouse.records import BadInput
 
 
@@ -21,7 +22,11 @@ def what(interval: Interval) -> tuple[object, ...]:
 
 
 def assert_same(graph: Graph, steps: list[ProfiledStep], chosen: Options) -> Trace:
-    fast, readable = (one.simulate(graph, steps, chosen) for one in (compiled, simulator))
+    return assert_same_together([Workers(graph, steps, chosen)])
+
+
+def assert_same_together(trained: list[Workers]) -> Trace:
+    fast, readable = (one.simulate_together(trained) for one in (compiled, simulator))
     assert fast.events == readable.events == len(fast.intervals)
     assert list(map(what, fast.intervals)) == list(map(what, readable.intervals))
     for field in ("start_s", "end_s", "size_bytes"):
@@ -60,6 +65,31 @@ def test_jobs_of_unequal_amounts(
     assert_same(graph, [profiled], chosen)
 
 
+@given(groups())
+def test_workers_that_differ(trained: list[Workers]) -> None:
+    assert_same_together(trained)
+
+
+@given(
+    seeds=st.lists(st.integers(0, 10**6), min_size=2, max_size=4),
+    counts=st.lists(st.integers(1, 3), min_size=4, max_size=4),
+    threads=st.lists(st.integers(1, 2), min_size=4, max_size=4),
+)
+def test_workers_of_unequal_amounts_that_differ(
+    seeds: list[int], counts: list[int], threads: list[int]
+) -> None:
+    trained = []
+    for seed, workers, at_once in zip(seeds, counts, threads, strict=False):
+        chosen = options(workers, 1 + seed % 4, inter_op_threads=at_once, window_bytes=90.5)
+        trained.append(Workers(*alone(seed), replace(chosen, record=True)))
+    assert_same_together(trained)
+
+
+def alone(seed: int) -> tuple[Graph, list[ProfiledStep]]:
+    graph, profiled = job(*random_ops(seed, 1 + seed % 40))
+    return graph, [profiled]
+
+
 def test_without_a_record_times_are_the_same() -> None:
     graph, profiled = job(*random_ops(3, 30))
     kept, not_kept = (
@@ -73,9 +103,10 @@ def test_without_a_record_times_are_the_same() -> None:
 
 def test_many_runs_at_once_are_those_one_by_one() -> None:
     graph, profiled = job(*random_ops(5, 40))
-    runs = [compiled.Run(graph, [profiled], options(w, 5, seed=w)) for w in range(1, 8)]
-    for run, trace in zip(runs, compiled.simulate_all(runs), strict=True):
-        assert (trace.step_ends_s == compiled.simulate(*run).step_ends_s).all()
+    alone = [Workers(graph, [profiled], options(w, 5, seed=w)) for w in range(1, 8)]
+    traces = compiled.simulate_all([group] for group in alone)
+    for group, trace in zip(alone, traces, strict=True):
+        assert (trace.step_ends_s == compiled.simulate(*group).step_ends_s).all()
 
 
 def test_successors_in_any_order() -> None:

@@ -160,8 +160,9 @@ def test_parameters_survive_json() -> None:
 
 def test_parameters_name_what_was_seen() -> None:
     parameters = fitted().parameters
-    assert parameters.run_id == "profile-1"
-    assert parameters.client_gap_s == 0.08
+    (profiled,) = parameters.profiled
+    assert (profiled.run_id, profiled.client_gap_s) == ("profile-1", 0.08)
+    assert profiled.scenario == parameters.scenario == scenario()
     (link,) = parameters.links
     assert (link.link_mbps, link.downlink_Bps, link.uplink_Bps) == (0.8, SPEED_BPS, SPEED_BPS)
     assert link.run_ids == ("links-1",)

@@ -36,6 +36,14 @@ def test_workers_that_never_step_together() -> None:
         steps_per_s(made, warm_up_steps=1)
 
 
+def test_a_worker_may_do_fewer_steps_than_others() -> None:
+    """From 2 s, when the slow one has left a step behind, to its end at 4 s."""
+    made = trace([[0, 1, 2, 3, 4], [0, 2] + [np.nan] * 3], [[1, 2, 3, 4, 5], [2, 4] + [np.nan] * 3])
+    assert steps_per_s(made, warm_up_steps=1) == pytest.approx(3 / 2)
+    with pytest.raises(BadInput, match="expected a warm-up of 0 to 1 steps of 2, found 2"):
+        steps_per_s(made, warm_up_steps=2)
+
+
 @pytest.mark.parametrize("warm_up_steps", [-1, 2])
 def test_a_warm_up_that_leaves_nothing(warm_up_steps: int) -> None:
     made = trace([[0, 1]], [[1, 2]])

@@ -40,7 +40,8 @@ def traced(steps: int = 1, since_ready: bool = False) -> Timeline:
 def test_a_simulation_is_the_one_behind_the_prediction() -> None:
     model, asked = fitted(chain()), scenario(2)
     trace = synthesise(model, asked, seed=1, record=True)
-    steps = model.simulation(asked, 1).options.steps
+    (group,) = model.simulation(asked, 1)
+    steps = group.options.steps
     assert len(trace.intervals) == trace.events == 2 * steps * 9
     values = [steps_per_s(synthesise(model, asked, seed=seed), 10) for seed in range(3)]
     assert model.predict([asked])["value"].item() == pytest.approx(sum(values) / 3)
@@ -54,7 +55,7 @@ def test_a_scenario_that_is_not_predicted_is_refused() -> None:
 def test_steps_of_one_worker_follow_each_other() -> None:
     model = fitted(chain())
     trace = synthesise(model, scenario(1), record=True)
-    shown = timeline.simulated(model.profile.graph, trace, skip=10, count=3)
+    shown = timeline.simulated([model.profile.graph], trace, skip=10, count=3)
     assert shown.steps.schema == STEPS
     assert shown.intervals.schema == INTERVALS
     assert shown.steps.rows() == [
@@ -69,7 +70,7 @@ def test_steps_of_one_worker_follow_each_other() -> None:
 
 def test_columns_say_what_an_interval_is() -> None:
     shown = timeline.interval_frame(
-        job(Op(D, 20), Op(W, 3, (0,)), Op(P, 1, (1,)))[0],
+        [job(Op(D, 20), Op(W, 3, (0,)), Op(P, 1, (1,)))[0]],
         run(Op(D, 20), Op(W, 3, (0,)), Op(P, 1, (1,)), record=True).intervals,
         since_s=1.0,
     )
@@ -83,7 +84,7 @@ def test_columns_say_what_an_interval_is() -> None:
 def test_workers_are_shown_at_the_same_time() -> None:
     ops = (Op(D, 10), Op(W, 1, (0,)))
     trace = run(*ops, workers=2, steps=8, client_gap_s=(0.0, 0.5), record=True, seed=3)
-    shown = timeline.simulated(job(*ops)[0], trace, skip=2, count=4)
+    shown = timeline.simulated([job(*ops)[0]] * 2, trace, skip=2, count=4)
     opens_s = trace.step_starts_s[:, 2].max()
     assert shown.steps["start_us"].min() == 0
     for worker in (0, 1):
@@ -110,7 +111,7 @@ def test_workers_are_shown_at_the_same_time() -> None:
 def test_more_steps_than_were_simulated_are_refused(skip: int, count: int, message: str) -> None:
     trace = run(Op(W, 1), steps=4, record=True)
     with pytest.raises(BadInput, match=message):
-        timeline.simulated(job(Op(W, 1))[0], trace, skip=skip, count=count)
+        timeline.simulated([job(Op(W, 1))[0]], trace, skip=skip, count=count)
 
 
 def test_traced_steps_start_as_recorded_or_when_inputs_were_there() -> None:

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from assets.measuring import measure_links, trace_profiles
-from assets.progress import Progress
 from assets.rounds import open_round
 from assets.study_file import read_study
 from profilers.host import host_id
-from tests.synthetic import PaperProbes
+from tests.synthetic import PaperProbes, profiled
 from warehouse.warehouse import read_only
 
 
@@ -20,8 +18,7 @@ def landing(tmp_path: Path, study_file: Path, probes: PaperProbes) -> Path:
     """Return another machine's landing folder, with three runs."""
     folder = tmp_path / "elsewhere"
     found = open_round(read_study(study_file), "loopback", host_id(), [])
-    for measure in (measure_links, trace_profiles):
-        found = measure(found, folder, Progress())
+    profiled(found, folder)
     return folder
 
 

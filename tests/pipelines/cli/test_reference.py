@@ -7,13 +7,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assets.measuring import measure_links, measure_throughput, trace_profiles
+from assets.measuring import measure
 from assets.progress import Progress
 from assets.rounds import open_round
 from assets.study_file import read_study
 from profilers.host import host_id
 from tests.pipelines.ran import Ran, Stepcast
-from tests.synthetic import FORECASTERS, PaperProbes
+from tests.synthetic import FORECASTERS, PaperProbes, profiled
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse
 
@@ -114,8 +114,7 @@ def test_a_part_can_be_reproduced(
     other.write_text(finished.study.read_text().replace("name: paper", "name: other"))
     landing = finished.home / "landing"
     round_ = open_round(read_study(other), "loopback", host_id(), landed_runs(landing))
-    for measure in (measure_links, trace_profiles, measure_throughput):
-        round_ = measure(round_, landing, Progress())
+    measure(profiled(round_, landing), landing, Progress())
     reference = tmp_path / "reference"
     for name in ("paper", "other"):
         assert stepcast("export", name, str(reference)).out.startswith("copied 7 of 7 runs")

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from assets.measuring import measure_links, trace_profiles
-from assets.progress import Progress
 from assets.rounds import open_round
 from assets.study_file import read_study
 from profilers.host import host_id
+from tests import synthetic
 from tests.synthetic import PaperProbes, write_study
 from warehouse.warehouse import Warehouse, read_only
 
@@ -27,7 +26,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         PaperProbes().install(patch)
         landing = home / "landing"
         round_ = open_round(read_study(write_study(home)), "loopback", host_id(), [])
-        trace_profiles(measure_links(round_, landing, Progress()), landing, Progress())
+        synthetic.profiled(round_, landing)
         Warehouse(home).load()
         yield home
 

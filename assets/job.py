@@ -1,0 +1,196 @@
+"""A training job of a study: what is trained, on which nodes, and with how many of them."""
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from profilers.clusters.node_types import node_group
+from warehouse.records import (
+    Backend,
+    NodeGroup,
+    Order,
+    Placement,
+    Record,
+    Scenario,
+    Strategy,
+    StrategyKind,
+    Workload,
+)
+
+JobKind = Literal["asynchronous", "ddp", "synchronous"]
+"""TensorFlow with parameter servers, PyTorch's DistributedDataParallel, or synchronous TensorFlow:
+each has probes and predictors of its own."""
+
+
+class Job(Record):
+    """One training job, and the numbers of workers to predict and measure it with.
+
+    `worker` may name several node types, which are then taken in turn; it is profiled on each of
+    them. Profiles are on links of `link_mbps` unless `profiled_link_mbps` names another speed,
+    with one server also if there are several, and with one worker of `profiled_worker` where that
+    is another type. `cross_traffic` is the fraction of the servers' links that others use while it
+    trains, not while it is profiled. Predictors see what was measured of a job that is `fitted`.
+    """
+
+    dnn: str
+    framework: Literal["tensorflow", "pytorch"] = "tensorflow"
+    strategy: StrategyKind = "async_parameter_server"
+    image_size: int = Field(ge=8)
+    batch_size: int = Field(ge=1)
+    worker: tuple[str, ...] = Field(min_length=1)
+    profiled_worker: str | None = None
+    devices_per_node: int = Field(default=1, ge=1)
+    server: str | None = None
+    servers: int = Field(default=1, ge=1)
+    placement: Placement = "round_robin"
+    order: Order = "framework"
+    link_mbps: float = Field(gt=0)
+    profiled_link_mbps: float | None = Field(default=None, gt=0)
+    cross_traffic: float | None = Field(default=None, gt=0, lt=1)
+    workers: tuple[int, ...] = Field(min_length=1)
+    fitted: bool = False
+
+    @field_validator("worker", mode="before")
+    @classmethod
+    def _one_type_needs_no_list(cls, worker: object) -> object:
+        return (worker,) if isinstance(worker, str) else worker
+
+    @field_validator("workers")
+    @classmethod
+    def _at_least_one(cls, workers: tuple[int, ...]) -> tuple[int, ...]:
+        if min(workers) < 1:
+            raise ValueError(f"W should be 1 or more, found {min(workers)}")
+        return tuple(sorted(set(workers)))
+
+    @model_validator(mode="after")
+    def _strategy_has_its_own(self) -> Self:
+        if self.strategy == "all_reduce":
+            if self.server is not None or self.servers > 1 or self.cross_traffic is not None:
+                raise ValueError(
+                    "an all_reduce has no parameter servers; leave out server, servers and "
+                    "cross_traffic"
+                )
+        elif self.server is None:
+            raise ValueError("server: missing; name the node type of the parameter servers")
+        elif self.framework != "tensorflow" or self.fitted or self.profiled_worker:
+            raise ValueError(
+                "async_parameter_server is TensorFlow's; framework, fitted and profiled_worker are "
+                "for strategy all_reduce"
+            )
+        return self
+
+    @property
+    def kind(self) -> JobKind:
+        """Which probes and predictors it concerns."""
+        if self.strategy == "async_parameter_server":
+            return "asynchronous"
+        return "ddp" if self.framework == "pytorch" else "synchronous"
+
+    @property
+    def metric(self) -> str:
+        """What is predicted and measured of it."""
+        return "throughput_steps_per_s" if self.kind == "asynchronous" else "step_time_s"
+
+    @property
+    def unit(self) -> str:
+        """The unit of `metric`."""
+        return "step/s" if self.kind == "asynchronous" else "s"
+
+    @property
+    def metric_in_words(self) -> str:
+        """What `metric` is, as figures and tables name it."""
+        return "steps/s of all workers" if self.kind == "asynchronous" else "seconds per step"
+
+    def nodes(self, workers: int) -> tuple[NodeGroup, ...]:
+        """Return the groups of workers and servers for a number of workers."""
+        counts = {
+            name: len(range(place, workers, len(self.worker)))
+            for place, name in enumerate(self.worker)
+        }
+        groups = [node_group("worker", name, count) for name, count in counts.items() if count]
+        if self.server is not None:
+            groups.append(node_group("server", self.server, self.servers))
+        return tuple(groups)
+
+    def cluster(self, workers: int) -> tuple[NodeGroup, ...]:
+        """Return the groups of nodes to train on, with the neighbour that sends cross traffic."""
+        if self.cross_traffic is None or self.server is None:
+            return self.nodes(workers)
+        return (*self.nodes(workers), node_group("neighbour", self.server, 1))
+
+    def link_nodes(self, flows: int) -> tuple[NodeGroup, ...]:
+        """Return the nodes between which links are probed: a server, and a worker for each flow."""
+        if self.server is not None:
+            return self.nodes(flows)
+        return (*self.nodes(flows), node_group("server", self.worker[0], 1))
+
+    def scenario(self, workers: int, backend: Backend) -> Scenario:
+        """Return the scenario with a number of workers; only emulated links are shaped."""
+        shaped = backend == "emulated"
+        return Scenario(
+            workload=Workload(
+                dnn=self.dnn,
+                framework=self.framework,
+                image_size=self.image_size,
+                batch_size=self.batch_size,
+            ),
+            strategy=self._strategy(workers),
+            nodes=self.nodes(workers),
+            link_mbps=self.link_mbps if shaped else None,
+            cross_traffic=self.cross_traffic if shaped else None,
+        )
+
+    def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:
+        """Return what is predicted and measured, by number of workers."""
+        return tuple(self.scenario(workers, backend) for workers in self.workers)
+
+    def link_speeds(self, backend: Backend) -> tuple[float | None, ...]:
+        """Return the speeds of the links it is profiled on and trains on; once if they agree."""
+        trains = self.scenario(1, backend).link_mbps
+        profiled = trains if self.server is None else self.profiled(backend).link_mbps
+        return tuple(dict.fromkeys((profiled, trains)))
+
+    def profiled(self, backend: Backend) -> Scenario:
+        """Return what is profiled: one worker of its first type, on the links of the profile.
+
+        Without servers one worker has nobody to talk to, and its links are not shaped.
+        """
+        one = self.scenario(1, backend).model_copy(update={"cross_traffic": None})
+        if self.strategy == "all_reduce":
+            nodes = (node_group("worker", self.profiled_worker or self.worker[0], 1),)
+            return one.model_copy(update={"link_mbps": None, "nodes": nodes})
+        if self.profiled_link_mbps is None or one.link_mbps is None:
+            return one
+        return one.model_copy(update={"link_mbps": self.profiled_link_mbps})
+
+    def on_one_server(self) -> "Job":
+        """Return this job as it is with a single parameter server."""
+        return self.model_copy(update={"servers": 1, "placement": "round_robin"})
+
+    def of_each_type(self) -> tuple["Job", ...]:
+        """Return this job with workers of one type only, for each of its types."""
+        return tuple(self.model_copy(update={"worker": (name,)}) for name in self.worker)
+
+    def as_profiled(self) -> tuple["Job", ...]:
+        """Return the jobs of which it is profiled: each type, with one server also."""
+        return tuple(
+            dict.fromkeys(job for one in self.of_each_type() for job in (one, one.on_one_server()))
+        )
+
+    def _strategy(self, workers: int) -> Strategy:
+        if self.strategy == "all_reduce":
+            each = self.devices_per_node
+            return Strategy(kind="all_reduce", workers=workers, devices_per_node=each)
+        return Strategy(
+            workers=workers, servers=self.servers, placement=self.placement, order=self.order
+        )
+
+
+def node_types(jobs: Sequence[Job]) -> list[str]:
+    """Return the node types of jobs in words, each combination once."""
+    return list(
+        dict.fromkeys(
+            " and ".join([*job.worker, *([job.server] if job.server else [])]) for job in jobs
+        )
+    )

@@ -1,0 +1,195 @@
+"""The runs that each round of a study needs: which probe, on what, and who may see it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from assets.job import Job, JobKind
+from assets.study import Study
+from warehouse.records import Backend, Purpose, Run, Scenario
+
+Probe = Literal[
+    "links",
+    "contention",
+    "allreduce",
+    "tf_trace",
+    "torch_compute",
+    "tf_throughput",
+    "torch_throughput",
+    "tf_sync",
+]
+MEASURING: Mapping[JobKind, Probe] = {
+    "asynchronous": "tf_throughput",
+    "ddp": "torch_throughput",
+    "synchronous": "tf_sync",
+}
+"""The probe that measures jobs of a kind with all their workers."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run that a round needs: a probe of a cluster, or of a scenario.
+
+    Runs of clusters are told apart by their link and by what is in `config`.
+    """
+
+    probe: Probe
+    job: Job
+    link_mbps: float | None
+    scenario: Scenario | None = None
+    purpose: Purpose = "profile"
+    config: Mapping[str, str | int] = field(default_factory=dict, hash=False)
+
+    @property
+    def name(self) -> str:
+        """What progress and plans call it."""
+        if self.scenario is not None:
+            verb = "measure" if self.probe in MEASURING.values() else "profile"
+            return f"{verb} {self.scenario.label}{self._profiled_on}"
+        speed = "unshaped" if self.link_mbps is None else f"{self.link_mbps:g} Mb/s"
+        return ", ".join([f"probe {self.probe}", speed, *map(_said, self.config.items())])
+
+    @property
+    def profiles(self) -> bool:
+        """Whether predictors may see it."""
+        return self.purpose == "profile"
+
+    @property
+    def _profiled_on(self) -> str:
+        """The node type, where the scenario's name does not say enough."""
+        if self.probe != "torch_compute" or self.scenario is None:
+            return ""
+        return f", {self.scenario.nodes[0].node_type}"
+
+    def is_done_by(self, run: Run) -> bool:
+        """Tell whether a run is this part, whatever its round."""
+        if (run.status, run.probe, run.purpose) != ("ok", self.probe, self.purpose):
+            return False
+        if self.scenario is not None:
+            return run.scenario_id == self.scenario.scenario_id
+        expected = {**self.config, "link_mbps": self.link_mbps}
+        return all(run.config.get(name) == value for name, value in expected.items())
+
+
+def parts(study: Study, backend: Backend) -> tuple[Part, ...]:
+    """Return the runs that each round of a study needs, in the order in which they are run."""
+    kinds = (_links, _contention, _allreduce, _traces, _compute, _training)
+    found = [part for make in kinds for part in make(study, backend)]
+    return tuple(sorted(found, key=lambda part: part.purpose == "measurement"))
+
+
+def judged_parts(study: Study, backend: Backend) -> Iterator[Part]:
+    """Yield the runs that judge predictions of a metric of whole jobs."""
+    for part in parts(study, backend):
+        if part.probe in MEASURING.values() and not part.profiles:
+            yield part
+
+
+def profile_parts(job: Job, study: Study, backend: Backend) -> tuple[Part, ...]:
+    """Return the runs that predictors of a job are fitted to.
+
+    Of asynchronous jobs and those of DDP: its profiles, and links of the speeds it concerns. Of
+    synchronous ones: all that the study has of jobs that are fitted.
+    """
+    found = (part for part in parts(study, backend) if part.purpose == "profile")
+    return tuple(part for part in found if _concerns(part, job, backend))
+
+
+def _concerns(part: Part, job: Job, backend: Backend) -> bool:
+    if job.kind == "synchronous":
+        return True
+    if part.probe == "tf_trace":
+        return part.scenario in [one.profiled(backend) for one in job.of_each_type()]
+    if part.probe == "torch_compute" and part.scenario is not None:
+        alike = part.job.dnn, part.job.image_size, part.job.framework
+        on = part.scenario.nodes[0].node_type
+        return alike == (job.dnn, job.image_size, job.framework) and on in job.worker
+    if part.link_mbps not in job.link_speeds(backend):
+        return False
+    if part.probe == "contention":
+        return part.config["worker"] in job.worker
+    return part.probe in ("links", "allreduce")
+
+
+def _links(study: Study, backend: Backend) -> Iterator[Part]:
+    """Yield each speed once, with the job of most workers that uses it."""
+    if study.kind == "synchronous":
+        return
+    by_speed: dict[float | None, Job] = {}
+    for job in _by_workers(study):
+        by_speed |= dict.fromkeys(job.link_speeds(backend), job)
+    yield from (Part("links", job, speed) for speed, job in by_speed.items())
+
+
+def _contention(study: Study, backend: Backend) -> Iterator[Part]:
+    """Yield each speed and type of workers once, with the job of most workers that has them."""
+    if study.links.contention_s is None or study.kind != "asynchronous":
+        return
+    found: dict[tuple[float | None, str], Job] = {}
+    for job in _by_workers(study):
+        for name in job.worker:
+            found |= {(speed, name): job for speed in job.link_speeds(backend)}
+    for (speed, worker), job in found.items():
+        yield Part("contention", job, speed, config={"worker": worker})
+
+
+def _allreduce(study: Study, backend: Backend) -> Iterator[Part]:
+    """Yield each world size on each speed and mix of types, devices and links."""
+    if study.allreduce is None or study.kind != "ddp":
+        return
+    found: dict[tuple[float | None, str, int], Job] = {}
+    for job in _by_workers(study):
+        key = job.scenario(1, backend).link_mbps, " + ".join(job.worker), job.devices_per_node
+        found[key] = job
+    for (speed, worker, devices), job in found.items():
+        for ranks in study.allreduce.world_sizes:
+            config = {"worker": worker, "devices_per_node": devices, "world_size": ranks}
+            yield Part("allreduce", job, speed, config=config)
+
+
+def _traces(study: Study, backend: Backend) -> Iterator[Part]:
+    """Yield one trace for all jobs that share it: they differ in the speed of their links.
+
+    Where predictors may not see a job, its trace judges what they say of its operations.
+    """
+    if study.kind == "ddp":
+        return
+    jobs: dict[Scenario, Job] = {}
+    for job in study.jobs:
+        for one in job.as_profiled():
+            jobs.setdefault(one.profiled(backend), job)
+    for scenario, job in jobs.items():
+        yield Part("tf_trace", job, scenario.link_mbps, scenario, _purpose(job))
+
+
+def _compute(study: Study, backend: Backend) -> Iterator[Part]:
+    """Yield one profile for all jobs that share it: it samples several batch sizes."""
+    if study.compute is None or study.kind != "ddp":
+        return
+    largest = {"batch_size": max(study.compute.batch_sizes)}
+    found: dict[Scenario, Job] = {}
+    for job in study.jobs:
+        for one in job.model_copy(update=largest).of_each_type():
+            found.setdefault(one.profiled(backend), job)
+    for scenario, job in found.items():
+        yield Part("torch_compute", job, None, scenario)
+
+
+def _training(study: Study, backend: Backend) -> Iterator[Part]:
+    for job in study.jobs:
+        purpose: Purpose = _purpose(job) if job.kind == "synchronous" else "measurement"
+        for scenario in job.scenarios(backend):
+            yield Part(MEASURING[job.kind], job, scenario.link_mbps, scenario, purpose)
+
+
+def _purpose(job: Job) -> Purpose:
+    return "measurement" if job.kind == "synchronous" and not job.fitted else "profile"
+
+
+def _by_workers(study: Study) -> list[Job]:
+    return sorted(study.jobs, key=lambda job: max(job.workers))
+
+
+def _said(setting: tuple[str, str | int]) -> str:
+    name, value = setting
+    return str(value) if isinstance(value, str) else f"{name.replace('_', ' ')} {value}"

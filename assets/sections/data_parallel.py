@@ -1,0 +1,32 @@
+"""All-reduces and passes of a round of data-parallel training (Figs. 2, 3, 6 and 7 of Srift)."""
+
+from pathlib import Path
+
+from assets import landed, srift_plots
+from assets.figure_html import captioned, grid
+from assets.rounds import Round
+
+_MEDIAN = "Lines go through the medians of all ranks and trials."
+_MEAN = "Lines go through means; a point is a step."
+
+
+def section(round_: Round, landing: Path) -> str:
+    """Return figures of bus bandwidth and of passes; nothing where neither was probed."""
+    reduced = [
+        (
+            str(name),
+            captioned(srift_plots.bus_bandwidth(rows), f"Bus bandwidth by size, {name}", _MEDIAN),
+        )
+        for (name,), rows in landed.by_name(landed.rows(round_, landing, "allreduce", "allreduce"))
+    ]
+    passes = [
+        (
+            str(name),
+            captioned(srift_plots.passes(rows), f"Seconds of passes by batch, {name}", _MEAN),
+        )
+        for (name,), rows in landed.by_name(
+            landed.rows(round_, landing, "torch_compute", "compute")
+        )
+    ]
+    parts = (("All-reduces", reduced), ("Passes of one node", passes))
+    return "".join(f"<h2>{title}</h2>{grid(figures)}" for title, figures in parts if figures)

@@ -1,0 +1,81 @@
+"""The baseline of synchronous training: an iteration takes as long as on the slowest node alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from models.profiled_run import PREDICTED, profiled_scenario
+from models.srift import latency
+from models.srift.latency import Latency
+from warehouse.records import BadInput, NodeGroup, Record, Scenario
+
+
+class Alone(Record):
+    """How long passes of a network take on one node of a type."""
+
+    dnn: str
+    image_size: int
+    node_type: str
+    latency: Latency
+
+
+class Parameters(Record):
+    """Every network on every node type that was profiled."""
+
+    alone: tuple[Alone, ...]
+
+
+@dataclass(frozen=True)
+class IdealScaling:
+    """Linear scaling: exchanging gradients takes no time."""
+
+    parameters: Parameters
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id and value (step_time_s) of scenarios; low and high are NULL.
+
+        Raises:
+            BadInput: a network or node type that was not profiled.
+        """
+        rows = [(one.scenario_id, self._slowest_s(one), None, None) for one in scenarios]
+        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+
+    def parameters_json(self) -> str:
+        """Return the parameters as canonical JSON."""
+        return self.parameters.canonical_json()
+
+    def _slowest_s(self, scenario: Scenario) -> float:
+        return max(self._step_s(scenario, group) for group in scenario.nodes)
+
+    def _step_s(self, scenario: Scenario, group: NodeGroup) -> float:
+        load = scenario.workload
+        wanted = load.dnn, load.image_size, group.node_type
+        for one in self.parameters.alone:
+            if (one.dnn, one.image_size, one.node_type) == wanted:
+                passes, batch = one.latency, group.batch_size or load.batch_size
+                return float(passes.forward(batch) + passes.backward(batch)) + passes.update_s
+        raise BadInput(
+            f"{scenario.label}: {load.dnn} has no compute profile on {group.node_type}; list it in "
+            "a study and `stepcast run STUDY.yaml`"
+        )
+
+
+def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, compute: pl.DataFrame) -> IdealScaling:
+    """Fit to table compute of any number of profiles of one node.
+
+    Raises:
+        BadInput: a profile with fewer than two batch sizes, or of several nodes.
+    """
+    alone = []
+    for (run_id,), rows in compute.group_by("run_id", maintain_order=True):
+        scenario = profiled_scenario(str(run_id), runs, scenarios)
+        alone.append(
+            Alone(
+                dnn=scenario.workload.dnn,
+                image_size=scenario.workload.image_size,
+                node_type=scenario.nodes[0].node_type,
+                latency=latency.fit(rows),
+            )
+        )
+    return IdealScaling(Parameters(alone=tuple(alone)))

@@ -1,0 +1,72 @@
+"""What a fit of Srift keeps, and how it predicts."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from models.srift.allreduce import LearnedBandwidth
+from models.srift.baselines import AlphaBeta, Rated
+from models.srift.boosting import Grid
+from models.srift.exchange import Buckets
+from models.srift.fitted import NetworkProfile
+from warehouse.records import NodeGroup, Record
+
+STREAMS: Mapping[str, int] = {"gloo": 2, "nccl": 1}
+"""All-reduces of one process group that PyTorch lets go on at a time, unless told otherwise."""
+
+
+class Settings(Record):
+    """How to fit and simulate; the defaults are explained in docs/srift.md.
+
+    `bandwidth`: trees, or one of the formulas beside them. `buckets`: as PyTorch sends gradients;
+    None: ideal overlap. `streams`: how many all-reduces go on at a time; `library`: as many as
+    PyTorch lets, None: any number. `slowdown`: whether all-reduces slow the backward pass down, as
+    was measured. Intervals cover `coverage`, if predictions err by chance with a relative standard
+    deviation of `model_error` besides what the bandwidth model errs in cross-validation.
+    """
+
+    bandwidth: Literal["learned", "alpha_beta", "rated"] = "learned"
+    grid: Grid = Grid()
+    buckets: Buckets | None = Buckets()
+    streams: int | Literal["library"] | None = "library"
+    slowdown: bool = True
+    coverage: float = Field(default=0.9, gt=0, lt=1)
+    model_error: float = Field(default=0.05, ge=0)
+
+
+PAPER = Settings(
+    grid=Grid(labels=("bandwidth",)), buckets=None, streams=None, slowdown=False, model_error=0.0
+)
+"""Ideal overlap, and trees that learn bandwidth itself."""
+
+
+class ProfiledNetwork(NetworkProfile):
+    """The profile of a network on each node type, with links of one speed.
+
+    `slowdown` is that of the backward pass while an all-reduce goes on: of this network, else the
+    mean of those that were measured, else 0.
+    """
+
+    dnn: str
+    image_size: int
+    link_mbps: float | None
+    slowdown: float = Field(ge=0)
+
+
+class Parameters(Record):
+    """What was fitted.
+
+    `bandwidth` knows node types by their `probed.place`, and errs by `bandwidth_error` of what was
+    probed: the mean absolute relative error for buffers above the MTU. `node_groups` is how the
+    profiled node types were defined, `places` where all-reduces were probed.
+    """
+
+    settings: Settings
+    library: str
+    bandwidth: LearnedBandwidth | AlphaBeta | Rated
+    bandwidth_error: float = Field(ge=0)
+    places: tuple[str, ...]
+    node_groups: Mapping[str, NodeGroup]
+    networks: tuple[ProfiledNetwork, ...]
+    run_ids: tuple[str, ...]

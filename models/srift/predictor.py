@@ -1,0 +1,238 @@
+"""Srift: how long an iteration of synchronous training takes (Luo et al., section 4)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+import polars as pl
+
+from models.profiled_run import PREDICTED
+from models.srift.bandwidth import bandwidth_model, mean_error
+from models.srift.fitted import profile
+from models.srift.iteration import simulate
+from models.srift.parameters import STREAMS, Parameters, ProfiledNetwork, Settings
+from models.srift.performance import Configuration, Group, Performance
+from models.srift.probed import Network, Probed, Speed, bare, place
+from models.srift.views import AtSpeed, Scaled
+from warehouse.records import BadInput, NodeGroup, Scenario
+
+__all__ = ["Parameters", "Settings", "Srift", "fit"]
+
+MEASURE = "list it in a study and `stepcast run STUDY.yaml`"
+_SD_OF_MEAN_ERROR = sqrt(np.pi / 2)
+"""Standard deviation of a normal distribution over its mean absolute deviation."""
+
+
+@dataclass(frozen=True)
+class Srift:
+    """The models, fitted to everything that the profile runs of a study measured."""
+
+    parameters: Parameters
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id, value, low, high of step_time_s, one row per scenario.
+
+        `low` and `high` are what follows if all-reduces are faster, or slower, than the model of
+        bandwidth says by as much as it errs, and what else the model errs.
+
+        Raises:
+            BadInput: a scenario that was not profiled: its network, a node type, its links.
+        """
+        rows = [(one.scenario_id, *self._predict(one)) for one in scenarios]
+        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+
+    def parameters_json(self) -> str:
+        """Return the parameters as canonical JSON."""
+        return self.parameters.canonical_json()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Srift":
+        """Read what `parameters_json` wrote."""
+        return cls(Parameters.model_validate_json(text))
+
+    def performance(self, network: Network, link_mbps: Speed) -> Performance:
+        """Return what simulator and optimiser need to know of a network on links of a speed.
+
+        Raises:
+            BadInput: the network was not profiled, or no links of that speed.
+        """
+        found = self._network(network, link_mbps)
+        settings = self.parameters.settings
+        streams = settings.streams
+        return Performance(
+            layer_bytes=found.layer_bytes,
+            nodes=found.nodes,
+            bandwidth=AtSpeed(self.parameters.bandwidth, link_mbps),
+            buckets=settings.buckets,
+            probability=found.probability,
+            streams=STREAMS[self.parameters.library] if streams == "library" else streams,
+            slowdown=found.slowdown if settings.slowdown else 0.0,
+        )
+
+    def interval(
+        self, performance: Performance, configuration: Configuration
+    ) -> tuple[float, float, float]:
+        """Return the step time of a configuration, and the ends of its interval."""
+        settings = self.parameters.settings
+        width = NormalDist().inv_cdf(0.5 + settings.coverage / 2)
+        factor = 1 + width * _SD_OF_MEAN_ERROR * self.parameters.bandwidth_error
+        model = performance.bandwidth
+        slow, value, fast = (
+            simulate(replace(performance, bandwidth=Scaled(model, by)), configuration).step_time_s
+            for by in (1 / factor, 1.0, factor)
+        )
+        other = width * settings.model_error * value
+        low = value - sqrt((value - fast) ** 2 + other**2)
+        return value, max(low, 0.0), value + sqrt((slow - value) ** 2 + other**2)
+
+    def refuse_unprofiled(
+        self, performance: Performance, node_types: Sequence[str], link_mbps: Speed
+    ) -> None:
+        """Refuse node types without profile of a network, or on which no all-reduce was probed.
+
+        Raises:
+            BadInput: naming the node type, and what measures it.
+        """
+        for name in node_types:
+            if name not in performance.nodes:
+                raise BadInput(
+                    f"node type {name!r} has no compute profile of this network; profiled are "
+                    f"{', '.join(sorted(performance.nodes))}; {MEASURE}"
+                )
+            if place(name, link_mbps) not in self.parameters.places:
+                raise BadInput(
+                    f"no all-reduce was probed on {place(name, link_mbps)}, only on "
+                    f"{', '.join(self.parameters.places)}; {MEASURE}"
+                )
+
+    def _predict(self, scenario: Scenario) -> tuple[float, float, float]:
+        if scenario.strategy.kind != "all_reduce":
+            raise BadInput(f"{scenario.label}: srift predicts all_reduce only")
+        devices = scenario.strategy.devices_per_node
+        performance = self.performance(Network.of(scenario), scenario.link_mbps)
+        workers = [one for one in scenario.nodes if one.role == "worker"]
+        ranks = scenario.strategy.workers * devices
+        names = [one.node_type for one in workers]
+        if ranks > 1:
+            self.refuse_unprofiled(performance, names, scenario.link_mbps)
+        self._refuse_redefined(workers)
+        nodes = {
+            name: one.model_copy(update={"devices": devices})
+            for name, one in performance.nodes.items()
+        }
+        counts: dict[tuple[str, int], int] = {}
+        for one in workers:
+            batch_size = (one.batch_size or scenario.workload.batch_size) * devices
+            key = (one.node_type, batch_size)
+            counts[key] = counts.get(key, 0) + one.count
+        groups = tuple(
+            Group(node_type=name, count=count, batch_size=batch_size)
+            for (name, batch_size), count in counts.items()
+        )
+        return self.interval(replace(performance, nodes=nodes), Configuration(groups=groups))
+
+    def _refuse_redefined(self, groups: Sequence[NodeGroup]) -> None:
+        known = self.parameters.node_groups
+        for group in groups:
+            name = group.node_type
+            if name in known and bare(group) != known[name]:
+                raise BadInput(
+                    f"node type {name!r} was profiled with another definition than it has now; "
+                    f"profile it again: {MEASURE}"
+                )
+
+    def _network(self, network: Network, link_mbps: Speed) -> ProfiledNetwork:
+        known = self.parameters.networks
+        mine = [
+            one for one in known if (one.dnn, one.image_size) == (network.dnn, network.image_size)
+        ]
+        if not mine:
+            names = sorted({f"{one.dnn} at {one.image_size} px" for one in known})
+            raise BadInput(
+                f"{network.dnn} at {network.image_size} px has no compute profile, only "
+                f"{', '.join(names)} have one; {MEASURE}"
+            )
+        for one in mine:
+            if one.link_mbps == link_mbps:
+                return one
+        speeds = ", ".join(
+            "unshaped" if one.link_mbps is None else f"{one.link_mbps:g} Mb/s" for one in mine
+        )
+        wanted = "unshaped links" if link_mbps is None else f"links of {link_mbps:g} Mb/s"
+        raise BadInput(f"{wanted} were not probed, only {speeds}; {MEASURE}")
+
+
+def fit(
+    *,
+    runs: pl.DataFrame,
+    scenarios: pl.DataFrame,
+    compute: pl.DataFrame,
+    layers: pl.DataFrame,
+    layer_times: pl.DataFrame,
+    allreduce: pl.DataFrame,
+    clusters: pl.DataFrame,
+    links: pl.DataFrame,
+    samples: pl.DataFrame,
+    settings: Settings | None = None,
+) -> Srift:
+    """Fit to the raw tables of all profile runs of a study, of one backend and host.
+
+    Each network on each node type has its compute profile; all-reduces, of one library, have one
+    model for all node types, link speeds and world sizes. Repeats of a probe count together.
+
+    Args:
+        runs: table run; `config` has the speed of links.
+        scenarios: table scenario.
+        compute: table compute; the same runs in the next two.
+        layers: table layer.
+        layer_times: table layer_time.
+        allreduce: table allreduce.
+        clusters: table cluster_node.
+        links: table link, for b_cap.
+        samples: table sample, for `largest_batch_size` and `backward_slowdown`, where measured.
+        settings: how to fit and predict.
+
+    Raises:
+        BadInput: tables that are empty, incomplete or contradict each other.
+    """
+    settings = settings or Settings()
+    probed = Probed(
+        runs, scenarios, compute, layers, layer_times, allreduce, clusters, links, samples
+    )
+    for name, table in (("compute", compute), ("allreduce", allreduce), ("link", links)):
+        if table.is_empty():
+            raise BadInput(f"srift: table {name} has no rows of these profile runs; {MEASURE}")
+    places, hardware = probed.by_place()
+    model = bandwidth_model(settings, allreduce, places, hardware)
+    return Srift(
+        Parameters(
+            settings=settings,
+            library=str(allreduce["library"][0]),
+            bandwidth=model,
+            bandwidth_error=mean_error(model, allreduce, places),
+            places=tuple(sorted(hardware)),
+            node_groups=probed.node_groups(),
+            networks=tuple(_networks(probed)),
+            run_ids=tuple(runs["run_id"].unique().sort()),
+        )
+    )
+
+
+def _networks(probed: Probed) -> Iterator[ProfiledNetwork]:
+    slowdowns = probed.slowdowns()
+    usual = float(np.mean(list(slowdowns.values()))) if slowdowns else 0.0
+    speeds = list(probed.link_Bps)
+    for network, tables in probed.networks().items():
+        for link_mbps in speeds:
+            found = profile(probed.at_speed(tables, link_mbps))
+            yield ProfiledNetwork(
+                dnn=network.dnn,
+                image_size=network.image_size,
+                link_mbps=link_mbps,
+                slowdown=slowdowns.get(network, usual),
+                layer_bytes=found.layer_bytes,
+                probability=found.probability,
+                nodes=found.nodes,
+            )

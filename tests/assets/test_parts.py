@@ -1,0 +1,140 @@
+"""What each kind of study runs, who may see it, and what predictors of a job are fitted to."""
+
+from pathlib import Path
+
+import pytest
+
+from assets.parts import Part, judged_parts, parts, profile_parts
+from assets.study import Study
+from assets.study_file import read_study
+from tests.synthetic import STUDY, landed, write_study
+from warehouse.records import BadInput
+
+DDP = """
+name: paper
+links: {flows: [1, 2], seconds: 1, trials: 2}
+allreduce: {sizes_bytes: [4, 1048576], world_sizes: [2, 3], trials: 3}
+compute: {batch_sizes: [1, 8], trials: 5, watched_trials: 2}
+iterate: {iterations: 20}
+jobs:
+  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 32, batch_size: 4,
+     worker: emu.native.c25, link_mbps: 800, workers: [2, 3]}
+  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 32, batch_size: 8,
+     worker: [emu.native.c25, emu.avx2.c25], link_mbps: 800, workers: [3]}
+"""
+SYNCHRONOUS = """
+name: paper
+links: {flows: [1], seconds: 1, trials: 1}
+profile: {traced_steps: 4, untraced_steps: 4}
+measure: {windows: 2, window_s: 1}
+jobs:
+  - {dnn: alexnet, strategy: all_reduce, image_size: 64, batch_size: 4, worker: emu.native.c25,
+     profiled_worker: emu.avx512.1c, link_mbps: 800, workers: [1, 2], fitted: true}
+  - {dnn: small_cnn, strategy: all_reduce, image_size: 24, batch_size: 4, worker: emu.native.c25,
+     profiled_worker: emu.avx512.1c, link_mbps: 800, workers: [2]}
+"""
+MIXED = STUDY.replace("worker: emu.native.c25,", "worker: [emu.native.c25, emu.native.c15],", 1)
+
+
+def study(folder: Path, text: str) -> Study:
+    return read_study(write_study(folder, text))
+
+
+def names(found: tuple[Part, ...]) -> list[str]:
+    return [part.name for part in found]
+
+
+def test_data_parallel_jobs_share_links_all_reduces_and_passes(tmp_path: Path) -> None:
+    assert names(parts(study(tmp_path, DDP), "emulated")) == [
+        "probe links, 800 Mb/s",
+        "probe allreduce, 800 Mb/s, emu.native.c25, devices per node 1, world size 2",
+        "probe allreduce, 800 Mb/s, emu.native.c25, devices per node 1, world size 3",
+        "probe allreduce, 800 Mb/s, emu.native.c25 + emu.avx2.c25, devices per node 1, world size "
+        "2",
+        "probe allreduce, 800 Mb/s, emu.native.c25 + emu.avx2.c25, devices per node 1, world size "
+        "3",
+        "profile resnet18 32px b8, unshaped, all-reduce, W=1, emu.native.c25",
+        "profile resnet18 32px b8, unshaped, all-reduce, W=1, emu.avx2.c25",
+        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=2",
+        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=3",
+        "measure resnet18 32px b8, 800 Mb/s, all-reduce, W=3",
+    ]
+
+
+def test_nodes_of_several_types_are_taken_in_turn(tmp_path: Path) -> None:
+    mixed = study(tmp_path, DDP).jobs[1]
+    assert [(group.node_type, group.count) for group in mixed.nodes(3)] == [
+        ("emu.native.c25", 2),
+        ("emu.avx2.c25", 1),
+    ]
+    assert [group.node_type for group in mixed.nodes(1)] == ["emu.native.c25"]
+
+
+def test_all_reduces_are_told_apart_by_who_took_part(tmp_path: Path) -> None:
+    found = [part for part in parts(study(tmp_path, DDP), "emulated") if part.probe == "allreduce"]
+    assert len(found) == 4
+    for part in found:
+        assert [other for other in found if other.is_done_by(landed(part))] == [part]
+
+
+def test_data_parallel_predictors_see_the_types_of_the_job(tmp_path: Path) -> None:
+    whole = study(tmp_path, DDP)
+    single, mixed = (names(profile_parts(job, whole, "emulated")) for job in whole.jobs)
+    assert [name for name in single if "avx2" in name and name.startswith("profile")] == []
+    assert len([name for name in mixed if name.startswith("profile")]) == 2
+    assert len([name for name in single if name.startswith("probe")]) == 5
+
+
+def test_synchronous_jobs_judge_unless_they_are_fitted(tmp_path: Path) -> None:
+    whole = study(tmp_path, SYNCHRONOUS)
+    found = [(part.name, part.probe, part.purpose) for part in parts(whole, "emulated")]
+    alexnet, small = "alexnet 64px b4", "small_cnn 24px b4"
+    assert found == [
+        (f"profile {alexnet}, unshaped, all-reduce, W=1", "tf_trace", "profile"),
+        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=1", "tf_sync", "profile"),
+        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=2", "tf_sync", "profile"),
+        (f"profile {small}, unshaped, all-reduce, W=1", "tf_trace", "measurement"),
+        (f"measure {small}, 800 Mb/s, all-reduce, W=2", "tf_sync", "measurement"),
+    ]
+    (judged,) = judged_parts(whole, "emulated")
+    assert judged.job.dnn == "small_cnn"
+    seen = profile_parts(judged.job, whole, "emulated")
+    assert {part.job.dnn for part in seen} == {"alexnet"}
+    trace = parts(whole, "emulated")[0]
+    assert trace.scenario is not None
+    assert [group.node_type for group in trace.scenario.nodes] == ["emu.avx512.1c"]
+
+
+def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
+    whole = study(tmp_path, MIXED)
+    traced = [part.scenario for part in parts(whole, "emulated") if part.probe == "tf_trace"]
+    assert [one.nodes[0].node_type for one in traced if one][:2] == [
+        "emu.native.c25",
+        "emu.native.c15",
+    ]
+    seen = profile_parts(whole.jobs[0], whole, "emulated")
+    assert [part.scenario for part in seen if part.probe == "tf_trace"] == traced[:2]
+
+
+@pytest.mark.parametrize(
+    ("text", "right", "wrong", "expected"),
+    [
+        (DDP, "batch_size: 4,", "batch_size: 4, server: emu.server,", "an all_reduce has no"),
+        (DDP, "allreduce:", "# allreduce:", "allreduce: missing"),
+        (STUDY, "server: emu.server,", "", "server: missing; name the node type"),
+        (
+            SYNCHRONOUS,
+            "fitted: true",
+            "framework: pytorch",
+            r"jobs\[1\] is synchronous, jobs\[0\] is ddp",
+        ),
+        (STUDY, "batch_size: 4,", "batch_size: 4, fitted: true,", "async_parameter_server is"),
+    ],
+)
+def test_what_does_not_fit_together_is_one_line(
+    text: str, right: str, wrong: str, expected: str, tmp_path: Path
+) -> None:
+    assert right in text
+    with pytest.raises(BadInput, match=expected) as caught:
+        study(tmp_path, text.replace(right, wrong, 1))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,228 @@
+"""Jobs of two types of workers, the slow one of which computes for 0.6 s where the other takes 0.3.
+
+A step of the chain of `test_predictor` takes 0.78 s, or 1.08 s; 0.3 s of it are transfers on links
+of 100 kB/s, which hardly take any time on links of 1 GB/s.
+"""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from models.async_sgd import one_server
+from models.async_sgd.predictor import AsyncSGD, Settings, fit
+from models.async_sgd.synthetic import synthesise
+from models.async_sgd.timeline import simulated
+from models.async_sgd.workers import group_of_each
+from tests.models.async_sgd.frames import APPLY, CHAIN_STEP, COMPUTE, UPLOAD, Tables, chain, tables
+from tests.models.async_sgd.test_predictor import QUICK, probed, two_servers, value, varied
+from tests.models.mixed import both, both_samples, both_tables, mixed
+from tests.models.runs import links, samples
+from warehouse.records import BadInput, Scenario
+
+FAST, SLOW, GAP = 0.78, 1.08, 0.08
+UNLIMITED_BPS = 1e9
+EQUAL = QUICK.model_copy(update={"newcomer_weight": 1.0})
+
+
+def slow_chain(more_us: int = 300_000, steps: int = 3) -> Tables:
+    """Return the chain with a computation that takes longer."""
+    later = {UPLOAD: (560_000 + more_us, 130_000), APPLY: (690_000 + more_us, 10_000)}
+    step = {**CHAIN_STEP, COMPUTE: (260_000, 300_000 + more_us), **later}
+    made = chain(untraced_us=[1_000_000 + more_us])
+    return replace(made, timings=tables([], [], [step] * steps).timings)
+
+
+def fitted(
+    made: Tables | None = None,
+    settings: Settings = EQUAL,
+    contention: pl.DataFrame | None = None,
+    **changes: object,
+) -> AsyncSGD:
+    """Fit to a profile of each type, on links of 100 kB/s, with others of 1 GB/s known."""
+    made = made or both(chain(), slow_chain())
+    runs, scenarios = both_tables(**changes)
+    return fit(
+        runs=runs,
+        scenarios=scenarios,
+        operations=made.operations,
+        edges=made.edges,
+        timings=made.timings,
+        steps=made.steps,
+        samples=both_samples("client_gap_s", GAP, GAP),
+        links=pl.concat(
+            [links([1e5], [1e5]), links([UNLIMITED_BPS], [UNLIMITED_BPS], run_id="links-2")]
+        ),
+        contention=contention,
+        settings=settings,
+    )
+
+
+def on_fast_links(**counts: int) -> Scenario:
+    names = {"fast": "emu.1c", "slow": "emu.slow"}
+    return mixed({names[name]: count for name, count in counts.items()}, link_mbps=8.0)
+
+
+def test_a_worker_alone_is_as_its_own_profile() -> None:
+    model = fitted()
+    for name, lasts_s in (("emu.1c", FAST), ("emu.slow", SLOW)):
+        assert value(model, mixed({name: 1})) == pytest.approx(1 / lasts_s, rel=1e-3)
+
+
+def test_workers_that_do_not_meet_add_up() -> None:
+    """Without transfers a step takes 0.3 s less."""
+    expected = 2 / (FAST - 0.3) + 1 / (SLOW - 0.3)
+    assert value(fitted(), on_fast_links(fast=2, slow=1)) == pytest.approx(expected, rel=1e-2)
+
+
+def test_workers_that_fill_the_link_share_it() -> None:
+    """20 kB a step down, on 100 kB/s, whoever they are for."""
+    model = fitted(both(varied(), varied()), QUICK)
+    found = value(model, mixed({"emu.1c": 6, "emu.slow": 6}))
+    assert 0.9 * 5 < found < 1.001 * 5
+
+
+def test_the_slow_one_takes_less_of_the_link() -> None:
+    """Out of step, as an advantage keeps them: neither waits for the other."""
+    settings, seen = EQUAL.model_copy(update={"warm_up_steps": 30}), probed(20_000)
+    found = value(fitted(settings=settings, contention=seen), mixed({"emu.1c": 1, "emu.slow": 1}))
+    assert 0.93 * (1 / FAST + 1 / SLOW) < found < 1.001 * (1 / FAST + 1 / SLOW)
+
+
+def test_like_workers_are_predicted_as_from_their_profile_alone() -> None:
+    """To the last bit, whatever else the model has seen."""
+    made = both(varied(), slow_chain())
+    runs, scenarios = both_tables()
+    alone = fit(
+        runs=runs,
+        scenarios=scenarios,
+        operations=varied().operations,
+        edges=made.edges,
+        timings=made.timings,
+        steps=made.steps,
+        samples=samples({"client_gap_s": [GAP]}),
+        links=links([1e5], [1e5]),
+        settings=QUICK,
+    )
+    asked = [mixed({"emu.1c": workers}) for workers in (1, 2, 3)]
+    assert fitted(made, QUICK).predict(asked).equals(alone.predict(asked))
+
+
+def test_groups_of_one_type_count_together() -> None:
+    model, asked = fitted(), on_fast_links(fast=2, slow=1)
+    fast, slow, server = asked.nodes
+    one = fast.model_copy(update={"count": 1})
+    apart = asked.model_copy(update={"nodes": (one, slow, one, server)})
+    assert value(model, apart) == value(model, asked)
+
+
+def test_the_graph_of_each_type_is_its_own() -> None:
+    """The slow one's framework splits the computation in two, the second of which waits 0.1 s."""
+    kinds = [("ps", None), ("ps", None), ("downlink", 20_000), ("worker", None), ("worker", None)]
+    split = tables(
+        [*kinds, ("worker", None), ("uplink", 10_000), ("ps", None)],
+        [(i, i + 1) for i in range(7)],
+        [
+            {
+                0: (1_000, 2_000),
+                2: (3_000, 250_000),
+                3: (260_000, 300_000),
+                4: (560_000, 300_000),
+                6: (860_000, 130_000),
+                7: (990_000, 10_000),
+            }
+        ],
+        [1_300_000],
+    )
+    model = fitted(both(chain(), split))
+    assert [len(one.graph.names) for one in model.profiles] == [9, 10]
+    asked = on_fast_links(fast=1, slow=1)
+    expected = 1 / (FAST - 0.3) + 1 / (SLOW - 0.3)
+    assert value(model, asked) == pytest.approx(expected, rel=1e-2)
+    trace = synthesise(model, asked, steps=20, record=True)
+    graphs = [group.graph for group in group_of_each(model.simulation(asked, 0))]
+    shown = simulated(graphs, trace, skip=5, count=2).intervals
+    assert [shown.filter(worker=w)["name"].n_unique() for w in (0, 1)] == [9, 10]
+
+
+def test_types_of_very_unequal_speed() -> None:
+    """A step of 20 s beside one of 0.48 s: the fast worker simulates many more steps."""
+    model = fitted(both(chain(), slow_chain(20_000_000)))
+    asked = on_fast_links(fast=1, slow=1)
+    fast, slow = model.simulation(asked, 0)
+    assert slow.options.steps == 10 + 20
+    faster = (20.78 - 0.3) / (FAST - 0.3)
+    assert fast.options.steps / slow.options.steps == pytest.approx(faster, rel=1e-2)
+    expected = 1 / (FAST - 0.3) + 1 / (20.78 - 0.3)
+    assert value(model, asked) == pytest.approx(expected, rel=1e-2)
+
+
+def test_parameters_survive_json() -> None:
+    made = both(varied(), slow_chain())
+    model = fitted(made)
+    assert [one.run_id for one in model.parameters.profiled] == ["profile-1", "profile-2"]
+    again = AsyncSGD.from_json(
+        model.parameters_json(),
+        operations=made.operations,
+        edges=made.edges,
+        timings=made.timings,
+        steps=made.steps,
+    )
+    assert again == model
+    asked = [mixed({"emu.1c": 1, "emu.slow": 2})]
+    assert again.predict(asked).equals(model.predict(asked))
+
+
+def test_variables_of_one_server_on_two() -> None:
+    """As with like workers: each server sends half of what one did, to all of them."""
+    made = two_servers(first_us=200_000)
+    kinds = pl.when(pl.col("operation") < 2).then(pl.lit("VariableV2")).otherwise(pl.lit("_"))
+    operations = made.operations.with_columns(type=kinds, server=pl.col("server") * 0)
+    made = both(replace(made, operations=operations), replace(made, operations=operations))
+    runs, scenarios = both_tables()
+    model = one_server.fit(
+        runs=runs,
+        scenarios=scenarios,
+        operations=made.operations,
+        edges=made.edges,
+        timings=made.timings,
+        steps=made.steps,
+        samples=both_samples("client_gap_s", GAP, GAP),
+        links=links([1e5], [1e5]),
+        settings=EQUAL,
+    )
+    (found,) = model.predict([mixed({"emu.1c": 6, "emu.slow": 6}, servers=2)])["value"]
+    assert found == pytest.approx(12 / (12 * 0.2 + 0.18), rel=1e-3)
+
+
+def test_what_profiles_do_not_cover() -> None:
+    with pytest.raises(BadInput, match=r"W=3 \(2 emu\.1c \+ 1 emu\.2c\): worker nodes with node_t"):
+        fitted().predict([mixed({"emu.1c": 2, "emu.2c": 1})])
+    with pytest.raises(BadInput, match="inter_op_threads 4, but the profile has 1"):
+        fitted().predict([mixed({"emu.1c": 1, "emu.slow": 1}, inter_op_threads=4)])
+
+
+def test_profiles_that_are_not_of_one_job() -> None:
+    made = both(chain(), slow_chain())
+    shared = {
+        "edges": made.edges,
+        "timings": made.timings,
+        "steps": made.steps,
+        "samples": both_samples("client_gap_s", GAP, GAP),
+        "links": links([1e5], [1e5]),
+    }
+    runs, scenarios = both_tables()
+    same = runs.with_columns(scenario_id=pl.lit(mixed({"emu.1c": 1}).scenario_id))
+    with pytest.raises(BadInput, match=r"one profile of each type of worker, found two of emu\.1c"):
+        fit(runs=same, scenarios=scenarios, operations=made.operations, **shared)
+    other = mixed({"emu.slow": 1}, batch_size=9)
+    row = {"scenario_id": other.scenario_id, "canonical": other.canonical_json()}
+    slow = pl.col("run_id") == "profile-2"
+    unlike = runs.with_columns(
+        scenario_id=pl.when(slow).then(pl.lit(other.scenario_id)).otherwise(pl.col("scenario_id"))
+    )
+    known = pl.concat([scenarios, pl.DataFrame([row])])
+    with pytest.raises(BadInput, match="expected scenarios that differ in their worker only"):
+        fit(runs=unlike, scenarios=known, operations=made.operations, **shared)
+    with pytest.raises(BadInput, match="expected rows of a profile run, found none"):
+        fit(runs=runs, scenarios=scenarios, operations=made.operations.clear(), **shared)

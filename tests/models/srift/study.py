@@ -1,0 +1,171 @@
+"""The profile runs of a made-up study: two networks, two node types, links of two speeds."""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import polars as pl
+
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+
+HOP_S = 1e-3
+MIB = 2**20
+SIZES = [4**power for power in range(1, 13)]
+SECONDS: Mapping[str, float] = {"fast": 0.01, "slow": 0.02}
+"""Forward pass of one sample; the backward pass takes twice as long, the update 0.1 s."""
+LAYERS: Mapping[str, tuple[int, int]] = {
+    "small_cnn": (4 * MIB, MIB),
+    "alexnet": (16 * MIB, 4 * MIB),
+}
+"""Gradients of the two layers; the second one is there after half of the backward pass."""
+LARGEST: Mapping[str, int] = {"fast": 48, "slow": 16}
+SPEEDS_MBPS = (200.0, 400.0)
+SLOWDOWN = 0.25
+MIXES = (("fast",), ("slow",), ("fast", "slow"))
+
+
+def group(node_type: str, count: int = 1, batch_size: int | None = None) -> NodeGroup:
+    """Return nodes of one of the types."""
+    return NodeGroup(
+        role="worker", node_type=node_type, count=count, cpu_share=0.25, batch_size=batch_size
+    )
+
+
+def scenario(
+    *groups: NodeGroup, dnn: str = "small_cnn", batch_size: int = 8, link_mbps: float = 200.0
+) -> Scenario:
+    """Return what trains on all of these nodes."""
+    return Scenario(
+        workload=Workload(dnn=dnn, framework="pytorch", image_size=64, batch_size=batch_size),
+        strategy=Strategy(kind="all_reduce", workers=sum(one.count for one in groups)),
+        nodes=groups,
+        link_mbps=link_mbps,
+    )
+
+
+def seconds(world_size: int, size_bytes: int, link_mbps: float) -> float:
+    """Return how long an all-reduce takes: a ring of 1 ms a hop at the full speed of the link."""
+    wire_bytes = 2 * size_bytes * (world_size - 1) / world_size
+    return 2 * (world_size - 1) * HOP_S + wire_bytes / (link_mbps * 1e6 / 8)
+
+
+def tables() -> dict[str, pl.DataFrame]:
+    """Return what `predictor.fit` takes."""
+    found: dict[str, list[pl.DataFrame]] = {}
+    for one in [*profiles(), *slowdowns(), *rings(), *links()]:
+        for name, table in one.items():
+            found.setdefault(name, []).append(table)
+    return {name: pl.concat(frames, how="diagonal") for name, frames in found.items()}
+
+
+def profiles() -> list[dict[str, pl.DataFrame]]:
+    """Return a run of torch_compute, with the largest batch, of each network and node type."""
+    found = []
+    for dnn, node_type in product(LAYERS, SECONDS):
+        run_id = f"compute-{dnn}-{node_type}"
+        asked = scenario(group(node_type), dnn=dnn)
+        batches, each_s = [1, 8, 16, LARGEST[node_type]], SECONDS[node_type]
+        found.append(
+            {
+                **_run(run_id, None, asked),
+                "compute": _frame(
+                    run_id,
+                    batch_size=batches,
+                    trial=[0] * 4,
+                    rank=[0] * 4,
+                    forward_s=[each_s * size for size in batches],
+                    backward_s=[2 * each_s * size for size in batches],
+                    update_s=[0.1] * 4,
+                ),
+                "layers": _frame(run_id, layer=[0, 1], gradient_bytes=list(LAYERS[dnn])),
+                "layer_times": _frame(
+                    run_id,
+                    batch_size=[8, 8],
+                    trial=[0, 0],
+                    layer=[0, 1],
+                    gradient_ready=[1.0, 0.5],
+                ),
+                "clusters": _nodes(run_id, [node_type]),
+                "samples": _frame(
+                    run_id, metric=["largest_batch_size"], value=[float(LARGEST[node_type])]
+                ),
+            }
+        )
+    return found
+
+
+def slowdowns() -> list[dict[str, pl.DataFrame]]:
+    """Return a run of slowdown of one network."""
+    asked = scenario(group("fast", 2))
+    sample = _frame("slowdown", metric=["backward_slowdown"], value=[SLOWDOWN])
+    return [{**_run("slowdown", 200.0, asked), "samples": sample}]
+
+
+def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[dict[str, pl.DataFrame]]:
+    """Return runs of allreduce of each mix, link speed and world size."""
+    found = []
+    for mix, speed, world_size in product(mixes, SPEEDS_MBPS, (2, 3, 4, 6)):
+        run_id = f"rings-{'+'.join(mix)}-{speed}-{world_size}"
+        took = [seconds(world_size, size, speed) for size in SIZES]
+        wire = [2 * size * (world_size - 1) / world_size for size in SIZES]
+        count = len(SIZES)
+        rows = _frame(
+            run_id,
+            library=["gloo"] * count,
+            world_size=[world_size] * count,
+            size_bytes=SIZES,
+            concurrent=[1] * count,
+            trial=[0] * count,
+            rank=[0] * count,
+            seconds=took,
+            raw_seconds=took,
+            bus_bandwidth_Bps=[one / s for one, s in zip(wire, took, strict=True)],
+            mtu_bytes=[1500] * count,
+        )
+        found.append({**_run(run_id, speed), "allreduce": rows, "clusters": _nodes(run_id, mix)})
+    return found
+
+
+def links() -> list[dict[str, pl.DataFrame]]:
+    """Return a run of links of each speed."""
+    return [
+        {
+            **_run(f"links-{speed}", speed),
+            "links": _frame(
+                f"links-{speed}",
+                direction=["downlink", "uplink"],
+                flows=[1, 1],
+                flow=[0, 0],
+                trial=[0, 0],
+                bandwidth_Bps=[speed * 1e6 / 8] * 2,
+            ),
+        }
+        for speed in SPEEDS_MBPS
+    ]
+
+
+def _run(
+    run_id: str, link_mbps: float | None, asked: Scenario | None = None
+) -> dict[str, pl.DataFrame]:
+    run = pl.DataFrame({"run_id": [run_id], "config": [json.dumps({"link_mbps": link_mbps})]})
+    if asked is None:
+        return {"runs": run}
+    canonical = _frame(run_id, scenario_id=[asked.scenario_id], canonical=[asked.canonical_json()])
+    return {"runs": run, "scenarios": canonical}
+
+
+def _nodes(run_id: str, node_types: Sequence[str]) -> pl.DataFrame:
+    return _frame(
+        run_id,
+        node=[f"worker{index}" for index in range(len(node_types))],
+        role=["worker"] * len(node_types),
+        node_type=list(node_types),
+        cores=[0.25] * len(node_types),
+        memory_bytes=[2**30] * len(node_types),
+        device_count=[0] * len(node_types),
+        device_name=[None] * len(node_types),
+    ).with_columns(pl.col("device_name").cast(pl.String))
+
+
+def _frame(run_id: str, **columns: Sequence[object]) -> pl.DataFrame:
+    return pl.DataFrame(columns, strict=False).with_columns(run_id=pl.lit(run_id))

@@ -1,0 +1,159 @@
+"""From all profile runs of a study to step times: closed forms, and what was never profiled."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from models.srift.boosting import Grid
+from models.srift.exchange import Buckets
+from models.srift.parameters import Settings
+from models.srift.predictor import Srift, fit
+from models.srift.probed import Network
+from tests.models.srift import study
+from tests.models.srift.study import LAYERS, SPEEDS_MBPS, group, scenario, seconds
+from warehouse.records import BadInput, Scenario, Strategy, Workload
+
+EXACT = Settings(
+    bandwidth="alpha_beta", buckets=None, streams=None, slowdown=False, model_error=0.0
+)
+GRID = Grid(depths=(4,), rounds=(60,), folds=4)
+
+
+@pytest.fixture(scope="module")
+def exact() -> Srift:
+    """Return the formula, which these all-reduces obey, and ideal overlap."""
+    return fit(**study.tables(), settings=EXACT)
+
+
+def step_s(model: Srift, asked: Scenario) -> float:
+    """Return the forecast of one scenario."""
+    (value,) = model.predict([asked])["value"]
+    return float(value)
+
+
+@pytest.mark.parametrize("dnn", LAYERS)
+@pytest.mark.parametrize("link_mbps", SPEEDS_MBPS)
+@pytest.mark.parametrize("workers", [2, 5])
+def test_an_iteration_by_hand(exact: Srift, dnn: str, link_mbps: float, workers: int) -> None:
+    """8 samples: 0.08 s forward, 0.16 s backward; the second layer starts halfway, then the first.
+
+    Sizes are powers of two, and no two transfers together get more than the link carries.
+    """
+    first, second = (seconds(workers, size, link_mbps) for size in LAYERS[dnn])
+    second_end = 0.08 + second
+    assert second_end <= 0.16 or dnn == "alexnet"
+    found = step_s(exact, scenario(group("fast", workers), dnn=dnn, link_mbps=link_mbps))
+    if second_end <= 0.16:
+        assert found == pytest.approx(0.08 + 0.16 + first + 0.1, rel=1e-6)
+    else:
+        # Both together are never done before what they move has crossed the link.
+        wire = sum(LAYERS[dnn]) * 2 * (workers - 1) / workers / (link_mbps * 1e6 / 8)
+        assert found >= 0.08 + 0.08 + wire + 0.1
+
+
+def test_a_single_node_exchanges_nothing(exact: Srift) -> None:
+    assert step_s(exact, scenario(group("slow"))) == pytest.approx(8 * 0.06 + 0.1)
+
+
+def test_the_slowest_of_a_mix_counts_with_its_own_batch(exact: Srift) -> None:
+    even = scenario(group("fast", 2), group("slow"))
+    uneven = scenario(group("fast", 2), group("slow", batch_size=4))
+    ring_s = seconds(3, LAYERS["small_cnn"][0], 200.0)
+    assert step_s(exact, even) == pytest.approx(8 * 0.06 + ring_s + 0.1, rel=1e-6)
+    assert step_s(exact, uneven) == pytest.approx(8 * 0.03 + ring_s + 0.1, rel=1e-6)
+
+
+def test_slowdown_and_buckets_as_measured_and_as_pytorch() -> None:
+    found = fit(
+        **study.tables(), settings=EXACT.model_copy(update={"slowdown": True, "buckets": Buckets()})
+    )
+    slow = {one.dnn: one.slowdown for one in found.parameters.networks}
+    assert slow == {"small_cnn": study.SLOWDOWN, "alexnet": study.SLOWDOWN}
+    performance = found.performance(Network("small_cnn", 64), 200.0)
+    assert performance.slowdown == study.SLOWDOWN
+    sizes = performance.transfers("fast").size_bytes.tolist()
+    assert sizes == [*LAYERS["small_cnn"][::-1], 1]
+    asked = scenario(group("fast", 4))
+    plain = fit(**study.tables(), settings=EXACT)
+    assert step_s(found, asked) > step_s(plain, asked)
+
+
+def test_trees_come_near_the_formula(exact: Srift) -> None:
+    learned = fit(**study.tables(), settings=Settings(grid=GRID, buckets=None, streams=None))
+    assert learned.parameters.places == ("fast@200", "fast@400", "slow@200", "slow@400")
+    asked = [
+        scenario(group("fast", workers), dnn=dnn, link_mbps=speed)
+        for workers in (2, 4, 6)
+        for dnn in LAYERS
+        for speed in SPEEDS_MBPS
+    ]
+    found, true = learned.predict(asked), exact.predict(asked)
+    errors = np.abs(found["value"].to_numpy() / true["value"].to_numpy() - 1)
+    assert errors.max() < 0.15
+    assert (found["low"] < found["value"]).all()
+    assert (found["value"] < found["high"]).all()
+
+
+def test_the_largest_batch_is_the_one_that_was_searched(exact: Srift) -> None:
+    nodes = exact.performance(Network("alexnet", 64), 400.0).nodes
+    assert {name: one.max_batch for name, one in nodes.items()} == study.LARGEST
+    assert {name: one.link_Bps for name, one in nodes.items()} == {"fast": 5e7, "slow": 5e7}
+    with pytest.raises(BadInput, match="slow: a batch of 17 is 17"):
+        exact.predict([scenario(group("slow", 2), batch_size=17)])
+
+
+def test_a_fit_survives_json(exact: Srift) -> None:
+    again = Srift.from_json(exact.parameters_json())
+    asked = [scenario(group("fast", 3)), scenario(group("fast"), group("slow"))]
+    assert again.predict(asked).equals(exact.predict(asked))
+    assert again.parameters.run_ids == exact.parameters.run_ids
+
+
+def unprofiled() -> dict[str, Scenario]:
+    """Return scenarios that cannot be predicted, by what is said of them."""
+    redefined = group("fast", 2).model_copy(update={"cpu_share": 0.5})
+    servers = Scenario(
+        workload=Workload(dnn="small_cnn", image_size=64, batch_size=8),
+        strategy=Strategy(workers=1),
+        nodes=(group("fast"), group("fast").model_copy(update={"role": "server"})),
+        link_mbps=200.0,
+    )
+    return {
+        "vgg11 at 64 px has no compute profile, only alexnet at 64 px": scenario(
+            group("fast"), dnn="vgg11"
+        ),
+        "links of 300 Mb/s were not probed, only 200 Mb/s, 400 Mb/s": scenario(
+            group("fast"), link_mbps=300.0
+        ),
+        "node type 'other' has no compute profile of this network; profiled are fast, slow": (
+            scenario(group("other", 2))
+        ),
+        "node type 'fast' was profiled with another definition": scenario(redefined),
+        "srift predicts all_reduce only": servers,
+    }
+
+
+@pytest.mark.parametrize("message", unprofiled())
+def test_what_was_never_profiled_is_refused(exact: Srift, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        exact.predict([unprofiled()[message]])
+
+
+def test_a_node_type_without_all_reduces_trains_alone_only() -> None:
+    tables = study.tables()
+    seen = tables["clusters"].filter(pl.col("node_type") == "fast")["run_id"]
+    mixed = tables["clusters"].filter(pl.col("node_type") == "slow")["run_id"]
+    only_fast = pl.col("run_id").is_in(seen.filter(~seen.is_in(mixed.to_list())).to_list())
+    tables["allreduce"] = tables["allreduce"].filter(only_fast)
+    found = fit(**tables, settings=EXACT)
+    assert step_s(found, scenario(group("slow"))) > 0
+    with pytest.raises(BadInput, match="no all-reduce was probed on slow@200, only on fast@200"):
+        found.predict([scenario(group("slow", 2))])
+
+
+@pytest.mark.parametrize("name", ["compute", "allreduce", "links"])
+def test_an_empty_table_is_refused(name: str) -> None:
+    tables = study.tables()
+    tables[name] = tables[name].clear()
+    with pytest.raises(BadInput, match="has no rows of these profile runs"):
+        fit(**tables, settings=EXACT)
