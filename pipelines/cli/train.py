@@ -64,6 +64,7 @@ def train(
 def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
     from assets.home import home
     from pipelines.runtime.attempt import train as attempt
+    from pipelines.runtime.profiles import read_performance
     from profilers.clusters import choose_backend
 
     def terminated(*_: object) -> None:
@@ -71,9 +72,10 @@ def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], st
 
     signal.signal(signal.SIGTERM, terminated)
     backend, why = choose_backend(job.backend)
-    typer.echo(f"backend {backend}: {why}", err=True)
+    _say(f"backend {backend}: {why}")
+    performance = read_performance(job, backend, home())
     with _shown(job.iterations) as tell:
-        keeper, state = attempt(job, backend, home(), tell, answer, waiting=_say)
+        keeper, state = attempt(job, performance, backend, home(), tell, answer, waiting=_say)
     typer.echo(f"checkpoints and story  {keeper.folder}")
     return keeper.story, state.error
 
@@ -103,11 +105,14 @@ def _shown(iterations: int) -> "Iterator[Callable[[Entry], None]]":
 
 
 def _rehearsed(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
-    from pipelines.runtime.job_file import read_performance
+    from assets.home import home
+    from pipelines.runtime.profiles import read_performance
     from pipelines.runtime.rehearsal import Rehearsal
+    from profilers.clusters import choose_backend
 
+    backend, _ = choose_backend(job.backend)
     rehearsal = Rehearsal(
-        job.controller(read_performance(job)),
+        job.controller(read_performance(job, backend, home())),
         job.state(),
         launches_s=(job.launch_s,),
         restart_s=job.restart_s,

@@ -6,9 +6,10 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
+from models.srift.performance import Performance
 from pipelines.runtime.fleet import RANK, Fleet
 from pipelines.runtime.janitor import employed
-from pipelines.runtime.job_file import TrainingJob, read_performance
+from pipelines.runtime.job_file import TrainingJob
 from pipelines.runtime.keeping import Keeper
 from pipelines.runtime.runner import Answer, Runner, Tell
 from pipelines.runtime.state import State
@@ -25,6 +26,7 @@ PROBE = "train"
 
 def train(
     job: TrainingJob,
+    performance: Performance,
     backend: Backend,
     home: Path,
     tell: Tell,
@@ -41,6 +43,7 @@ def train(
 
     Args:
         job: what is trained.
+        performance: of its network (see `profiles.read_performance`).
         backend: where its nodes are.
         home: where attempts are kept, and runs land.
         tell: is given the story as it happens.
@@ -50,10 +53,10 @@ def train(
         notices: as in `Fleet`.
 
     Raises:
-        BadInput: the job's profile, or its last attempt, does not fit.
+        BadInput: its last attempt trains something else.
         KeyboardInterrupt: the user stopped it; a checkpoint was written before.
     """
-    controller = job.controller(read_performance(job))
+    controller = job.controller(performance)
     with ExitStack() as stack:
         stack.enter_context(host_lock(waiting))
         keeper = stack.enter_context(Keeper.open(home, job))

@@ -1,6 +1,5 @@
 """Job files: what is to be trained on which nodes, within which limits."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -8,7 +7,6 @@ import yaml
 from pydantic import Field, ValidationError
 
 import networks
-from models.srift.fitted import FittedNetwork
 from models.srift.job import Objective
 from models.srift.performance import Performance
 from models.srift.space import Offer
@@ -35,7 +33,9 @@ class Interruption(Record):
 
 
 class TrainingJob(Record):
-    """A job file. Seconds not given are those of section 5.4; `profile` is relative to the file.
+    """A job file. Seconds not given are those of section 5.4.
+
+    `profile` is a file, relative to this one; without it, the newest fit in the history is taken.
 
     `if_infeasible` says what happens where nothing meets the limits and nobody can be asked:
     abort, or relax the deadline, or the budget. `interruptions` are made on emulated nodes.
@@ -53,7 +53,7 @@ class TrainingJob(Record):
     budget_usd: float | None = Field(default=None, gt=0)
     backend: BackendChoice = "auto"
     link_mbps: float | None = Field(default=None, gt=0)
-    profile: Path
+    profile: Path | None = None
     offers: tuple[Offer, ...] = Field(min_length=1)
     search: Search = Search()
     launch_s: float = Field(default=150.0, ge=0)
@@ -111,35 +111,6 @@ def read_job(path: Path) -> TrainingJob:
     networks.check(job.dnn, job.image_size, "pytorch")
     for offer in job.offers:
         node_group("worker", offer.node_type, 1)
+    if job.profile is None:
+        return job
     return job.model_copy(update={"profile": path.parent / job.profile})
-
-
-def read_performance(job: TrainingJob) -> Performance:
-    """Return what is known of the job's network on the nodes on offer.
-
-    Raises:
-        BadInput: there is no such file, it holds something else, or lacks a node type.
-    """
-    try:
-        fitted = FittedNetwork.model_validate_json(job.profile.read_text())
-    except OSError as error:
-        raise BadInput(
-            f"profile {job.profile} of job {job.name}: {error.strerror}; expected the JSON of a "
-            "models.srift.fitted.FittedNetwork"
-        ) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise BadInput(f"profile {job.profile}: {place}: {first['msg']}") from None
-    performance = fitted.performance
-    _refuse_several_devices(performance, [one.node_type for one in job.offers])
-    return performance
-
-
-def _refuse_several_devices(performance: Performance, node_types: Sequence[str]) -> None:
-    for name in node_types:
-        if performance.node(name).devices > 1:
-            raise BadInput(
-                f"node type {name} has {performance.node(name).devices} devices; the runtime "
-                "trains one rank on each node: offer node types of one device"
-            )

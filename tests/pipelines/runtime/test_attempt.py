@@ -18,7 +18,7 @@ from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, frame
 from pipelines.runtime.training import load
 from profilers.clusters import cgroups, netns, owner
-from tests.pipelines.runtime.jobs import FAST, GLOBAL_BATCH, SAMPLES, SLOW, write_job
+from tests.pipelines.runtime.jobs import FAST, GLOBAL_BATCH, SAMPLES, SLOW, profile, write_job
 from warehouse.landing import read_tables, run_folders
 
 ITERATIONS = 20
@@ -54,7 +54,8 @@ def run(folder: Path, **changes: object) -> Trained:
         return None
 
     job = read_job(write_job(folder, iterations=ITERATIONS, **changes))
-    keeper, state = train(job, "emulated", home, lambda _: None, abort)
+    performance = profile().performance
+    keeper, state = train(job, performance, "emulated", home, lambda _: None, abort)
     return Trained(home, keeper.folder, state, keeper.story)
 
 

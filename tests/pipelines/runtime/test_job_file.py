@@ -5,19 +5,18 @@ from pathlib import Path
 import pytest
 
 from networks import UnknownNetwork
-from pipelines.runtime.job_file import read_job, read_performance
+from pipelines.runtime.job_file import read_job
 from pipelines.runtime.state import Learned
 from tests.pipelines.runtime import jobs
-from tests.pipelines.runtime.jobs import FAST, write_job
+from tests.pipelines.runtime.jobs import write_job
 from warehouse.records import BadInput
 
 
 def test_a_job_is_read_with_its_profile(tmp_path: Path) -> None:
     job = read_job(write_job(tmp_path))
     assert job.profile == tmp_path / "profile.json"
-    assert set(read_performance(job).nodes) == set(jobs.PRICES)
     assert job.state().deadline_s == 3600
-    assert job.controller(read_performance(job)).silence_s == 10
+    assert job.controller(jobs.profile().performance).silence_s == 10
 
 
 def test_times_are_the_papers_unless_given(tmp_path: Path) -> None:
@@ -58,23 +57,3 @@ def test_a_job_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_an_unknown_network_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnknownNetwork):
         read_job(write_job(tmp_path, dnn="small_cmm"))
-
-
-def test_a_profile_that_is_not_there_or_is_none_is_told(tmp_path: Path) -> None:
-    job = read_job(write_job(tmp_path, profile="nowhere.json"))
-    with pytest.raises(BadInput, match="expected the JSON of a models"):
-        read_performance(job)
-    (tmp_path / "nowhere.json").write_text("{}")
-    with pytest.raises(BadInput, match="layer_bytes: Field required"):
-        read_performance(job)
-
-
-def test_several_devices_of_a_node_are_refused(tmp_path: Path) -> None:
-    job = read_job(write_job(tmp_path))
-    fitted = jobs.profile()
-    two = fitted.nodes[FAST].model_copy(update={"devices": 2})
-    job.profile.write_text(
-        fitted.model_copy(update={"nodes": {**fitted.nodes, FAST: two}}).model_dump_json()
-    )
-    with pytest.raises(BadInput, match=f"node type {FAST} has 2 devices"):
-        read_performance(job)

@@ -11,7 +11,7 @@ from pipelines.runtime.job_file import read_job
 from pipelines.runtime.planning import Infeasible, Way
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, frame
-from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE, write_job
+from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE, profile, write_job
 from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
 from warehouse.warehouse import Warehouse, read_only
 
@@ -40,7 +40,7 @@ class Ran:
         fast = {"beat_s": 0.05, "silence_s": 2.0}
         job = read_job(write_job(folder, iterations=ITERATIONS, **fast, **changes))
         keeper, self.state = train(
-            *(job, "loopback", folder / "home", told.append, answered),
+            *(job, profile().performance, "loopback", folder / "home", told.append, answered),
             program=program,
             notices=notices,
         )
