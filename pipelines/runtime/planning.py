@@ -10,7 +10,6 @@ from models.srift.eager import optimize_eagerly
 from models.srift.job import Forecast, Job, Objective
 from models.srift.optimizer import Answer, optimize
 from models.srift.performance import Performance
-from models.srift.relaxation import Relaxation
 from models.srift.space import Offer
 from pipelines.runtime import IfInfeasible
 from warehouse.records import Market, Record
@@ -155,7 +154,7 @@ class Planner:
             return min(
                 plans, key=lambda one: one.finish_s if self.minimize == "time" else one.cost_usd
             )
-        return self._infeasible(now, answers[-1][0].relaxations, waited)
+        return self._infeasible(now, answers[-1][0], waited)
 
     def _ask(self, now: Situation, offers: Sequence[Offer], wait_s: float) -> Answer:
         """Ask the optimiser, with what is left of time and money once the wait is over."""
@@ -206,15 +205,16 @@ class Planner:
             cost_usd=now.spent_usd + self._waiting_usd(now, wait_s) + choice.cost_usd,
         )
 
-    def _infeasible(
-        self, now: Situation, relaxations: Sequence[Relaxation], wait_s: float
-    ) -> Infeasible:
+    def _infeasible(self, now: Situation, answer: Answer, wait_s: float) -> Infeasible:
+        relaxations = answer.relaxations
         ways = [
             _way(now, self._plan(now, one.forecast, wait_s)) for one in relaxations if one.forecast
         ]
         unmet = [one.text for one in relaxations if one.forecast is None]
         reason = "no nodes that are left meet the deadline and the budget"
-        if unmet or not relaxations:
+        if not answer.complete:
+            reason = f"no nodes were found in {self.search.solve_s:g} s that meet the limits"
+        elif not ways:
             reason = f"the nodes that are left cannot hold the batch of {self.global_batch} samples"
         if now.depleted:
             names = ", ".join(sorted({" ".join(one) for one in now.depleted}))

@@ -37,12 +37,15 @@ def performance() -> Performance:
 
 
 def controller() -> Controller:
-    """Return one that prefers p3, g3, g4dn in this order, K = 8, and solves within a second."""
+    """Return one that prefers p3, g3, g4dn in this order, K = 8.
+
+    It solves within the paper's second, but no test depends on that.
+    """
     offers = tuple(
         Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=64)
         for name, usd in PRICES.items()
     )
-    search = Search(preference=tuple(SECONDS))
+    search = Search(preference=tuple(SECONDS), solve_s=60.0)
     return Controller(Planner(performance(), offers, GLOBAL_BATCH, "cost", search))
 
 
