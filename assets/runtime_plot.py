@@ -30,14 +30,15 @@ class Stay:
 def stays(events: pl.DataFrame) -> list[Stay]:
     """Return the nodes of a story (columns of table runtime_event), in the order of launch."""
     end_s = float(events["at_s"].to_numpy().max(initial=0.0))
+    rows = events.with_row_index("row").with_columns(before_s=pl.col("at_s").shift(1))
     # A controller that comes back finds all nodes gone, since the last that was known of them.
-    backs = events.with_columns(before_s=pl.col("at_s").shift(1)).filter(event="resumed")
+    backs = rows.filter(event="resumed")
     found = []
-    for launch in events.filter(event="launch").iter_rows(named=True):
-        later = events.filter(node=launch["node"]).filter(pl.col("at_s") >= launch["at_s"])
+    for launch in rows.filter(event="launch").iter_rows(named=True):
+        later = rows.filter(pl.col("row") > launch["row"], node=launch["node"])
         up = later.filter(event="launched")
         gone = later.filter(pl.col("event").is_in(["lost", "released"]))
-        back = backs.filter(pl.col("at_s") >= launch["at_s"])
+        back = backs.filter(pl.col("row") > launch["row"])
         ends = [(one["at_s"], _detail(one).get("reason")) for one in gone.iter_rows(named=True)]
         ends += [(one, "controller gone") for one in back["before_s"].to_list()]
         gone_s, reason = min(ends, key=lambda one: one[0], default=(end_s, None))

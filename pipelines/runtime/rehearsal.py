@@ -64,7 +64,7 @@ class Rehearsal:
     detach_s: float
     paces: Sequence[float] = (1.0,)
     interruptions: Sequence[Interruption] = ()
-    answer: Callable[[Infeasible], Way | None] = lambda _: None
+    answer: Callable[[Infeasible, State], Way | None] = lambda *_: None
     story: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class Rehearsal:
                         due_s = at_s + (one.after_iterations - step) * self._step_s
                         self._later(due_s, _Due(one, incarnation))
             case events.Ask(infeasible):
-                self._later(at_s, events.Answered(self.answer(infeasible)))
+                self._later(at_s, events.Answered(self.answer(infeasible, self.state)))
 
     def _later(self, at_s: float, what: _What) -> None:
         heapq.heappush(self._queue, (at_s, next(self._serial), what))

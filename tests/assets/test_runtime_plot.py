@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import polars as pl
 
 from assets import plots, runtime_plot
@@ -47,10 +48,10 @@ def test_progress_plans_and_the_last_deadline_are_drawn() -> None:
     figure = runtime_plot.timeline(EVENTS, "a job")
     above, below = figure.axes
     done, plan, loss, deadline = above.get_lines()
-    assert list(done.get_ydata()) == [0, 6, 6, 20]
-    assert (list(plan.get_xdata()), list(plan.get_ydata())) == ([5.0, 15.0], [0, 20])
-    assert list(loss.get_xdata()) == [8.5, 8.5]
-    assert list(deadline.get_xdata()) == [120.0, 120.0]
+    assert np.asarray(done.get_ydata()).tolist() == [0, 6, 6, 20]
+    assert np.asarray(plan.get_data()).tolist() == [[5.0, 15.0], [0, 20]]
+    assert np.asarray(loss.get_xdata()).tolist() == [8.5, 8.5]
+    assert np.asarray(deadline.get_xdata()).tolist() == [120.0, 120.0]
     assert [label.get_text() for label in below.get_yticklabels()] == [
         "node0  fast", "node1  fast", "node2  slow", "node3  slow",
     ]  # fmt: skip

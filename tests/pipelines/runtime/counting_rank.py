@@ -33,6 +33,11 @@ class CountingRank:
         if checkpoint is not None:
             self.step = int(Path(checkpoint).read_text())
 
+        folder = Path(self._config.folder)
+        mine = folder / f"count-{incarnation}-{rank}"
+        others = [folder / f"count-{incarnation}-{one}" for one in range(len(batches))]
+        _put(mine, self.step)
+
         def count() -> None:
             while self.step < iterations and not self._stopped:
                 if (self._config.seed, self.step) == (13, 13):
@@ -40,7 +45,11 @@ class CountingRank:
                         self._say("broken", error="unlucky")
                     return
                 time.sleep(STEP_S)
-                self.step += 1
+                # As an all-reduce: nobody is ahead of anybody by more than one.
+                _put(mine, self.step + 1)
+                while min(map(_count, others)) <= self.step and not self._stopped:
+                    time.sleep(STEP_S / 4)
+                self.step += not self._stopped
             if rank == 0 and not self._stopped:
                 self._write(asked=False)
 
@@ -55,6 +64,16 @@ class CountingRank:
         step, config = self.step, self._config
         checkpoints.write(Path(config.folder), step, str(step).encode(), config.keep)
         self._say("saved", step=step, asked=asked)
+
+
+def _put(path: Path, step: int) -> None:
+    aside = path.with_suffix(".tmp")
+    aside.write_text(str(step))
+    aside.rename(path)
+
+
+def _count(path: Path) -> int:
+    return int(path.read_text()) if path.exists() else 0
 
 
 if __name__ == "__main__":

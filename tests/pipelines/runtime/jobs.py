@@ -31,11 +31,11 @@ def profile() -> FittedNetwork:
     return FittedNetwork(layer_bytes=(1_600_000,), probability=(1.0,), nodes=nodes, bandwidth=rated)
 
 
-def write_job(folder: Path, name: str = "small", **changes: object) -> Path:
+def write_job(folder: Path, **changes: object) -> Path:
     """Write a job that starts on two fast nodes, and its profile; return the job's file."""
     (folder / "profile.json").write_text(profile().model_dump_json())
     fields = {
-        "name": name,
+        "name": "small",
         "dnn": "small_cnn",
         "image_size": 16,
         "samples": SAMPLES,
@@ -55,6 +55,6 @@ def write_job(folder: Path, name: str = "small", **changes: object) -> Path:
         "beat_s": 0.1,
         "checkpoint_every": 5,
     }
-    path = folder / f"{name}.yaml"
+    path = folder / "job.yaml"
     path.write_text(yaml.safe_dump(json.loads(json.dumps({**fields, **changes}))))
     return path

@@ -25,7 +25,7 @@ from pipelines.runtime.events import (
     Tick,
     Train,
 )
-from pipelines.runtime.planning import Planner
+from pipelines.runtime.planning import Kind, Planner
 from pipelines.runtime.state import Learned, State
 from tests.pipelines.runtime import jobs
 from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE
@@ -64,7 +64,7 @@ def test_training_begins_when_all_nodes_are_ready() -> None:
     told = Told()
     plan, *launches = told.tell(0, Began())
     assert isinstance(plan, Proceed)
-    assert launches == [Launch("node0", (FAST, "spot")), Launch("node1", (FAST, "spot"))]
+    assert launches == [Launch("node0", Kind(FAST, "spot")), Launch("node1", Kind(FAST, "spot"))]
     assert told.tell(4, Ready("node1")) == ()
     assert told.tell(6, Ready("node0")) == (Train(("node0", "node1"), (4, 4), 0, 1),)
     assert told.state.launch.seen_s == (6,), "until the last of them is there"
@@ -79,8 +79,8 @@ def test_the_smallest_live_rank_saves_and_leads_from_then_on() -> None:
     assert plan.plan.forecast.configuration.label == f"1 {FAST}@4 + 2 {SLOW}@2"
     assert rest == [
         Restart("node1"),
-        Launch("node2", (SLOW, "spot")),
-        Launch("node3", (SLOW, "spot")),
+        Launch("node2", Kind(SLOW, "spot")),
+        Launch("node3", Kind(SLOW, "spot")),
     ]
     began = told.tell(15, Ready("node3"), Ready("node2"), Ready("node1"))
     assert began == (Train(("node1", "node2", "node3"), (4, 2, 2), 8, 2),)
@@ -250,10 +250,9 @@ def test_depleted_kinds_can_be_asked_for_again() -> None:
     for at_s, name in enumerate(("node0", "node1"), start=10):
         told.tell(at_s, Lost(name, "ended"))
     told.tell(20, Saved(0, asked=True))
-    for name in ("node2", "node3"):
-        told.tell(21, Lost(name, "ended"))
-    assert isinstance(told.last[-1], Ask)
-    again = told.last[-1].infeasible.ways[-1]
+    ask = told.tell(21, Lost("node2", "ended"))[-1]
+    assert isinstance(ask, Ask)
+    again = ask.infeasible.ways[-1]
     assert again.retry
     decisions = told.tell(30, Answered(again))
     kinds = {one.kind.node_type for one in decisions if isinstance(one, Launch)}

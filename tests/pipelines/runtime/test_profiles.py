@@ -32,7 +32,7 @@ def record(home: Path, model: Srift, host: str) -> None:
         system="srift",
         model_version="1",
         parameters=json.loads(model.parameters_json()),
-        run_ids=("r1",),
+        run_ids=(),
         row_filter="all",
         row_count=1,
         data_hash="x",

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,15 +58,18 @@ def test_it_starts_as_the_paper_does(scenario: Rehearsal) -> None:
 
 def test_half_the_iterations_are_saved_when_a_node_is_lost(scenario: Rehearsal) -> None:
     (lost,) = of(scenario, "lost")
-    assert (lost.at_s, lost.node_type) == (pytest.approx(222), "p3.8xlarge")
+    assert lost.node_type == "p3.8xlarge"
+    assert lost.at_s == pytest.approx(222)
     asked = next(one for one in of(scenario, "saved") if one.detail["asked"])
-    assert (asked.at_s, asked.step) == (pytest.approx(226), 200)
+    assert asked.step == 200
+    assert asked.at_s == pytest.approx(226)
 
 
 def test_eight_g3_join_the_p3_that_is_left(scenario: Rehearsal) -> None:
     plan = of(scenario, "planned")[1]
     assert plan.detail["configuration"] == "1 p3.8xlarge@512 + 8 g3.8xlarge@64"
-    assert (plan.detail["iterations"], plan.detail["train_s"]) == (200, pytest.approx(100))
+    assert plan.detail["iterations"] == 200
+    assert plan.detail["train_s"] == pytest.approx(100)
     # The paper goes on to expect 150 s, and so 479 s; here what was observed has been learned.
     assert plan.detail["wait_s"] == pytest.approx(5 + LAUNCHED_S)
     assert plan.detail["finish_s"] == pytest.approx(222 + 5 + LAUNCHED_S + 100)
@@ -86,8 +90,9 @@ def test_it_finishes_when_the_paper_does(scenario: Rehearsal) -> None:
 def test_its_picture_is_figure_8(scenario: Rehearsal, tmp_path: Path) -> None:
     figure = runtime_plot.timeline(frame(scenario.story), "section 5.4")
     above, below = figure.axes
-    done = above.get_lines()[0]
-    assert (done.get_xdata()[-1], done.get_ydata()[-1]) == (pytest.approx(419), 400)
+    at_s, steps = above.get_lines()[0].get_data()
+    assert np.asarray(at_s)[-1] == pytest.approx(419)
+    assert np.asarray(steps)[-1] == 400
     nodes = runtime_plot.stays(frame(scenario.story))
     assert [one.node_type for one in nodes] == ["p3.8xlarge"] * 2 + ["g3.8xlarge"] * 8
     assert len(below.get_yticklabels()) == 10
@@ -133,7 +138,7 @@ def test_whatever_is_lost_the_job_ends_and_its_books_are_right(
     deadline_s: float | None,
     relaxes: bool,
 ) -> None:
-    def answer(infeasible: Infeasible) -> Way | None:
+    def answer(infeasible: Infeasible, state: State) -> Way | None:
         return infeasible.ways[0] if relaxes and infeasible.ways else None
 
     rehearsal = Rehearsal(
@@ -154,7 +159,7 @@ def test_whatever_is_lost_the_job_ends_and_its_books_are_right(
     assert_depleted_kinds_stay_away(rehearsal.story)
     if state.phase == "finished":
         assert state.step == 40
-        steps = [one.step for one in rehearsal.story if one.event == "training"]
+        steps = [one.step or 0 for one in rehearsal.story if one.event == "training"]
         saved = [0, *(one.step for one in rehearsal.story if one.detail.get("asked"))]
         assert steps == sorted(steps)
         assert set(steps) <= set(saved), "training goes on from what was saved"
