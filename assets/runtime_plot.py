@@ -85,7 +85,7 @@ def _draw_progress(axes: Axes, events: pl.DataFrame) -> None:
         axes.annotate(
             str(plan["configuration"]),
             (began_s, plan["step"]),
-            xytext=(4, -9),
+            xytext=(8, 2),
             textcoords="offset points",
             fontsize=7,
         )
@@ -102,12 +102,13 @@ def _draw_progress(axes: Axes, events: pl.DataFrame) -> None:
 def _draw_nodes(axes: Axes, nodes: list[Stay]) -> None:
     types = sorted({one.node_type for one in nodes})
     colours = {name: SERIES[place % len(SERIES)] for place, name in enumerate(types)}
+    labels = {name: name for name in types}
     for place, one in enumerate(nodes):
         up_s = one.gone_s if one.up_s is None else one.up_s
         colour = colours[one.node_type]
         bar: dict[str, Any] = {"height": 0.7, "color": colour, "edgecolor": colour}
         axes.barh(place, up_s - one.launch_s, left=one.launch_s, alpha=0.25, hatch="///", **bar)
-        axes.barh(place, one.gone_s - up_s, left=up_s, **bar)
+        axes.barh(place, one.gone_s - up_s, left=up_s, label=labels.pop(one.node_type, None), **bar)
         if one.reason is not None:
             axes.plot(one.gone_s, place, "x", color="#c0392b", ms=8, mew=2)
             axes.annotate(
@@ -117,8 +118,9 @@ def _draw_nodes(axes: Axes, nodes: list[Stay]) -> None:
                 textcoords="offset points",
                 fontsize=7,
             )
-    names = [f"{one.node}  {one.node_type}" for one in nodes]
-    axes.set_yticks(range(len(nodes)), labels=names, fontsize=8)
+    axes.set_yticks(range(len(nodes)), labels=[one.node for one in nodes], fontsize=8)
+    if nodes:
+        axes.legend(loc="lower left", fontsize=8, title="launching, then up", title_fontsize=8)
     axes.set_ylim(len(nodes) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
 
