@@ -123,6 +123,10 @@ class Programs:
         """Send a signal; of one that is killed, its last words and its end may still be heard."""
         self._processes[name].send_signal(number)
 
+    def exit_code(self, name: str) -> int:
+        """Return how a program has ended, or ends within half a minute; below 0: by a signal."""
+        return self._processes[name].wait(timeout=30)
+
     def said(self, name: str) -> str:
         """Return what a program has written to stderr so far."""
         return (self._folder / name).read_text().strip()
@@ -136,8 +140,7 @@ class Programs:
         self._inbox.put((name, None))
 
     def _died(self, name: str) -> ProbeFailed:
-        code = self._processes[name].wait(timeout=30)
-        said = self.said(name)
+        code, said = self.exit_code(name), self.said(name)
         if code == -9:
             why = "killed, most likely out of memory"
             return Killed(f"{name} of {self._label} ended early ({why})", said)

@@ -107,7 +107,7 @@ class Fleet:
         name = next((node for node, one in self._running.items() if one == program), None)
         if name is None:
             return None
-        if message is None:
+        if message is None and self._programs.exit_code(program) > 0:
             self.errors[name] = self._programs.said(program).rpartition("\n")[2]
         return name, message
 

@@ -45,7 +45,7 @@ def test_last_words_and_the_end_of_a_program_are_heard(programs: Programs) -> No
     programs.tell("b", do="fail")
     heard = [programs.hear(30), programs.hear(30)]
     assert sorted(heard, key=str) == [("a", {"event": "echoed", "back": [3]}), ("b", None)]
-    assert programs.said("b") == "what went wrong"
+    assert (programs.exit_code("b"), programs.said("b")) == (1, "what went wrong")
     programs.send_signal("a", signal.SIGKILL)
     assert programs.hear(30) == ("a", None)
     assert programs.hear(0.01) is None
