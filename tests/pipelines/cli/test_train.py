@@ -85,6 +85,24 @@ def test_bad_input_is_exit_2(
     assert message in answer.err
 
 
+def test_being_terminated_is_being_stopped(
+    stepcast: Callable[..., Any], tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed_softly(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    monkeypatch.setattr("pipelines.runtime.attempt.train", killed_softly)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        answer = stepcast("train", str(write_job(tmp_path, backend="loopback")))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert answer.code == 130
+    assert "backend loopback: asked for" in answer.err
+    assert "goes on from the last checkpoint" in answer.err
+
+
 class Started:
     """`stepcast train` as a process of its own, in a home of its own."""
 
