@@ -51,8 +51,8 @@ class Runner:
         self._queue: deque[events.Event] = deque()
         self._ticked_s = time.monotonic()
         self._told_step, self._told_s = -1, 0.0
-        left = [one for one in job.interruptions if one.after_iterations > keeper.state.step]
-        self._interruptions = list(left)
+        step, _ = checkpoints.newest(keeper.folder)
+        self._interruptions = [one for one in job.interruptions if one.after_iterations > step]
 
     @property
     def state(self) -> State:
@@ -76,7 +76,7 @@ class Runner:
 
     def _save_and_leave(self) -> None:
         """Have what is trained saved, if that is soon done, and write down what was spent."""
-        if self.state.phase == "training":
+        if self.state.phase in ("training", "saving") and self.state.nodes:
             saver, until_s = self.state.nodes[0].name, time.monotonic() + _LEAVE_S
             self._fleet.save(saver)
             while (left_s := until_s - time.monotonic()) > 0:

@@ -136,10 +136,13 @@ class Started:
 def left_behind() -> list[str]:
     """Return namespaces, control groups and programs of ours that are there."""
     spaces = [name for name in netns.namespaces() if name.startswith(owner.PREFIX)]
-    programs = subprocess.run(
-        ["pgrep", "-f", "pipelines.runtime.rank"], capture_output=True, text=True, check=False
-    )
-    return spaces + cgroups.names(owner.PREFIX) + programs.stdout.split()
+    return spaces + cgroups.names(owner.PREFIX) + programs()
+
+
+def programs() -> list[str]:
+    """Return the pids of programs of ranks."""
+    listed = ["pgrep", "-f", "python.* -m pipelines.runtime.rank"]
+    return subprocess.run(listed, capture_output=True, text=True, check=False).stdout.split()
 
 
 @pytest.mark.cluster
@@ -154,7 +157,8 @@ def test_stopped_and_killed_it_leaves_nothing_and_goes_on(tmp_path: Path, home: 
 
     killed = Started(job, home)
     resumed = int(killed.until("resumed").split()[-1])
-    killed.until(f"saved at iteration {4 * (resumed // 4 + 2)}")
+    while len(programs()) < 2:
+        time.sleep(0.05)
     assert killed.end(signal.SIGKILL) == -signal.SIGKILL
     deadline_s = time.monotonic() + 20
     while left_behind() and time.monotonic() < deadline_s:
@@ -162,14 +166,12 @@ def test_stopped_and_killed_it_leaves_nothing_and_goes_on(tmp_path: Path, home: 
     assert left_behind() == []
 
     (folder,) = (home / "training" / "small").iterdir()
-    before = [row.step for row in taken(folder) if row.incarnation == 1]
-    # Ctrl-C saved what was trained; a rank may be an iteration ahead of the one that saved.
-    assert resumed >= 8
-    assert resumed <= max(before) + 1 <= resumed + 2
-    assert min(row.step for row in taken(folder) if row.incarnation == 2) == resumed
     done, _ = checkpoints.newest(folder)
+    assert done == resumed >= 8
     steps = consumed(taken(folder))
+    # Ctrl-C saved what was trained; a rank may be an iteration ahead of the one that saved.
+    assert done - 1 <= max(steps) <= done + 1
     stream = [one for step in range(done) for one in steps[step]]
     epochs = [stream[start : start + SAMPLES] for start in range(0, 8 * done, SAMPLES)]
-    assert len(epochs) > 4
+    assert len(epochs) > 3
     assert [sorted(epoch) for epoch in epochs[:-1]] == [list(range(SAMPLES))] * len(epochs[:-1])

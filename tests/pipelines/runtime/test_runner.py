@@ -29,6 +29,7 @@ class Ran:
         notices: Callable[[str], str] | None = None,
         program: str = COUNTING,
         silence_s: float = 2.0,
+        stop_at: str | None = None,
         **changes: object,
     ) -> None:
         self.asked: list[Infeasible] = []
@@ -38,15 +39,21 @@ class Ran:
             return None if answer is None else infeasible.ways[answer]
 
         told: list[Entry] = []
+
+        def tell(entry: Entry) -> None:
+            told.append(entry)
+            if entry.event == stop_at:
+                raise KeyboardInterrupt
+
         changes = {"iterations": ITERATIONS, "beat_s": 0.05, "silence_s": silence_s, **changes}
         job = read_job(write_job(folder, **changes))
         keeper, self.state = train(
-            *(job, profile().performance, "loopback", folder / "home", told.append, answered),
+            *(job, profile().performance, "loopback", folder / "home", tell, answered),
             program=program,
             notices=notices,
         )
         self.story = keeper.story
-        assert told == self.story
+        assert told == self.story[-len(told) :]
 
     def of(self, event: str) -> list[Entry]:
         """Return the entries of one kind."""
@@ -133,6 +140,26 @@ def test_a_bug_ends_the_job_once_it_meets_it_twice(tmp_path: Path) -> None:
     assert [one.step for one in ran.of("training")] == [0, ran.state.step]
     assert ran.losses == []
     assert len(ran.state.restart.seen_s) == 1
+
+
+@pytest.mark.parametrize(("stop_at", "least"), [("lost", 15), ("training", 0), ("launch", 0)])
+def test_who_comes_back_goes_on_from_what_was_saved(
+    stop_at: str, least: int, tmp_path: Path
+) -> None:
+    losses = [interrupt(FAST, 15, "kill")]
+    with pytest.raises(KeyboardInterrupt):
+        Ran(tmp_path, interruptions=losses, stop_at=stop_at)
+    ran = Ran(tmp_path, interruptions=losses)
+    assert (ran.state.phase, ran.state.step) == ("finished", ITERATIONS)
+    (stopped,), (resumed,) = ran.of("stopped"), ran.of("resumed")
+    assert stopped.at_s <= resumed.at_s
+    assert resumed.step is not None and resumed.step >= least
+    after = ran.story[ran.story.index(resumed) :]
+    assert next(one.step for one in after if one.event == "training") == resumed.step
+    assert len(ran.of("lost")) == 1, "what was lost by then is not lost again"
+    spent_usd = stopped.detail["cost_usd"]
+    assert isinstance(spent_usd, float)
+    assert spent_usd <= ran.state.spent_usd
 
 
 def test_it_lands_and_sql_can_ask_about_it(tmp_path: Path) -> None:
