@@ -3,7 +3,7 @@
 Source: Srift, section 4.5. Time is only what events bring; nothing here waits, measures or starts.
 """
 
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass
 
 from pipelines.runtime.events import (
@@ -121,22 +121,24 @@ class Controller:
             case "training":
                 state, decisions = self._save(state)
             case "saving" if node.name == saver:
-                state = state.but(plan=None, since_s=state.at_s)
+                state = state.but(plan=None, considered=False, since_s=state.at_s)
                 decisions = (_saver(state),)
             case "launching":
                 state, decisions = self._replan(state)
             case _:
-                state, decisions = state.but(plan=None), ()
+                state, decisions = state.but(plan=None, considered=False), ()
         # What is left of a node goes first: another one may need its place.
         return state, (Release(node.name, reason), *decisions)
 
     def _save(self, state: State) -> Outcome:
-        """Let the smallest live rank write a checkpoint; find the nodes to go on with meanwhile."""
+        """Let the smallest live rank write a checkpoint."""
         state = _enter(state, "saving")
-        if state.reached < state.iterations:
-            plan = self.planner.plan(self._situation(state, state.detach.expected_s))
-            state = state.but(plan=plan if isinstance(plan, Plan) else None)
         return state, (_saver(state),)
+
+    def _consider(self, state: State) -> State:
+        """Find the nodes to go on with while the checkpoint is being written."""
+        plan = self.planner.plan(self._situation(state, state.detach.expected_s))
+        return state.but(plan=plan if isinstance(plan, Plan) else None, considered=True)
 
     def _saved(self, state: State, step: int, asked: bool) -> Outcome:
         if state.phase not in ("training", "saving") or (asked and state.phase != "saving"):
@@ -190,6 +192,9 @@ class Controller:
                 decisions += more
         if state.broken is not None and state.at_s - state.broken_s > 2 * self.silence_s:
             return self._stalled(state)
+        idle = state.phase == "saving" and not state.considered and not decisions
+        if idle and state.reached < state.iterations:
+            state = self._consider(state)
         return state, tuple(decisions)
 
     def _overdue(self, state: State, node: Rented) -> Reason | None:
@@ -224,7 +229,7 @@ class Controller:
             spent_usd=state.spent_usd,
             deadline_s=state.deadline_s,
             budget_usd=state.budget_usd,
-            up=_counts(node.kind for node in state.nodes),
+            up=Counter(node.kind for node in state.nodes),
             depleted=state.depleted,
             launch_s=state.launch.expected_s,
             restart_s=state.restart.expected_s,
@@ -233,7 +238,7 @@ class Controller:
 
 
 def _enter(state: State, phase: Phase) -> State:
-    return state.but(phase=phase, since_s=state.at_s, plan=None, broken=None)
+    return state.but(phase=phase, since_s=state.at_s, plan=None, considered=False, broken=None)
 
 
 def _all_at(state: State, step: int, **changes: object) -> State:
@@ -246,10 +251,3 @@ def _depleted(state: State, kind: Kind) -> State:
 
 def _saver(state: State) -> Save:
     return Save(state.nodes[0].name if state.nodes else None)
-
-
-def _counts(kinds: Iterable[Kind]) -> dict[Kind, int]:
-    counts: dict[Kind, int] = {}
-    for kind in kinds:
-        counts[kind] = counts.get(kind, 0) + 1
-    return counts

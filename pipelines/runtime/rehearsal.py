@@ -136,10 +136,9 @@ class Rehearsal:
                 self._later(at_s + self.launches_s[wave], events.Ready(node))
             case events.Restart(node):
                 self._later(at_s + self.restart_s, events.Ready(node))
-            case events.Save(None):
-                self._later(at_s + self.detach_s, events.Saved(self.state.step, asked=True))
-            case events.Save():
-                step = self._step(at_s)
+            case events.Save(node):
+                step = self.state.step if node is None else self._step(at_s)
+                self._later(at_s, events.Tick())
                 self._later(at_s + self.detach_s, events.Saved(step, asked=True))
             case events.Train(step=step, incarnation=incarnation):
                 self._began_s, self._from_step = at_s, step

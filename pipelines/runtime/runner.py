@@ -150,6 +150,11 @@ class Runner:
                 self._fleet.save(name)
             case events.Train():
                 checkpoint = checkpoints.of_step(self._keeper.folder, decision.step)
+                if decision.step and checkpoint is None:
+                    raise StepcastError(
+                        f"the checkpoint of iteration {decision.step} is gone from "
+                        f"{self._keeper.folder}; put it back, or remove that folder to begin anew"
+                    )
                 self._fleet.train(decision, self.state.iterations, checkpoint)
             case events.Ask(infeasible):
                 way = self._answer(infeasible, self.state)

@@ -80,6 +80,7 @@ class State(Record):
         incarnation: how many times training has begun.
         since_s: when this phase began.
         plan: what comes after saving; None: to be made then.
+        considered: whether that was tried while saving.
         broken: the error of a node whose training failed, while nobody is known to be lost.
         broken_s: when that was.
         error: why the job was aborted.
@@ -101,6 +102,7 @@ class State(Record):
     incarnation: int = 0
     since_s: float = 0.0
     plan: Plan | None = None
+    considered: bool = False
     broken: str | None = None
     broken_s: float = 0.0
     error: str | None = None

@@ -1,5 +1,6 @@
 """Checkpoints that are there whole or not at all."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ def test_the_newest_is_found_and_old_ones_go(tmp_path: Path) -> None:
     assert (step, path.read_bytes()) == (15, b"15")
     assert checkpoints.of_step(tmp_path, 10) is not None
     assert checkpoints.of_step(tmp_path, 5) is None
+
+
+def test_the_last_one_counts_even_if_it_is_behind(tmp_path: Path) -> None:
+    checkpoints.write(tmp_path, 10, b"of rank 0, which died", keep=1)
+    os.utime(tmp_path / "checkpoint-0000000010.pt", (1, 1))
+    path = checkpoints.write(tmp_path, 9, b"of its successor", keep=1)
+    assert checkpoints.newest(tmp_path) == (9, path)
+    assert checkpoints.of_step(tmp_path, 10) is None
 
 
 def test_one_that_cannot_be_written_leaves_the_last(

@@ -144,10 +144,23 @@ def test_a_loss_while_launching_needs_no_checkpoint() -> None:
 def test_a_plan_that_counted_on_lost_progress_is_made_anew() -> None:
     told = Told().training()
     told.tell(9, Beat("node0", 50), Beat("node1", 50))
-    told.tell(10, Lost("node0", "ended"))
+    told.tell(10, Lost("node0", "ended"), Tick())
+    assert told.state.plan is not None and told.state.plan.iterations == 50
     plan = told.tell(11, Saved(40, asked=True))[0]
     assert isinstance(plan, Proceed)
     assert plan.plan.iterations == 60
+
+
+def test_a_plan_that_was_made_while_saving_is_carried_out() -> None:
+    told = Told().training()
+    told.tell(9, Beat("node0", 50), Beat("node1", 50))
+    told.tell(10, Lost("node0", "ended"), Tick())
+    plan = told.state.plan
+    assert plan is not None and plan.wait_s == 5 + 5, "detaching and launching"
+    assert told.tell(11, Saved(50, asked=True))[0] == Proceed(plan)
+    told = Told().training()
+    told.tell(10, Lost("node0", "ended"), Tick(), Lost("node1", "ended"))
+    assert told.state.plan is None, "it counted on node1"
 
 
 def test_nodes_that_are_left_go_on_alone_where_that_is_best() -> None:
