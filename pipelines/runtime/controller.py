@@ -25,7 +25,7 @@ from pipelines.runtime.events import (
     Tick,
     Train,
 )
-from pipelines.runtime.planning import Infeasible, Kind, Plan, Planner, Situation, Way
+from pipelines.runtime.planning import Infeasible, Plan, Planner, Situation, Way
 from pipelines.runtime.renting import carry_out
 from pipelines.runtime.state import Phase, Rented, State
 
@@ -116,7 +116,8 @@ class Controller:
     def _lost(self, state: State, node: Rented, reason: Reason) -> Outcome:
         """Go on without a node, and take it as a sign that its kind is depleted."""
         saver = state.nodes[0].name
-        state = _depleted(state.without(node.name), node.kind)
+        depleted = dict.fromkeys((*state.depleted, node.kind))
+        state = state.without(node.name).but(depleted=tuple(depleted))
         match state.phase:
             case "training":
                 state, decisions = self._save(state)
@@ -243,10 +244,6 @@ def _enter(state: State, phase: Phase) -> State:
 
 def _all_at(state: State, step: int, **changes: object) -> State:
     return state.but(nodes=tuple(node.but(step=step, **changes) for node in state.nodes))
-
-
-def _depleted(state: State, kind: Kind) -> State:
-    return state if kind in state.depleted else state.but(depleted=(*state.depleted, kind))
 
 
 def _saver(state: State) -> Save:
