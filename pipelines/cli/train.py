@@ -77,6 +77,7 @@ def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], st
     with _shown(job.iterations) as tell:
         keeper, state = attempt(job, performance, backend, home(), tell, answer, waiting=_say)
     typer.echo(f"checkpoints and story  {keeper.folder}")
+    typer.echo("`stepcast load` brings what happened into the history (raw.runtime_event)")
     return keeper.story, state.error
 
 
