@@ -11,8 +11,8 @@ SRIFT = Adviser(
     version=systems.SRIFT.version,
     framework="pytorch",
     metric="step_time_s",
-    # Where they were run, the last two say which batches fit, and how all-reduces slow passes down.
-    probes=(*systems.SRIFT.probes, "torch_memory", "slowdown"),
+    # Where it was run, the last one says which batches fit.
+    probes=(*systems.SRIFT.probes, "torch_memory"),
     tables={name: systems.ARGUMENTS[name] for name in systems.SRIFT.tables},
     fit=srift_adviser.fit,
     load=srift_adviser.load,

@@ -14,6 +14,7 @@ from profilers import (
     allreduce,
     contention,
     links,
+    slowdown,
     tf_operations,
     tf_sync,
     tf_throughput,
@@ -81,8 +82,8 @@ def _together(parts: Sequence[Part]) -> Iterator[list[Part]]:
         if part.probe in ("allreduce", "tf_throughput", "tf_sync"):
             key = part.job, part.link_mbps
         elif part.probe == "torch_throughput":
-            alike = part.job.model_copy(update={"batch_size": 1, "workers": ()})
-            key = alike, part.link_mbps
+            either = {"batch_size": 1, "workers": (), "fitted": False}
+            key = part.job.model_copy(update=either), part.link_mbps
         groups.setdefault(key, []).append(part)
     yield from groups.values()
 
@@ -99,7 +100,7 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
         case "allreduce":
             ranks = max(int(one.config["world_size"]) for one in parts)
             return part.job.nodes(-(-ranks // part.job.devices_per_node))
-        case "tf_trace" | "tf_operations" | "torch_compute":
+        case "tf_trace" | "tf_operations" | "torch_compute" | "slowdown":
             assert part.scenario is not None
             return part.scenario.nodes
         case _:
@@ -159,7 +160,11 @@ _PROFILING: Mapping[Probe, Callable[[Study], tuple[Callable[..., ProbeResult], d
         tf_operations.profile,
         _settings(study.profile, without="capture"),
     ),
-    "torch_compute": lambda study: (torch_compute.profile, _settings(study.compute)),
+    "torch_compute": lambda study: (
+        torch_compute.profile,
+        _settings(study.compute, without="slowdown_trials"),
+    ),
+    "slowdown": lambda study: (slowdown.measure, {"trials": _slowdown_trials(study)}),
 }
 _CALLS: Mapping[Probe, Call] = {
     "links": _links,
@@ -168,6 +173,10 @@ _CALLS: Mapping[Probe, Call] = {
     **dict.fromkeys(_PROFILING, _profile),
     **dict.fromkeys(MEASURING.values(), _train),
 }
+
+
+def _slowdown_trials(study: Study) -> int | None:
+    return study.compute.slowdown_trials if study.compute else None
 
 
 def _settings(section: Record | None, without: str = "") -> dict[str, Any]:

@@ -29,6 +29,14 @@ torch_compute = probe_asset(
     deps=[allreduce],
     plot=srift_plots.passes,
 )
+slowdown = probe_asset(
+    "profiles",
+    "slowdown",
+    "sample",
+    what="What passes take longer while all-reduces go on beside them.",
+    kind="pytorch",
+    deps=[torch_compute],
+)
 tf_operations = probe_asset(
     "profiles",
     "tf_operations",
@@ -48,7 +56,7 @@ tf_sync = probe_asset(
 
 @asset(
     key=["profiles", "loaded"],
-    deps=[links, contention, allreduce, tf_trace, torch_compute, tf_operations, tf_sync],
+    deps=[links, contention, allreduce, tf_trace, torch_compute, slowdown, tf_operations, tf_sync],
     group_name="profiles",
     owners=OWNERS,
     kinds={"duckdb"},
