@@ -1,9 +1,9 @@
 """Ceer asked for nodes, on a made-up study whose best answers are known."""
 
 import pytest
-from assets.advice import Offer, Question
 
 from assets import ceer_adviser
+from assets.advice import Offer, Question
 from assets.ceer_adviser import CeerAdvising, load
 from networks.operation_graph import GraphOperation, OperationGraph
 from tests.models.ceer import study
