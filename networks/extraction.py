@@ -9,30 +9,34 @@ from functools import lru_cache
 from pathlib import Path
 
 from networks.catalogue import check
-from networks.operation_graph import GraphOperation, OperationGraph, operation_graph
+from networks.operation_graph import GraphOperation, OperationGraph
 
 _TIMEOUT_S = 900.0
 
 
 @lru_cache(maxsize=64)
-def extracted(dnn: str, batch_size: int, image_size: int) -> OperationGraph:
-    """Return `operation_graph` of a network; asked again for the same, it is at hand.
+def extracted(
+    dnn: str, batch_size: int, image_size: int, framework: str = "tensorflow"
+) -> OperationGraph:
+    """Return `operation_graph` or `pytorch_graph`; asked again for the same, it is at hand.
 
-    Takes some seconds to load TensorFlow, and for networks of thousands of operations some more.
+    Takes some seconds to load the framework, and for TensorFlow's networks of thousands of
+    operations up to a minute.
 
     Raises:
         UnknownNetwork: no network has that name.
         ValueError: the images are too small for the network.
         RuntimeError: the child process failed; the message has the end of what it wrote.
     """
-    check(dnn, image_size)
+    check(dnn, image_size, framework)
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(__file__).parents[1]),
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_USE_LEGACY_KERAS": "1",
     }
-    command = [sys.executable, "-m", "networks.extraction", dnn, str(batch_size), str(image_size)]
+    asked = (dnn, str(batch_size), str(image_size), framework)
+    command = [sys.executable, "-m", "networks.extraction", *asked]
     child = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )
@@ -51,11 +55,16 @@ def _from_json(text: str) -> OperationGraph:
 
 def main() -> None:
     """Write the graph that the command line names to stdout, as a line of JSON."""
-    import tensorflow.compat.v1 as tf1
+    dnn, batch_size, image_size, framework = sys.argv[1:]
+    if framework == "pytorch":
+        from networks.pytorch_graph import pytorch_graph as extract
+    else:
+        import tensorflow.compat.v1 as tf1
 
-    tf1.disable_v2_behavior()
-    dnn, batch_size, image_size = sys.argv[1:]
-    sys.stdout.write(json.dumps(asdict(operation_graph(dnn, int(batch_size), int(image_size)))))
+        from networks.operation_graph import operation_graph as extract
+
+        tf1.disable_v2_behavior()
+    sys.stdout.write(json.dumps(asdict(extract(dnn, int(batch_size), int(image_size)))))
 
 
 if __name__ == "__main__":

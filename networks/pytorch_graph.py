@@ -8,6 +8,7 @@ profiler records them.
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from math import prod
@@ -59,12 +60,26 @@ def step_operators(
 
     Fake tensors, and a module of them, make this free of computation.
     """
+    return tuple(_recorded(module, images, labels).operations)
+
+
+def timed_operators(
+    module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor
+) -> tuple[tuple[GraphOperation, ...], list[float]]:
+    """Run a training step on a processor; return its operators, and the microseconds of each."""
+    recorder = _recorded(module, images, labels)
+    return tuple(recorder.operations), recorder.times_us
+
+
+def _recorded(module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> "_Recorder":
     optimizer = torch.optim.SGD(module.parameters(), lr=_LEARNING_RATE)
-    with _Recorder() as recorder:
+    recorder = _Recorder()
+    with recorder:
         loss: Any = torch.nn.functional.cross_entropy(module(images), labels)
         loss.backward()
         optimizer.step()
-    return tuple(recorder.operations)
+    optimizer.zero_grad()
+    return recorder
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -73,6 +88,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[GraphOperation] = []
+        self.times_us: list[float] = []
         self._numbers: dict[str, Iterator[int]] = {}
 
     def __torch_dispatch__(
@@ -86,12 +102,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # In-place operators change what they are given: it is described before.
         given = (*args, *kwargs.values())
         inputs, read = json.dumps([_dims(one) for one in given]), sum(map(_bytes, given))
+        started_ns = time.perf_counter_ns()
         result = func(*args, **kwargs)
+        us = (time.perf_counter_ns() - started_ns) / 1e3
         written = result if isinstance(result, tuple) else (result,)
         operation_type = func.name().partition(".")[0]
         if not operation_type.startswith("aten::"):
             # A tensor without values is asked for its device, which costs a real one nothing.
             return result
+        self.times_us.append(us)
         number = next(self._numbers.setdefault(operation_type, count()))
         self.operations.append(
             GraphOperation(

@@ -16,6 +16,7 @@ import polars as pl
 
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
+from profilers.operation_tables import dnn_row, operation_time, step_samples
 from profilers.quiet import Patience
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
@@ -78,10 +79,12 @@ def profile(
         "operation": with_sizes(operation, steps.shapes),
         "operation_shape": operation_shape(operation, steps.shapes),
         "operation_time": operation_time([piece.durations for piece in steps.pieces]),
-        "dnn": _dnn(scenario, steps.shapes),
+        "dnn": dnn_row(scenario, steps.shapes.parameter_count),
         "cluster_node": nodes,
         "step": _step_frame(steps),
-        "sample": _samples(steps),
+        "sample": step_samples(
+            _mean_s(steps.held), _mean_s(steps.free), _mean_s(steps.traced), steps.stolen
+        ),
     }
     return ProbeResult(run, scenario, tables)
 
@@ -155,32 +158,6 @@ def _piece(job: SyncJob, untraced: int, traced: int) -> _Piece:
     return _Piece(free, times, graph.operation, durations.cast({"operation": pl.Int32}))
 
 
-def operation_time(pieces: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return table operation_time of the steps of all pieces.
-
-    An operation that runs several times in a step counts with their sum.
-
-    Args:
-        pieces: operation, step (numbered in each piece by itself) and us, a row per execution.
-    """
-    sums = pl.concat(
-        piece.group_by("operation", "step").agg(pl.col("us").sum()) for piece in pieces
-    )
-    us = pl.col("us")
-    return (
-        sums.group_by("operation")
-        .agg(
-            pl.len().cast(pl.Int32).alias("steps"),
-            us.mean().alias("mean_us"),
-            us.median().alias("median_us"),
-            us.std().fill_null(0.0).alias("sd_us"),
-            us.min().cast(pl.Float64).alias("min_us"),
-            us.quantile(0.95, "linear").alias("p95_us"),
-        )
-        .sort("operation")
-    )
-
-
 def operation_shape(operation: pl.DataFrame, shapes: Shapes) -> pl.DataFrame:
     """Return table operation_shape of the operations whose shapes are known, by their names."""
     columns = ["operation", "inputs", "outputs", "attributes"]
@@ -197,32 +174,6 @@ def _known(shapes: Shapes) -> pl.DataFrame:
     texts = dict.fromkeys(("name", "inputs", "outputs", "attributes"), pl.String)
     numbers = dict.fromkeys(("input_bytes", "output_bytes"), pl.Int64)
     return pl.DataFrame(shapes.operations, schema={**texts, **numbers}, orient="row")
-
-
-def _dnn(scenario: Scenario, shapes: Shapes) -> pl.DataFrame:
-    load = scenario.workload
-    return pl.DataFrame(
-        {
-            "dnn": [load.dnn],
-            "framework": [load.framework],
-            "image_size": [load.image_size],
-            "batch_size": [load.batch_size],
-            "parameter_count": [shapes.parameter_count],
-        }
-    )
-
-
-def _samples(steps: _Steps) -> pl.DataFrame:
-    rows = [
-        ("step_time_s", "s", _mean_s(steps.held)),
-        ("unconfined_step_time_s", "s", _mean_s(steps.free)),
-        ("traced_step_time_s", "s", _mean_s(steps.traced)),
-        ("stolen_cpu_fraction", "1", steps.stolen),
-    ]
-    columns = ["metric", "unit", "value"]
-    return pl.DataFrame(rows, schema=columns, orient="row").with_columns(
-        window=pl.lit(None, pl.Int16)
-    )
 
 
 def _mean_s(steps: Sequence[StepTime]) -> float:

@@ -25,15 +25,16 @@ _MEASURE = "add it to the profiles of the study and measure it with `stepcast ru
 
 def network_of(load: Workload) -> Network:
     """Return the network of a workload, from its graph alone."""
-    return of_graph(extracted(load.dnn, load.batch_size, load.image_size))
+    return of_graph(extracted(load.dnn, load.batch_size, load.image_size, load.framework))
 
 
 @dataclass(frozen=True)
 class FittedCeer:
-    """A fitted model that knows how a scenario's network looks."""
+    """A fitted model of a framework that knows how a scenario's network looks."""
 
     model: Ceer
     network: Callable[[Workload], Network] = field(default=network_of, repr=False)
+    framework: str = "tensorflow"
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return `PREDICTIONS`: step_time_s of each scenario with an interval, in their order.
@@ -51,7 +52,7 @@ class FittedCeer:
         return self.model.parameters_json()
 
     def _predict(self, scenario: Scenario) -> tuple[str, float, float | None, float | None]:
-        reason = declines(scenario)
+        reason = declines(scenario, self.framework)
         if reason is not None:
             raise BadInput(f"ceer does not predict {scenario.label}: {reason}")
         node_type, devices, link_mbps = _setup(scenario)
@@ -76,14 +77,14 @@ class FittedCeer:
         return scenario.scenario_id, row["step_s"], row["low_s"], row["high_s"]
 
 
-def declines(scenario: Scenario) -> str | None:
+def declines(scenario: Scenario, framework: str = "tensorflow") -> str | None:
     """Say why Ceer has nothing to say of a scenario, whatever is measured; None if it has."""
-    strategy, framework = scenario.strategy, scenario.workload.framework
+    strategy, trained_by = scenario.strategy, scenario.workload.framework
     node_types = {group.node_type for group in scenario.nodes if group.role == "worker"}
     if strategy.kind != "all_reduce":
         return f"it is about synchronous training (all_reduce), not {strategy.kind}"
-    if framework != "tensorflow":
-        return f"it was fitted to operations of TensorFlow, not {framework}"
+    if trained_by != framework:
+        return f"it was fitted to operations of {framework}, not of {trained_by}"
     if len(node_types) > 1:
         return f"it is about devices of one type, not {' and '.join(sorted(node_types))}"
     if any(group.batch_size is not None for group in scenario.nodes):
@@ -101,28 +102,31 @@ def fit(
     samples: pl.DataFrame,
     dnns: pl.DataFrame,
     settings: Settings | None = None,
+    framework: str = "tensorflow",
 ) -> FittedCeer:
     """Fit to raw tables of profile runs of one host and backend.
 
     Args:
         runs: table run, of probes `tf_operations` (operations of a device that trains alone) and
-            `tf_sync` (steps of several).
-        scenarios: table scenario; runs that are no all_reduce of one node type are left out.
+            `tf_sync` (steps of several); of PyTorch `torch_operations` and `torch_throughput`.
+        scenarios: table scenario; runs that are no all_reduce of one node type and the framework
+            are left out.
         operations: table operation.
         shapes: table operation_shape.
         times: table operation_time.
         samples: table sample.
         dnns: table dnn.
         settings: None: the defaults, which go past the paper; `parameters.PAPER` is the paper.
+        framework: whose operations to fit.
 
     Raises:
         BadInput: tables that are incomplete, or contradict each other.
     """
-    ours = _predictable(scenarios)
+    ours = _predictable(scenarios, framework)
     measured = runs.filter(pl.col("scenario_id").is_in(ours["scenario_id"].to_list()))
     if measured.is_empty():
         raise BadInput(
-            "ceer cannot be fitted: expected profile runs of all_reduce with framework tensorflow, "
+            f"ceer cannot be fitted: expected profile runs of all_reduce with {framework}, "
             f"found none among {runs.height} runs; measure some with `stepcast run`"
         )
     rows = observed(
@@ -134,7 +138,8 @@ def fit(
         samples=samples,
     )
     steps = measured_steps(runs=measured, scenarios=ours, samples=samples, dnns=dnns)
-    return FittedCeer(predictor.fit(operations=rows, steps=steps, settings=settings))
+    model = predictor.fit(operations=rows, steps=steps, settings=settings)
+    return FittedCeer(model, framework=framework)
 
 
 def measured_steps(
@@ -166,9 +171,10 @@ def _step_times(samples: pl.DataFrame) -> pl.DataFrame:
     return timed.group_by("run_id").agg(pl.col("value").mean().alias("step_s"))
 
 
-def _predictable(scenarios: pl.DataFrame) -> pl.DataFrame:
+def _predictable(scenarios: pl.DataFrame, framework: str) -> pl.DataFrame:
     known = scenarios.unique("scenario_id", maintain_order=True)
-    kept = [declines(Scenario.model_validate_json(text)) is None for text in known["canonical"]]
+    asked = map(Scenario.model_validate_json, known["canonical"])
+    kept = [declines(one, framework) is None for one in asked]
     return known.filter(pl.Series(kept, dtype=pl.Boolean))
 
 

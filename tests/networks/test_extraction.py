@@ -6,12 +6,17 @@ import pytest
 from networks.catalogue import UnknownNetwork
 from networks.extraction import extracted
 from networks.operation_graph import operation_graph
+from networks.pytorch_graph import pytorch_graph
 
 
 def test_a_child_process_extracts_the_same_graph(graph: Any) -> None:
     found = extracted("small_cnn", 4, 32)
     assert found == operation_graph("small_cnn", 4, 32)
     assert extracted("small_cnn", 4, 32) is found
+
+
+def test_a_child_process_extracts_pytorch_too() -> None:
+    assert extracted("small_cnn", 4, 32, "pytorch") == pytorch_graph("small_cnn", 4, 32)
 
 
 def test_what_the_child_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

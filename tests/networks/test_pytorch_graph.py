@@ -1,6 +1,7 @@
 """Training steps of PyTorch, extracted without computing, beside hand-worked and executed ones."""
 
 import json
+import time
 from collections import Counter
 
 import pytest
@@ -10,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import networks
 from networks.operation_graph import GraphOperation
-from networks.pytorch_graph import pytorch_graph, step_operators
+from networks.pytorch_graph import pytorch_graph, step_operators, timed_operators
 
 
 class Tiny(nn.Module):
@@ -103,6 +104,19 @@ def test_the_batch_scales_convolutions_and_not_updates() -> None:
             assert large.flops == 2 * (small.flops or 0)
         if small.type == "aten::add_" and "-0.01" in small.attributes:
             assert large.inputs == small.inputs
+
+
+def test_operators_that_run_are_timed_each_by_itself() -> None:
+    images, labels = torch.rand(2, 3, 8, 8), torch.tensor([0, 1])
+    module = Tiny()
+    started_ns = time.perf_counter_ns()
+    found, times_us = timed_operators(module, images, labels)
+    took_us = (time.perf_counter_ns() - started_ns) / 1e3
+    assert len(times_us) == len(found)
+    assert min(times_us) > 0
+    assert sum(times_us) < took_us
+    assert timed_operators(module, images, labels)[0] == found
+    assert all(one.grad is None for one in module.parameters())
 
 
 def test_an_unknown_network_is_refused() -> None:

@@ -10,6 +10,7 @@ from profilers import tf_operations, tf_sync
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.hostlock import host_lock
+from profilers.operation_tables import operation_time
 from profilers.result import RunContext
 from profilers.tf_job import StepTime
 from profilers.tf_sync_job import Described, Shapes, SyncJob
@@ -134,7 +135,7 @@ def test_executions_of_a_step_add_up_and_pieces_join() -> None:
         pl.DataFrame({"operation": [0, 0, 0], "step": [0, 0, 1], "us": [1, 2, 5]}),
         pl.DataFrame({"operation": [0, 1], "step": [0, 0], "us": [7, 4]}),
     ]
-    found = tf_operations.operation_time(pieces)
+    found = operation_time(pieces)
     columns = ["operation", "steps", "mean_us", "median_us", "min_us"]
     assert found.select(columns).rows() == [(0, 3, 5.0, 5.0, 3.0), (1, 1, 4.0, 4.0, 4.0)]
     assert found["sd_us"].to_list() == [2.0, 0.0]

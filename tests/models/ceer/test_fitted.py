@@ -114,7 +114,8 @@ def test_what_ceer_is_not_about_is_declined() -> None:
         update={"workload": mixed.workload.model_copy(update={"framework": "pytorch"})}
     )
     assert "fast and slow" in str(declines(mixed))
-    assert "not pytorch" in str(declines(torch))
+    assert "not of pytorch" in str(declines(torch))
+    assert "not of tensorflow" in str(declines(study.scenario("a", "slow", 1), "pytorch"))
     groups = [
         NodeGroup(role="worker", node_type="slow", count=1, batch_size=size) for size in (None, 4)
     ]

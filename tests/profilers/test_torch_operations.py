@@ -1,0 +1,90 @@
+"""Operators of PyTorch, timed for real on an emulated node, and what Ceer makes of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from models.ceer.observed import computing, observed
+from networks.pytorch_graph import pytorch_graph
+from profilers import torch_operations
+from profilers.clusters import open_cluster
+from profilers.clusters.node_types import node_group
+from profilers.hostlock import host_lock
+from profilers.result import RunContext
+from tests.profilers.torch_jobs import scenario
+from warehouse import tables
+from warehouse.records import BadInput, NodeGroup
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Queue up behind whatever measures on this host."""
+    with host_lock():
+        yield
+
+
+@pytest.mark.cluster
+def test_operators_are_those_of_the_graph(alone: None, tmp_path: Path) -> None:
+    one = scenario(node_group("worker", "emu.avx2.c40", 1), batch_size=4)
+    with open_cluster("emulated", one.nodes, 100) as cluster:
+        result = torch_operations.profile(
+            cluster,
+            one,
+            RunContext("test", 1, "profile", tmp_path),
+            timed_steps=12,
+            untimed_steps=4,
+        )
+    assert result.run.status == "ok", result.run.error
+    found = result.tables
+    for name, table in found.items():
+        assert set(table.columns) <= set(tables.SCHEMAS[name].names)
+    graph = pytorch_graph("small_cnn", 4, 16)
+    described = found["operation"].join(found["operation_shape"], on="operation").sort("operation")
+    columns = ["name", "type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
+    expected = [tuple(getattr(op, column) for column in columns) for op in graph.operations]
+    assert described.select(columns).rows() == expected
+    assert found["dnn"]["parameter_count"].to_list() == [graph.parameter_count]
+    assert found["operation_time"]["steps"].to_list() == [12] * len(expected)
+    samples = dict(found["sample"].select("metric", "value").iter_rows())
+    assert samples["unconfined_step_time_s"] < samples["step_time_s"]
+    sum_s = float(found["operation_time"]["mean_us"].sum()) / 1e6
+    assert sum_s == pytest.approx(samples["traced_step_time_s"])
+
+
+def test_operators_below_differentiation_are_summed() -> None:
+    operators = [
+        {"name": f"aten::relu_{i}", "type": "aten::relu", "inputs": "[[2]]", "outputs": "[[2]]"}
+        | {"attributes": "{}", "input_bytes": 8, "output_bytes": 8}
+        for i in range(2)
+    ]
+    run = {"run_id": "run"}
+    asked = scenario(NodeGroup(role="worker", node_type="any", count=1))
+    found = {
+        name: table.with_columns(run_id=pl.lit("run"))
+        for name, table in torch_operations.operator_tables(operators).items()
+    }
+    times = pl.DataFrame(
+        {"operation": [0, 1], "mean_us": [3.0, 5.0], "median_us": [3.0, 5.0], "sd_us": [0.0, 0.0]}
+    )
+    rows = observed(
+        runs=pl.DataFrame([run | {"scenario_id": asked.scenario_id}]),
+        scenarios=pl.DataFrame(
+            [{"scenario_id": asked.scenario_id, "canonical": asked.canonical_json()}]
+        ),
+        operations=found["operation"].cast({"operation": pl.Int64}),
+        shapes=found["operation_shape"].cast({"operation": pl.Int64}),
+        times=times.with_columns(run_id=pl.lit("run")),
+    )
+    assert computing(rows).select("type", "count", "mean_us").rows() == [("aten::relu", 2.0, 4.0)]
+
+
+def test_several_workers_are_refused(tmp_path: Path) -> None:
+    group = NodeGroup(role="worker", node_type="any", count=2)
+    context = RunContext("test", 1, "profile", tmp_path)
+    with (
+        open_cluster("loopback", [group], None) as cluster,
+        pytest.raises(BadInput, match="a profile needs one worker"),
+    ):
+        torch_operations.profile(cluster, scenario(group), context, timed_steps=1, untimed_steps=1)
