@@ -2,45 +2,28 @@
 
 from collections.abc import Mapping
 
-from assets import ceer_adviser, srift_adviser
+from assets import ceer_adviser, srift_adviser, systems
 from assets.advice import Adviser
 from warehouse.records import BadInput
 
 SRIFT = Adviser(
-    system="srift",
-    version="1",
+    system=systems.SRIFT.name,
+    version=systems.SRIFT.version,
     framework="pytorch",
     metric="step_time_s",
-    probes=("torch_compute", "torch_memory", "slowdown", "allreduce", "links"),
-    tables={
-        "run": "runs",
-        "scenario": "scenarios",
-        "compute": "compute",
-        "layer": "layers",
-        "layer_time": "layer_times",
-        "allreduce": "allreduce",
-        "cluster_node": "clusters",
-        "link": "links",
-        "sample": "samples",
-    },
+    # Where it was run, the last one says which batches fit.
+    probes=(*systems.SRIFT.probes, "torch_memory"),
+    tables={name: systems.ARGUMENTS[name] for name in systems.SRIFT.tables},
     fit=srift_adviser.fit,
     load=srift_adviser.load,
 )
 CEER = Adviser(
-    system="ceer",
-    version="1",
+    system=systems.CEER.name,
+    version=systems.CEER.version,
     framework="tensorflow",
     metric="step_time_s",
-    probes=("tf_operations", "tf_sync"),
-    tables={
-        "run": "runs",
-        "scenario": "scenarios",
-        "operation": "operations",
-        "operation_shape": "shapes",
-        "operation_time": "times",
-        "sample": "samples",
-        "dnn": "dnns",
-    },
+    probes=systems.CEER.probes,
+    tables={name: systems.ARGUMENTS[name] for name in systems.CEER.tables},
     fit=ceer_adviser.fit,
     load=ceer_adviser.load,
 )

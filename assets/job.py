@@ -29,8 +29,8 @@ class Job(Record):
     `worker` may name several node types, which are then taken in turn; it is profiled on each of
     them. Profiles are on links of `link_mbps` unless `profiled_link_mbps` names another speed,
     with one server also if there are several. `cross_traffic` is the fraction of the servers' links
-    that others use while it trains, not while it is profiled. Predictors see what was measured of a
-    job that is `fitted`.
+    that others use while it trains, not while it is profiled. Of a job that is `fitted` predictors
+    see all that was measured if it is synchronous, and its slowdown by all-reduces if it is of DDP.
     """
 
     dnn: str

@@ -15,6 +15,7 @@ Probe = Literal[
     "tf_trace",
     "tf_operations",
     "torch_compute",
+    "slowdown",
     "tf_throughput",
     "torch_throughput",
     "tf_sync",
@@ -68,7 +69,7 @@ class Part:
 
 def parts(study: Study, backend: Backend) -> tuple[Part, ...]:
     """Return the runs that each round of a study needs, in the order in which they are run."""
-    kinds = (_links, _contention, _allreduce, _traces, _compute, _training)
+    kinds = (_links, _contention, _allreduce, _traces, _compute, _slowdowns, _training)
     found = [part for make in kinds for part in make(study, backend)]
     return tuple(sorted(found, key=lambda part: part.purpose == "measurement"))
 
@@ -99,6 +100,8 @@ def _concerns(part: Part, job: Job, backend: Backend) -> bool:
         alike = part.job.dnn, part.job.image_size, part.job.framework
         on = part.scenario.nodes[0].node_type
         return alike == (job.dnn, job.image_size, job.framework) and on in job.worker
+    if part.probe == "slowdown" and part.scenario is not None:
+        return part.scenario.nodes[0].node_type in job.worker
     if part.link_mbps not in job.link_speeds(backend):
         return False
     if part.probe == "contention":
@@ -173,6 +176,20 @@ def _compute(study: Study, backend: Backend) -> Iterator[Part]:
             found.setdefault(one.profiled(backend), job)
     for scenario, job in found.items():
         yield Part("torch_compute", job, None, scenario)
+
+
+def _slowdowns(study: Study, backend: Backend) -> Iterator[Part]:
+    """Yield the slowdown of each fitted network on two nodes of each type, whatever its batch."""
+    if study.compute is None or study.compute.slowdown_trials is None:
+        return
+    found: dict[tuple[str, str], Part] = {}
+    for job in study.jobs:
+        if job.fitted:
+            for one in job.of_each_type():
+                scenario = one.scenario(2, backend)
+                part = Part("slowdown", job, scenario.link_mbps, scenario)
+                found.setdefault((job.dnn, one.worker[0]), part)
+    yield from found.values()
 
 
 def _training(study: Study, backend: Backend) -> Iterator[Part]:

@@ -168,7 +168,7 @@ SRIFT = System(
     "srift",
     "Iterations by simulation of computing and all-reduces, with an interval (Luo et al., 2022).",
     "1",
-    ("links", "allreduce", "torch_compute"),
+    ("links", "allreduce", "torch_compute", "slowdown"),
     (
         "run",
         "scenario",

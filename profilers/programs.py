@@ -2,6 +2,7 @@
 
 import json
 import queue
+import signal
 import subprocess
 import tempfile
 import threading
@@ -103,23 +104,43 @@ class Programs:
 
     def receive(self, timeout_s: float) -> tuple[str, Message]:
         """Return who speaks next, and what it says."""
-        try:
-            name, message = self._inbox.get(timeout=max(timeout_s, 0.0))
-        except queue.Empty:
-            raise ProbeFailed(f"no program of {self._label} answered in time") from None
+        heard = self.hear(timeout_s)
+        if heard is None:
+            raise ProbeFailed(f"no program of {self._label} answered in time")
+        name, message = heard
         if message is None:
             raise self._died(name)
         return name, message
 
+    def hear(self, timeout_s: float) -> tuple[str, Message | None] | None:
+        """Return who speaks next, and what it says (None: it has ended); None if nobody does."""
+        try:
+            return self._inbox.get(timeout=max(timeout_s, 0.0))
+        except queue.Empty:
+            return None
+
+    def send_signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal; of one that is killed, its last words and its end may still be heard."""
+        self._processes[name].send_signal(number)
+
+    def exit_code(self, name: str) -> int:
+        """Return how a program has ended, or ends within half a minute; below 0: by a signal."""
+        return self._processes[name].wait(timeout=30)
+
+    def said(self, name: str) -> str:
+        """Return what a program has written to stderr so far."""
+        return (self._folder / name).read_text().strip()
+
     def _listen(self, name: str, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            self._inbox.put((name, json.loads(line)))
+            # A program that is killed may leave half a line.
+            if line.endswith("\n"):
+                self._inbox.put((name, json.loads(line)))
         self._inbox.put((name, None))
 
     def _died(self, name: str) -> ProbeFailed:
-        code = self._processes[name].wait(timeout=30)
-        said = (self._folder / name).read_text().strip()
+        code, said = self.exit_code(name), self.said(name)
         if code == -9:
             why = "killed, most likely out of memory"
             return Killed(f"{name} of {self._label} ended early ({why})", said)

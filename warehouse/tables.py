@@ -86,6 +86,9 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "node text, role text, node_type text, address text?, cores real?, memory_bytes big?",
         "device_count small?, device_name text?",
     ),
+    "runtime_event": (
+        "at_s real, event text, node text?, node_type text?, step big?, detail json",
+    ),
     "price": (
         "provider text, node_type text, region text, zone text?, market text",
         "usd_per_hour real, observed_at time, source text",

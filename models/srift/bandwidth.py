@@ -55,4 +55,4 @@ def mean_error(
         node_types = tuple(str(mix).split("+"))
         found_Bps = bandwidth.table(node_types, np.array([n]), size)[0]
         wrong_s += float(np.abs(part["bus_bandwidth_Bps"].to_numpy() / found_Bps - 1) @ seconds)
-    return wrong_s / rows["seconds"].sum() if rows.height else 0.0
+    return wrong_s / float(rows["seconds"].to_numpy().sum()) if rows.height else 0.0

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import xgboost
 from numpy.typing import NDArray
 from pydantic import Field
 
 from warehouse.records import BadInput, Record
+
+if TYPE_CHECKING:
+    import xgboost
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,6 +67,8 @@ class Trees(Record):
 
     def predict(self, x: Floats, formula_Bps: Floats) -> Floats:
         """Return bandwidth in bytes/s for rows of features, and what the formula says of them."""
+        import xgboost  # takes a second to load
+
         booster = xgboost.Booster()
         booster.load_model(bytearray(self.booster, "utf-8"))
         return _bandwidth(self, booster.predict(xgboost.DMatrix(x)), formula_Bps)
@@ -114,6 +118,8 @@ def _cross_validated(
     formula: Formula,
 ) -> list[float]:
     """Return the mean absolute percentage error of settings that differ in rounds only."""
+    import xgboost
+
     most = max(tried, key=lambda one: one.rounds)
     found = np.zeros((len(tried), len(x)))
     for test in folds(groups, grid.folds, grid.seed):
@@ -141,7 +147,7 @@ def folds(groups: Ints, count: int, seed: int) -> Iterator[Bools]:
 
 def _train(
     x: Floats, bandwidth_Bps: Floats, formula_Bps: Floats, settings: Settings, seed: int
-) -> xgboost.Booster:
+) -> "xgboost.Booster":
     ratio = settings.label == "ratio"
     relative = bandwidth_Bps / (formula_Bps if ratio else np.median(bandwidth_Bps))
     label = relative if settings.label == "bandwidth" else np.log(relative)
@@ -156,11 +162,13 @@ def _train(
         "nthread": 1,
         "seed": seed,
     }
+    import xgboost
+
     return xgboost.train(parameters, xgboost.DMatrix(x, label), settings.rounds)
 
 
 def _trees(
-    settings: Settings, bandwidth_Bps: Floats, mape_percent: float, booster: xgboost.Booster
+    settings: Settings, bandwidth_Bps: Floats, mape_percent: float, booster: "xgboost.Booster"
 ) -> Trees:
     return Trees(
         settings=settings,

@@ -19,6 +19,7 @@ from pipelines.cli import (
     reference,
     run,
     timeline,
+    train,
     warehouse,
 )
 from pipelines.cli.errors import explain
@@ -44,6 +45,7 @@ for command in (
     run.report,
     timeline.timeline,
     recommend.recommend,
+    train.train,
     host.doctor,
     host.reap,
     host.networks,

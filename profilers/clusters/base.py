@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +40,23 @@ class Cluster(ABC):
         self.groups = tuple(groups)
         self.link_mbps = link_mbps
         self.nodes: tuple[Node, ...] = ()
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes: list[tuple[Node, subprocess.Popen[str]]] = []
 
     @abstractmethod
     def up(self) -> None:
         """Make the nodes and links; fills `nodes`."""
+
+    @abstractmethod
+    def add(self, group: NodeGroup) -> Node:
+        """Bring up one more node like those of `group`, whose count does not matter.
+
+        Raises:
+            BadInput: this host cannot give it beside those that are up.
+        """
+
+    @abstractmethod
+    def remove(self, node: Node) -> None:
+        """Take a node down with all that runs on it, as its provider would: without a word."""
 
     @abstractmethod
     def free_port(self, node: Node) -> int:
@@ -87,7 +99,7 @@ class Cluster(ABC):
                 text=True,
                 bufsize=1,
             )
-        self._processes.append(process)
+        self._processes.append((node, process))
         return process
 
     def run(self, node: Node, argv: Sequence[str], *, timeout_s: float = 20) -> str:
@@ -104,12 +116,17 @@ class Cluster(ABC):
 
     def down(self) -> None:
         """Kill every process and remove everything the cluster made."""
-        for process in self._processes:
+        for process in self._killed({node for node, _ in self._processes}):
+            process.communicate()
+
+    def _killed(self, nodes: Collection[Node]) -> list["subprocess.Popen[str]"]:
+        """Kill and forget what was started on these nodes, and return it."""
+        killed = [process for node, process in self._processes if node in nodes]
+        self._processes = [one for one in self._processes if one[0] not in nodes]
+        for process in killed:
             with suppress(ProcessLookupError):
                 process.kill()
-        for process in self._processes:
-            process.communicate()
-        self._processes.clear()
+        return killed
 
     def of_role(self, role: Role) -> tuple[Node, ...]:
         """Return the nodes of one role, by index."""

@@ -32,6 +32,7 @@ class EmulatedCluster(Cluster):
         for group in groups:
             check_isa(group)
         self._network = netns.Network(owner.new_prefix(), link_mbps)
+        self._added = count(len(self.planned()))
         self._ports = count(5000)
 
     def up(self) -> None:
@@ -45,6 +46,27 @@ class EmulatedCluster(Cluster):
             Node(name, role, index, addresses[name], group)
             for name, (role, index, group) in plan.items()
         )
+
+    def add(self, group: NodeGroup) -> Node:
+        """Create the control group, namespace and link of one more node."""
+        one = group.model_copy(update={"count": 1})
+        check_shares([one, *(node.group.model_copy(update={"count": 1}) for node in self.nodes)])
+        check_isa(one)
+        index = next(self._added)
+        name = f"{group.role}{index}"
+        cgroups.create(self._network.namespace(name), group.cpu_share, group.memory_bytes)
+        node = Node(name, group.role, index, self._network.join(name, index + 1), one)
+        self.nodes += (node,)
+        return node
+
+    def remove(self, node: Node) -> None:
+        """Kill what runs on the node, delete its groups and its namespace."""
+        self.nodes = tuple(one for one in self.nodes if one != node)
+        name = self._network.namespace(node.name)
+        for process in self._killed([node]):
+            process.wait()
+        cgroups.delete(name)
+        netns.delete(name)
 
     def free_port(self, node: Node) -> int:
         """Count upwards: the namespaces are ours alone."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from profilers.clusters.base import Cluster, Node
-from warehouse.records import Backend
+from warehouse.records import Backend, NodeGroup
 
 
 class LoopbackCluster(Cluster):
@@ -21,6 +21,19 @@ class LoopbackCluster(Cluster):
             Node(f"{role}{index}", role, index, "127.0.0.1", group)
             for role, index, group in self.planned()
         )
+
+    def add(self, group: NodeGroup) -> Node:
+        """Name one more node."""
+        index = 1 + max((one.index for one in self.of_role(group.role)), default=-1)
+        node = Node(f"{group.role}{index}", group.role, index, "127.0.0.1", group)
+        self.nodes += (node,)
+        return node
+
+    def remove(self, node: Node) -> None:
+        """Kill what was started on the node."""
+        self.nodes = tuple(one for one in self.nodes if one != node)
+        for process in self._killed([node]):
+            process.wait()
 
     def free_port(self, node: Node) -> int:
         """Ask the kernel for a port."""

@@ -24,6 +24,7 @@ BURST_S = 0.0005
 hand it: both let a transfer begin at the speed of memory, which no real link does."""
 _LEAST_BURST_BYTES, _MOST_BURST_BYTES = 5_000, 65_536
 _SUBNET = "10.77.0"
+_MOST_NODES = 254
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Network:
         run(["ip", "netns", "add", switch])
         run(["ip", "-n", switch, "link", "add", "br0", "type", "bridge"])
         run(["ip", "-n", switch, "link", "set", "br0", "up"])
-        return {node: self._join(node, index, switch) for index, node in enumerate(nodes, start=1)}
+        return {node: self.join(node, index) for index, node in enumerate(nodes, start=1)}
 
     def namespace(self, node: str) -> str:
         """Name of a node's namespace."""
@@ -51,7 +52,15 @@ class Network:
             if name.startswith(f"{self.prefix}-"):
                 delete(name)
 
-    def _join(self, node: str, index: int, switch: str) -> str:
+    def join(self, node: str, index: int) -> str:
+        """Create a node's namespace and link, the `index`-th of all (1 to 254); return its address.
+
+        Raises:
+            ProbeFailed: the network is not up, or has had 254 nodes.
+        """
+        if index > _MOST_NODES:
+            raise ProbeFailed(f"{self.prefix}: a network has {_MOST_NODES} addresses, all are used")
+        switch = self.namespace("switch")
         name, port, address = self.namespace(node), f"port{index}", f"{_SUBNET}.{index}"
         run(["ip", "netns", "add", name])
         peer = ["type", "veth", "peer", "name", "eth0", "netns", name]

@@ -27,12 +27,13 @@ def is_orphan(name: str) -> bool:
 
 
 def _start_ticks(pid: int) -> int:
-    """Start time of a process in clock ticks since boot, -1 if there is none.
+    """Start time of a process in clock ticks since boot, -1 if there is none, or it has ended.
 
-    Field 22 of /proc/PID/stat; the command in field 2 may hold blanks and brackets.
+    Field 22 of /proc/PID/stat; the command in field 2 may hold blanks and brackets. Field 3 tells
+    of one that has ended while nobody has asked how.
     """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return -1
-    return int(stat.rpartition(")")[2].split()[19])
+    return -1 if fields[0] in "ZX" else int(fields[19])

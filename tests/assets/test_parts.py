@@ -61,6 +61,22 @@ def test_data_parallel_jobs_share_links_all_reduces_and_passes(tmp_path: Path) -
     ]
 
 
+def test_slowdown_is_probed_with_the_networks_that_may_be_seen(tmp_path: Path) -> None:
+    text = DDP.replace("watched_trials: 2", "watched_trials: 2, slowdown_trials: 4")
+    text = text.replace("batch_size: 8,", "batch_size: 8, fitted: true,")
+    whole = study(tmp_path, text)
+    found = [part for part in parts(whole, "emulated") if part.probe == "slowdown"]
+    assert [part.scenario.nodes[0].node_type for part in found if part.scenario] == [
+        "emu.native.c25",
+        "emu.avx2.c25",
+    ]
+    assert {part.scenario.strategy.workers for part in found if part.scenario} == {2}
+    assert [part for part in profile_parts(whole.jobs[0], whole, "emulated") if part in found] == [
+        found[0]
+    ]
+    assert len(list(judged_parts(whole, "emulated"))) == 3
+
+
 def test_nodes_of_several_types_are_taken_in_turn(tmp_path: Path) -> None:
     mixed = study(tmp_path, DDP).jobs[1]
     assert [(group.node_type, group.count) for group in mixed.nodes(3)] == [

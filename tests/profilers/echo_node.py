@@ -13,5 +13,8 @@ for line in sys.stdin:
             print(json.dumps({"event": "echoed", "back": command["words"]}), flush=True)  # noqa: T201
         case "fail":
             sys.exit("what went wrong")
+        case "half":
+            print('{"event": "ec', end="", flush=True)  # noqa: T201
+            os.kill(os.getpid(), signal.SIGKILL)
         case "die":
             os.kill(os.getpid(), signal.SIGKILL)

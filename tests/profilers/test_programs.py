@@ -1,5 +1,6 @@
 """Programs that answer, fail, die and stay silent, as plain processes."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -36,6 +37,23 @@ def test_a_failure_is_told_with_its_last_words(programs: Programs) -> None:
 def test_being_killed_is_told_apart(programs: Programs) -> None:
     with pytest.raises(Killed, match="killed, most likely out of memory"):
         programs.ask(["a"], "echoed", 30, do="die")
+
+
+def test_last_words_and_the_end_of_a_program_are_heard(programs: Programs) -> None:
+    programs.tell("a", do="echo", words=[3])
+    assert programs.hear(30) == ("a", {"event": "noise"})
+    programs.tell("b", do="fail")
+    heard = [programs.hear(30), programs.hear(30)]
+    assert sorted(heard, key=str) == [("a", {"event": "echoed", "back": [3]}), ("b", None)]
+    assert (programs.exit_code("b"), programs.said("b")) == (1, "what went wrong")
+    programs.send_signal("a", signal.SIGKILL)
+    assert programs.hear(30) == ("a", None)
+    assert programs.hear(0.01) is None
+
+
+def test_half_a_line_of_a_killed_program_is_no_message(programs: Programs) -> None:
+    programs.tell("a", do="half")
+    assert programs.hear(30) == ("a", None)
 
 
 def test_silence_ends_the_wait(programs: Programs) -> None:

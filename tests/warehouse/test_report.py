@@ -95,7 +95,7 @@ def test_a_batch_of_its_own_is_in_the_label(make: "Maker") -> None:
     make.warehouse.load()
     (label,) = make.rows("FROM report.scenario")["label"]
     assert label == scenario.label
-    assert label.endswith("W=3, 2 emu.avx2.1c + 1 slow b4")
+    assert label.endswith("W=3 (2 emu.avx2.1c + 1 slow b4)")
 
 
 def test_mixed_workers_are_named_together(make: "Maker") -> None:

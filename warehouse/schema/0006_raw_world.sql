@@ -21,6 +21,24 @@ COMMENT ON COLUMN raw.cluster_node.memory_bytes IS 'Memory it may use, bytes; NU
 COMMENT ON COLUMN raw.cluster_node.device_count IS 'Number of accelerators; NULL: not known';
 COMMENT ON COLUMN raw.cluster_node.device_name IS 'Name of its accelerator; NULL: none or not known';
 
+CREATE TABLE raw.runtime_event (
+    run_id VARCHAR NOT NULL,
+    at_s DOUBLE NOT NULL CHECK (isfinite(at_s)),
+    event VARCHAR NOT NULL,
+    node VARCHAR,
+    node_type VARCHAR,
+    step BIGINT,
+    detail JSON NOT NULL
+);
+COMMENT ON TABLE raw.runtime_event IS 'What happened to training jobs (probe train): nodes launched and lost, checkpoints, plans';
+COMMENT ON COLUMN raw.runtime_event.run_id IS 'The run, one for each job';
+COMMENT ON COLUMN raw.runtime_event.at_s IS 'When, seconds since the job began';
+COMMENT ON COLUMN raw.runtime_event.event IS 'began, resumed, planned, launch (asked for), launched (up), training, progress, broken, lost, saving, saved, released, asked, answered, stopped, finished or aborted';
+COMMENT ON COLUMN raw.runtime_event.node IS 'The node it concerns; NULL: the whole job';
+COMMENT ON COLUMN raw.runtime_event.node_type IS 'Kind of that node';
+COMMENT ON COLUMN raw.runtime_event.step IS 'Iterations done by then, or in the checkpoint; NULL: not told';
+COMMENT ON COLUMN raw.runtime_event.detail IS 'What else is known: reason of a loss, what a plan expects (finish_s, cost_usd), ranks and batches, limits';
+
 CREATE TABLE raw.price (
     run_id VARCHAR NOT NULL,
     provider VARCHAR NOT NULL,

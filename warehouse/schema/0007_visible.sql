@@ -69,6 +69,10 @@ CREATE VIEW visible.cluster_node AS
 SELECT * FROM raw.cluster_node SEMI JOIN visible.run USING (run_id);
 COMMENT ON VIEW visible.cluster_node IS 'raw.cluster_node limited to ok profile runs';
 
+CREATE VIEW visible.runtime_event AS
+SELECT * FROM raw.runtime_event SEMI JOIN visible.run USING (run_id);
+COMMENT ON VIEW visible.runtime_event IS 'raw.runtime_event limited to ok profile runs';
+
 CREATE VIEW visible.price AS SELECT * FROM raw.price SEMI JOIN visible.run USING (run_id);
 COMMENT ON VIEW visible.price IS 'raw.price limited to ok profile runs';
 

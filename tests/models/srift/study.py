@@ -154,7 +154,12 @@ def links() -> list[dict[str, pl.DataFrame]]:
 def _run(
     run_id: str, link_mbps: float | None, asked: Scenario | None = None
 ) -> dict[str, pl.DataFrame]:
-    run = pl.DataFrame({"run_id": [run_id], "config": [json.dumps({"link_mbps": link_mbps})]})
+    run = _frame(
+        run_id,
+        scenario_id=[None if asked is None else asked.scenario_id],
+        status=["ok"],
+        config=[json.dumps({"link_mbps": link_mbps})],
+    ).with_columns(pl.col("scenario_id").cast(pl.String))
     if asked is None:
         return {"runs": run}
     canonical = _frame(run_id, scenario_id=[asked.scenario_id], canonical=[asked.canonical_json()])

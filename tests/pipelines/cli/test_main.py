@@ -36,6 +36,7 @@ def test_there_is_a_command_for_everything() -> None:
         "run",
         "sql",
         "timeline",
+        "train",
         "ui",
     ]
 

@@ -255,7 +255,7 @@ def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, hom
         ({"link_mbps": "300"}, "links of 300 Mb/s were not probed, only 200 Mb/s, 400 Mb/s"),
         ({"link_mbps": None}, "links of several speeds were probed (200, 400): choose one"),
         ({"system": "lin"}, "no system 'lin' recommends; those that do are srift"),
-        ({"backend": "ec2"}, "srift has no profile runs on backend ec2 (torch_compute, "),
+        ({"backend": "ec2"}, "srift has no profile runs on backend ec2 (links, allreduce, "),
         ({"as_of": "2019-01-01"}, "no spot price of node type 'fast' as of 2019-01-01 is known"),
     ],
 )

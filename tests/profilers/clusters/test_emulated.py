@@ -15,7 +15,7 @@ from profilers.clusters.emulated import EmulatedCluster
 from profilers.clusters.node_types import node_group
 from profilers.hostlock import host_lock
 from profilers.result import RunContext
-from warehouse.records import NodeGroup
+from warehouse.records import BadInput, NodeGroup
 
 pytestmark = pytest.mark.cluster
 
@@ -57,6 +57,27 @@ def test_links_are_shaped_in_both_directions(tmp_path: Path) -> None:
         # Several flows are not counted over the same second: their sum may exceed the link.
         assert 4e6 < total < 10.5e6 * (1 if flows == 1 else 1.5), (direction, flows)
     assert (tmp_path / "iperf3.json").stat().st_size > 1000
+
+
+def test_nodes_come_and_go_and_the_others_stay() -> None:
+    with EmulatedCluster((), 100) as cluster:
+        first, second = cluster.add(WORKERS), cluster.add(WORKERS)
+        assert (first.address, second.address) == ("10.77.0.1", "10.77.0.2")
+        listener = cluster.popen(second, [*LISTEN, second.address])
+        sleeper = cluster.popen(first, ["sleep", "1000"])
+        assert listener.stdout is not None
+        assert listener.stdout.readline() == "ready\n"
+        before = ours()
+        cluster.remove(first)
+        assert sleeper.returncode is not None
+        gone = set(before) - set(ours())
+        assert {name.rpartition("-")[2] for name in gone} == {first.name}
+        third = cluster.add(WORKERS)
+        assert third.name not in (first.name, second.name)
+        assert cluster.run(third, [*CONNECT, second.address]).strip() == "heard"
+        with pytest.raises(BadInput, match="CPU shares add up to"):
+            cluster.add(node_group("worker", "emu.avx2.1c", 1).model_copy(update={"cpu_share": 99}))
+        assert cluster.nodes == (second, third)
 
 
 def test_two_clusters_at_once_do_not_collide() -> None:

@@ -33,6 +33,17 @@ def test_down_kills_what_runs_and_may_be_repeated() -> None:
         cluster.down()
 
 
+def test_nodes_come_and_go() -> None:
+    with open_cluster("loopback", NODES, None) as cluster:
+        added = cluster.add(node_group("worker", "emu.native.c25", 1))
+        assert added.name == "worker2"
+        process, other = (cluster.popen(node, ["sleep", "1000"]) for node in cluster.nodes[-2:])
+        cluster.remove(added)
+        assert other.returncode is not None
+        assert process.poll() is None
+        assert [node.name for node in cluster.nodes] == ["server0", "worker0", "worker1"]
+
+
 def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(BadInput, match="no backend 'ec2'"):
         open_cluster("ec2", NODES, None)

@@ -1,0 +1,195 @@
+"""`stepcast train`: training that goes on when nodes are taken away."""
+
+import signal
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pipelines.runtime import IfInfeasible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pipelines.runtime.job_file import TrainingJob
+    from pipelines.runtime.planning import Infeasible, Way
+    from pipelines.runtime.runner import Answer
+    from pipelines.runtime.state import State
+    from pipelines.runtime.story import Entry
+
+
+def train(
+    job: Annotated[Path, typer.Argument(help="A job file (docs/srift-runtime.md).")],
+    rehearse: Annotated[
+        bool, typer.Option("--rehearse", help="In virtual time: rent and train nothing.")
+    ] = False,
+    if_infeasible: Annotated[
+        IfInfeasible | None,
+        typer.Option(help="Where no nodes meet the limits; overrules what the job file says."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw what happened, to a .png or .svg.")
+    ] = None,
+) -> None:
+    """Train on the nodes that Srift chooses, and choose anew whenever one is taken away.
+
+    The same command goes on from the last checkpoint of a job that was interrupted or killed.
+
+    Example: stepcast train studies/training/demo.yaml --picture training.svg
+    """
+    from pipelines.cli.errors import Interrupted
+    from pipelines.runtime.job_file import read_job
+    from warehouse.records import StepcastError
+
+    _check_picture(picture)
+    given = read_job(job)
+    policy = if_infeasible or given.if_infeasible
+    try:
+        story, error = (_rehearsed if rehearse else _trained)(given, answerer(policy))
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
+            "checkpoint"
+        ) from None
+    if picture is not None:
+        _draw(story, given.name, picture)
+    if error is not None:
+        raise StepcastError(f"job {given.name}: {error}")
+
+
+def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
+    from assets.home import home
+    from pipelines.runtime.attempt import train as attempt
+    from pipelines.runtime.profiles import read_performance
+    from profilers.clusters import choose_backend
+
+    def terminated(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminated)
+    backend, why = choose_backend(job.backend)
+    _say(f"backend {backend}: {why}")
+    performance = read_performance(job, backend, home())
+    with _shown(job.iterations) as tell:
+        keeper, state = attempt(job, performance, backend, home(), tell, answer, waiting=_say)
+    typer.echo(f"checkpoints and story  {keeper.folder}")
+    typer.echo("`stepcast load` brings what happened into the history (raw.runtime_event)")
+    return keeper.story, state.error
+
+
+@contextmanager
+def _shown(iterations: int) -> "Iterator[Callable[[Entry], None]]":
+    """Yield what prints the story: above a bar on a terminal, elsewhere progress in lines too."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _tell
+        return
+    what = (TextColumn("iterations"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*what, console=console, transient=True, refresh_per_second=2) as bar:
+        row = bar.add_task("", total=iterations)
+
+        def tell(entry: "Entry") -> None:
+            if entry.event in ("training", "progress", "saved"):
+                bar.update(row, completed=entry.step)
+            if entry.event == "asked":
+                bar.stop()
+            elif entry.event == "answered":
+                bar.start()
+            if entry.event != "progress":
+                _tell(entry)
+
+        yield tell
+
+
+def _rehearsed(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
+    from assets.home import home
+    from pipelines.runtime.profiles import read_performance
+    from pipelines.runtime.rehearsal import Rehearsal
+    from profilers.clusters import choose_backend
+
+    backend, _ = choose_backend(job.backend)
+    rehearsal = Rehearsal(
+        job.controller(read_performance(job, backend, home())),
+        job.state(),
+        launches_s=(job.launch_s,),
+        restart_s=job.restart_s,
+        detach_s=job.detach_s,
+        interruptions=job.interruptions,
+        answer=answer,
+    )
+    state = rehearsal.run()
+    for entry in rehearsal.story:
+        _tell(entry)
+    return rehearsal.story, state.error
+
+
+def _tell(entry: "Entry") -> None:
+    """Print what happened."""
+    what = [entry.event, *(one for one in (entry.node, entry.node_type) if one)]
+    if entry.step is not None:
+        what.append(f"at iteration {entry.step}")
+    told = [_fact(key, value) for key, value in entry.detail.items() if value is not None]
+    line = f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if told else ''}{', '.join(told)}"
+    typer.echo(line, err=True)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _fact(key: str, value: object) -> str:
+    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{key} {shown}"
+
+
+def answerer(policy: IfInfeasible) -> "Answer":
+    """Return who says what happens where nothing is feasible: the user, if there, or a policy."""
+
+    def answer(infeasible: "Infeasible", state: "State") -> "Way | None":
+        if policy == "ask" and sys.stdin.isatty():
+            return _asked(infeasible, state)
+        return infeasible.way(policy)
+
+    return answer
+
+
+def _asked(infeasible: "Infeasible", state: "State") -> "Way | None":
+    hourly_usd = sum(node.usd_per_hour for node in state.nodes)
+    typer.echo(f"{infeasible.reason}; {len(state.nodes)} nodes wait at ${hourly_usd:.2f} per hour")
+    typer.echo("  0  abort; the last checkpoint stays")
+    for number, way in enumerate(infeasible.ways, start=1):
+        typer.echo(f"  {number}  {way.text}")
+    number = -1
+    try:
+        while not 0 <= number <= len(infeasible.ways):
+            number = typer.prompt(f"0 to {len(infeasible.ways)}", type=int)
+    except typer.Abort:
+        # Ctrl-C, or the end of the input.
+        raise KeyboardInterrupt from None
+    return infeasible.ways[number - 1] if number else None
+
+
+def _check_picture(path: Path | None) -> None:
+    from warehouse.records import BadInput
+
+    if path is not None and path.suffix not in (".png", ".svg"):
+        raise BadInput(f"--picture {path}: expected a name that ends in .png or .svg")
+
+
+def _draw(story: "Sequence[Entry]", name: str, path: Path) -> None:
+    from assets import plots, runtime_plot
+    from pipelines.runtime.story import frame
+    from warehouse.records import BadInput
+
+    figure = runtime_plot.timeline(frame(story), f"job {name}")
+    svg = path.suffix == ".svg"
+    content = plots.to_svg(figure).encode() if svg else plots.to_png(figure, dpi=120)
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+    typer.echo(path)

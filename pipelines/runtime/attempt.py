@@ -1,0 +1,104 @@
+"""One attempt at a job, from its folder and cluster to the run that lands."""
+
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from models.srift.performance import Performance
+from pipelines.runtime.fleet import RANK, Fleet
+from pipelines.runtime.janitor import employed
+from pipelines.runtime.job_file import TrainingJob
+from pipelines.runtime.keeping import Keeper
+from pipelines.runtime.runner import Answer, Runner, Tell
+from pipelines.runtime.state import State
+from pipelines.runtime.story import frame
+from profilers import host
+from profilers.clusters import open_cluster
+from profilers.hostlock import host_lock
+from profilers.programs import Programs
+from warehouse.landing import land
+from warehouse.records import Backend, Run
+
+PROBE = "train"
+
+
+def train(
+    job: TrainingJob,
+    performance: Performance,
+    backend: Backend,
+    home: Path,
+    tell: Tell,
+    answer: Answer,
+    *,
+    waiting: Callable[[str], None] = lambda _: None,
+    program: str = RANK,
+    notices: Callable[[str], str] | None = None,
+) -> tuple[Keeper, State]:
+    """Train a job, or go on with it, until it has finished or is aborted; lands what happened.
+
+    Whatever ends this, nodes and programs end with it, and the same call goes on from the last
+    checkpoint.
+
+    Args:
+        job: what is trained.
+        performance: of its network (see `profiles.read_performance`).
+        backend: where its nodes are.
+        home: where attempts are kept, and runs land.
+        tell: is given the story as it happens.
+        answer: asks the user, or a policy, where nothing is feasible.
+        waiting: is told what the job waits for before it begins.
+        program: as in `Fleet`.
+        notices: as in `Fleet`.
+
+    Raises:
+        BadInput: its last attempt trains something else.
+        KeyboardInterrupt: the user stopped it; a checkpoint was written before.
+    """
+    controller = job.controller(performance)
+    with ExitStack() as stack:
+        stack.enter_context(host_lock(waiting))
+        keeper = stack.enter_context(Keeper.open(home, job))
+        stack.enter_context(employed())
+        cluster = stack.enter_context(open_cluster(backend, (), job.link_mbps))
+        programs = stack.enter_context(Programs(cluster, f"job {job.name}"))
+        fleet = Fleet(cluster, programs, job, keeper.folder, program, notices)
+        state = Runner(job, controller, fleet, keeper, tell, answer).run()
+    run = _run(job, backend, keeper, state, fleet)
+    land(home / "landing", run, None, {"runtime_event": frame(keeper.story)})
+    return keeper, state
+
+
+def _run(job: TrainingJob, backend: Backend, keeper: Keeper, state: State, fleet: Fleet) -> Run:
+    error = state.error
+    return Run(
+        run_id=f"{keeper.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}",
+        probe=PROBE,
+        purpose="measurement",
+        study=job.name,
+        repeat=len(list(keeper.folder.parent.iterdir())),
+        scenario_id=None,
+        backend=backend,
+        status="failed" if error else "ok",
+        error=error,
+        started_at=keeper.began_at,
+        ended_at=datetime.now(UTC),
+        host_id=host.host_id(),
+        host=host.description(),
+        software=host.software(),
+        config={
+            "dnn": job.dnn,
+            "image_size": job.image_size,
+            "samples": job.samples,
+            "seed": job.seed,
+            "global_batch": job.global_batch,
+            "iterations": job.iterations,
+            "minimize": job.minimize,
+            "deadline_s": state.deadline_s,
+            "budget_usd": state.budget_usd,
+            "link_mbps": job.link_mbps,
+            **fleet.facts,
+        },
+        cost_usd=state.spent_usd,
+    )

@@ -1,0 +1,116 @@
+"""Job files: what is to be trained on which nodes, within which limits."""
+
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+import networks
+from models.srift.job import Objective
+from models.srift.performance import Performance
+from models.srift.space import Offer
+from pipelines.runtime import IfInfeasible
+from pipelines.runtime.controller import Controller
+from pipelines.runtime.planning import Planner, Search
+from pipelines.runtime.state import Learned, State
+from profilers.clusters import BackendChoice
+from profilers.clusters.node_types import node_group
+from warehouse.records import BadInput, Record, content_hash
+
+How = Literal["kill", "notice", "freeze"]
+
+
+class Interruption(Record):
+    """Once so many iterations are done, the lowest rank of a node type is taken away.
+
+    `kill`: at once; `notice`: its provider says so before; `freeze`: it goes silent.
+    """
+
+    after_iterations: int = Field(ge=1)
+    node_type: str
+    how: How = "kill"
+
+
+class TrainingJob(Record):
+    """A job file. Seconds not given are those of section 5.4.
+
+    `profile` is a file, relative to this one; without it, the newest fit in the history is taken.
+
+    `if_infeasible` says what happens where nothing meets the limits and nobody can be asked:
+    abort, or relax the deadline, or the budget. `interruptions` are made on emulated nodes.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]+$")
+    dnn: str
+    image_size: int = Field(ge=8)
+    samples: int = Field(ge=1)
+    seed: int = Field(default=0, ge=0)
+    global_batch: int = Field(ge=1)
+    iterations: int = Field(ge=1)
+    minimize: Objective
+    deadline_s: float | None = Field(default=None, gt=0)
+    budget_usd: float | None = Field(default=None, gt=0)
+    backend: BackendChoice = "auto"
+    link_mbps: float | None = Field(default=None, gt=0)
+    profile: Path | None = None
+    offers: tuple[Offer, ...] = Field(min_length=1)
+    search: Search = Search()
+    launch_s: float = Field(default=150.0, ge=0)
+    restart_s: float = Field(default=10.0, ge=0)
+    detach_s: float = Field(default=5.0, ge=0)
+    beat_s: float = Field(default=1.0, gt=0)
+    silence_s: float = Field(default=10.0, gt=0)
+    checkpoint_every: int = Field(default=50, ge=1)
+    keep_checkpoints: int = Field(default=2, ge=1)
+    if_infeasible: IfInfeasible = "ask"
+    interruptions: tuple[Interruption, ...] = ()
+
+    @property
+    def training_id(self) -> str:
+        """A hash of everything that decides the parameters: who goes on must agree."""
+        decisive = {"dnn", "image_size", "samples", "seed", "global_batch", "iterations"}
+        return content_hash(self.model_dump_json(include=decisive))
+
+    def state(self) -> State:
+        """Return where the job begins."""
+        return State(
+            iterations=self.iterations,
+            deadline_s=self.deadline_s,
+            budget_usd=self.budget_usd,
+            launch=Learned(assumed_s=self.launch_s),
+            restart=Learned(assumed_s=self.restart_s),
+            detach=Learned(assumed_s=self.detach_s),
+        )
+
+    def controller(self, performance: Performance) -> Controller:
+        """Return what decides for it."""
+        planner = Planner(performance, self.offers, self.global_batch, self.minimize, self.search)
+        return Controller(planner, self.silence_s)
+
+
+def read_job(path: Path) -> TrainingJob:
+    """Return the job of a file, its profile's path made absolute.
+
+    Raises:
+        BadInput: there is no such file, or it does not say what a job file has to.
+        UnknownNetwork: as networks.
+    """
+    try:
+        fields = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise BadInput(f"job {path} does not exist") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadInput(f"job {path} cannot be read: {' '.join(str(error).split())}") from error
+    try:
+        job = TrainingJob.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise BadInput(f"job {path}: {place}: {first['msg']}, found {first['input']!r}") from None
+    networks.check(job.dnn, job.image_size, "pytorch")
+    for offer in job.offers:
+        node_group("worker", offer.node_type, 1)
+    if job.profile is None:
+        return job
+    return job.model_copy(update={"profile": path.parent / job.profile})

@@ -1,0 +1,85 @@
+"""Notices of providers that a node will be taken away; asked for on the node itself."""
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+EC2_METADATA = "http://169.254.169.254"
+_TIMEOUT_S = 2.0
+_TOKEN_LIFE_S = 300
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What will happen to this node (terminate, stop, hibernate), and when (UTC, ISO 8601)."""
+
+    action: str
+    time: str
+
+
+class Notices(Protocol):
+    """Where notices come from."""
+
+    def poll(self) -> Notice | None:
+        """Return the notice to this node, None if there is none."""
+
+
+@dataclass(frozen=True)
+class InstanceMetadata:
+    """EC2's spot interruption notices, two minutes ahead, as its metadata service tells them.
+
+    Source: EC2 user guide, "Spot Instance interruption notices": `spot/instance-action` is not
+    found until there is one. Version 2 of the service, which wants a token, answers everywhere.
+    """
+
+    url: str = EC2_METADATA
+
+    def poll(self) -> Notice | None:
+        """Return the notice to this instance; None, too, if the service does not answer now."""
+        life = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_LIFE_S)}
+        token = self._ask("PUT", "/latest/api/token", life)
+        if token is None:
+            return None
+        told = {"X-aws-ec2-metadata-token": token}
+        answer = self._ask("GET", "/latest/meta-data/spot/instance-action", told)
+        return None if answer is None else _notice(answer)
+
+    def _ask(self, method: str, path: str, headers: dict[str, str]) -> str | None:
+        request = urllib.request.Request(self.url + path, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as reply:
+                return str(reply.read().decode())
+        except (urllib.error.URLError, OSError):
+            return None
+
+
+@dataclass(frozen=True)
+class EmulatedNotices:
+    """Notices of an emulated provider: a file with what EC2 would answer, once there is one."""
+
+    file: Path
+
+    def poll(self) -> Notice | None:
+        """Return what the file holds."""
+        try:
+            return _notice(self.file.read_text())
+        except FileNotFoundError:
+            return None
+
+
+def source(address: str) -> Notices:
+    """Return the notices at an address: of an http:// service, or a file."""
+    is_service = address.startswith("http://")
+    return InstanceMetadata(address) if is_service else EmulatedNotices(Path(address))
+
+
+def _notice(text: str) -> Notice | None:
+    """Return a notice from EC2's JSON; None if this is none, for example half of a file."""
+    try:
+        fields = json.loads(text)
+        return Notice(str(fields["action"]), str(fields["time"]))
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,241 @@
+"""The program of one rank: trains its share of every batch, beats, and saves when told to.
+
+Started as `python -m pipelines.runtime.rank CONFIG_JSON`; see `torch_nodes.obey`. Commands: `train`
+(meet the other ranks, go on from a checkpoint, train to the end) and `save` (stop, and write a
+checkpoint). Training has a thread of its own: what waits for a dead peer can still be saved.
+"""
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from pipelines.runtime import checkpoints, notices
+from pipelines.runtime.samples import Took, share, take, taking
+from pipelines.runtime.training import Images, Model
+from profilers import torch_nodes
+from profilers.torch_nodes import Say
+
+_PEERS_TIMEOUT = timedelta(hours=24)
+"""Heartbeats tell that a peer is dead, not the time that it takes."""
+
+
+@dataclass(frozen=True)
+class RankConfig:
+    """What a rank must know at once.
+
+    Attributes:
+        interface: network device.
+        threads: within an operation.
+        inter_op_threads: operations at once.
+        dnn: network by name.
+        image_size: pixels.
+        samples: of the dataset.
+        seed: of weights, images and their order.
+        folder: where checkpoints are.
+        keep: how many of them.
+        every: iterations between two of rank 0.
+        beat_s: between two heartbeats.
+        notices: where notices come from (see `notices.source`).
+    """
+
+    interface: str
+    threads: int
+    inter_op_threads: int
+    dnn: str
+    image_size: int
+    samples: int
+    seed: int
+    folder: str
+    keep: int
+    every: int
+    beat_s: float
+    notices: str
+
+    def to_json(self) -> str:
+        """Encode for the command line."""
+        return json.dumps(asdict(self))
+
+
+class Trains(Protocol):
+    """What a program of a rank does."""
+
+    @property
+    def step(self) -> int:
+        """Iterations applied."""
+
+    def train(
+        self,
+        rank: int,
+        batches: list[int],
+        iterations: int,
+        incarnation: int,
+        address: str,
+        port: int,
+        checkpoint: str | None,
+    ) -> None:
+        """Begin to train as `rank` of as many as there are batches, from a checkpoint."""
+
+    def save(self) -> None:
+        """Stop training, and write a checkpoint of what was applied until now."""
+
+
+class Rank:
+    """One rank, and the commands it obeys."""
+
+    def __init__(self, config: RankConfig, say: Say) -> None:
+        import torch
+        import torch.distributed as dist
+
+        torch.set_num_threads(config.threads)
+        torch.set_num_interop_threads(config.inter_op_threads)
+        # As in profilers.allreduce_node.
+        self._dist: Any = dist
+        self._torch, self._config, self._say = torch, config, say
+        self._images = Images(config.samples, config.image_size, config.seed)
+        self._model = Model(config.dnn, config.image_size, config.seed)
+        self._updating = threading.Lock()
+        self._stopped = False
+
+    @property
+    def step(self) -> int:
+        """Iterations applied."""
+        return self._model.step
+
+    def train(
+        self,
+        rank: int,
+        batches: list[int],
+        iterations: int,
+        incarnation: int,
+        address: str,
+        port: int,
+        checkpoint: str | None,
+    ) -> None:
+        """Begin to train as `rank` of as many as there are batches."""
+
+        def run() -> None:
+            try:
+                network = self._join(rank, len(batches), address, port, checkpoint)
+                with taking(Path(self._config.folder), incarnation, rank) as took:
+                    self._loop(network, rank, batches, iterations, took)
+            except Exception as error:
+                self._say("broken", error=str(error).split("\n")[0])
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def save(self) -> None:
+        """Stop training, and write a checkpoint of what was applied until now."""
+        with self._updating:
+            self._stopped = True
+            self._write()
+        self._say("saved", step=self.step, asked=True)
+
+    def _join(
+        self, rank: int, ranks: int, address: str, port: int, checkpoint: str | None
+    ) -> Callable[..., Any]:
+        """Meet the other ranks, take over rank 0's checkpoint; return what exchanges gradients."""
+        dist, torch = self._dist, self._torch
+        store = dist.TCPStore(address, port, ranks, is_master=rank == 0, timeout=_PEERS_TIMEOUT)
+        dist.init_process_group(
+            "gloo", store=store, rank=rank, world_size=ranks, timeout=_PEERS_TIMEOUT
+        )
+        if checkpoint is not None:
+            content = Path(checkpoint).read_bytes() if rank == 0 else b""
+            size = torch.tensor([len(content)])
+            dist.broadcast(size, 0)
+            buffer = torch.zeros(int(size), dtype=torch.uint8)
+            if rank == 0:
+                buffer = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+            dist.broadcast(buffer, 0)
+            self._model.restore(buffer.numpy().tobytes())
+        network: Callable[..., Any] = torch.nn.parallel.DistributedDataParallel(self._model.network)
+        return network
+
+    def _loop(
+        self,
+        network: Callable[..., Any],
+        rank: int,
+        batches: Sequence[int],
+        iterations: int,
+        took: Took,
+    ) -> None:
+        model, config = self._model, self._config
+        (place, count), whole = share(batches, rank), sum(batches)
+        loss: Any = self._torch.nn.functional.cross_entropy
+        while model.step < iterations and not self._stopped:
+            indices = take(config.samples, config.seed, model.samples + place, count)
+            took(model.step, indices)
+            images, labels = self._images.batch(indices)
+            # Gradients are averaged over ranks: so each sample counts 1 / whole, however divided.
+            error = loss(network(images), labels, reduction="sum") * (len(batches) / whole)
+            error.backward()
+            with self._updating:
+                if self._stopped:
+                    return
+                model.optimizer.step()
+                model.optimizer.zero_grad()
+                model.step += 1
+                model.samples += whole
+                due = model.step % config.every == 0 or model.step == iterations
+                if rank == 0 and due:
+                    self._write()
+            if rank == 0 and due:
+                self._say("saved", step=model.step, asked=False)
+
+    def _write(self) -> None:
+        model, config = self._model, self._config
+        checkpoints.write(Path(config.folder), model.step, model.content(), config.keep)
+
+
+def main() -> None:
+    """Run this rank until its controller closes stdin."""
+    serve(Rank)
+
+
+def serve(make: Callable[[RankConfig, Say], Trains]) -> None:
+    """Make a rank, beat, watch out for notices, and obey until the controller closes stdin."""
+    # Ctrl-C is the controller's: it has the last state saved before it ends its programs.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    config = RankConfig(**json.loads(sys.argv[1]))
+    say = _one_at_a_time(torch_nodes.answers())
+    rank = make(config, say)
+    say("ready")
+    threading.Thread(target=_beat, args=(rank, config.beat_s, say), daemon=True).start()
+    threading.Thread(target=_watch, args=(config, say), daemon=True).start()
+    torch_nodes.obey({"train": rank.train, "save": rank.save})
+
+
+def _beat(rank: Trains, every_s: float, say: Say) -> None:
+    while True:
+        say("beat", step=rank.step)
+        time.sleep(every_s)
+
+
+def _watch(config: RankConfig, say: Say) -> None:
+    """Tell of the first notice to this node."""
+    source = notices.source(config.notices)
+    while (notice := source.poll()) is None:
+        time.sleep(config.beat_s)
+    say("notice", **asdict(notice))
+
+
+def _one_at_a_time(say: Say) -> Say:
+    """Return the same for several threads."""
+    lock = threading.Lock()
+
+    def locked(event: str, **facts: object) -> None:
+        with lock:
+            say(event, **facts)
+
+    return locked
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Which samples an iteration takes: every one of them once in each epoch, whoever trains."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from warehouse.records import Record
+
+Took = Callable[[int, Sequence[int]], None]
+"""Writes down the indices that were taken for an iteration (counted from 0)."""
+
+
+class Taken(Record):
+    """The samples that a rank took for one iteration (counted from 0) of one incarnation."""
+
+    incarnation: int
+    rank: int
+    step: int
+    indices: tuple[int, ...]
+
+
+def take(samples: int, seed: int, start: int, count: int) -> list[int]:
+    """Return indices `start` to `start + count` of all that training ever takes, epoch by epoch.
+
+    Each epoch is a permutation of its own of all samples; an iteration at its end takes the rest
+    from the next one, so that none is dropped.
+
+    Args:
+        samples: how many the dataset has.
+        seed: of all permutations.
+        start: how many were taken before.
+        count: how many to take.
+    """
+    indices: list[int] = []
+    while len(indices) < count:
+        epoch, place = divmod(start + len(indices), samples)
+        indices += _permutation(samples, seed, epoch)[place : place + count - len(indices)]
+    return indices
+
+
+def share(batches: Sequence[int], rank: int) -> tuple[int, int]:
+    """Return where in the global batch the share of a rank begins, and how large it is."""
+    return [0, *accumulate(batches)][rank], batches[rank]
+
+
+@contextmanager
+def taking(folder: Path, incarnation: int, rank: int) -> Iterator[Took]:
+    """Yield what writes into the log of a rank; a line is there before its samples are used."""
+    with _file(folder, incarnation, rank).open("a", buffering=1) as file:
+        yield lambda step, indices: print(json.dumps([step, list(indices)]), file=file)
+
+
+def taken(folder: Path) -> list[Taken]:
+    """Return what all ranks took."""
+    rows = []
+    for path in sorted(folder.glob("samples-*-*.jsonl")):
+        _, incarnation, rank = path.stem.split("-")
+        for line in path.read_text().splitlines(keepends=True):
+            # A killed rank may have left half a line.
+            if line.endswith("\n"):
+                step, indices = json.loads(line)
+                place = {"incarnation": int(incarnation), "rank": int(rank)}
+                rows.append(Taken(**place, step=step, indices=tuple(indices)))
+    return rows
+
+
+def consumed(rows: Iterable[Taken]) -> dict[int, list[int]]:
+    """Return the samples of each iteration that the parameters have seen, in the ranks' order.
+
+    What an incarnation took after the checkpoint that the next one went on from is not among them.
+    """
+    rows = list(rows)
+    first: dict[int, int] = {}
+    for row in rows:
+        first[row.incarnation] = min(first.get(row.incarnation, row.step), row.step)
+    steps: dict[int, list[int]] = {}
+    for row in sorted(rows, key=lambda one: (one.step, one.incarnation, one.rank)):
+        if all(row.step < start for one, start in first.items() if one > row.incarnation):
+            steps.setdefault(row.step, []).extend(row.indices)
+    return steps
+
+
+@lru_cache(maxsize=2)
+def _permutation(samples: int, seed: int, epoch: int) -> list[int]:
+    order: list[int] = np.random.default_rng((seed, epoch)).permutation(samples).tolist()
+    return order
+
+
+def _file(folder: Path, incarnation: int, rank: int) -> Path:
+    return folder / f"samples-{incarnation:06}-{rank:06}.jsonl"

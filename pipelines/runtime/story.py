@@ -1,0 +1,162 @@
+"""What happened to a job, in rows of table runtime_event: for people, SQL and the timeline."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+from pydantic import JsonValue
+
+from pipelines.runtime import events
+from pipelines.runtime.planning import Plan
+from pipelines.runtime.state import State
+from warehouse.records import Record
+
+_SCHEMA = {
+    "at_s": pl.Float64,
+    "event": pl.String,
+    "node": pl.String,
+    "node_type": pl.String,
+    "step": pl.Int64,
+    "detail": pl.String,
+}
+
+
+class Entry(Record):
+    """One row: when, since the job began, what happened, to which node, at which iteration."""
+
+    at_s: float
+    event: str
+    node: str | None = None
+    node_type: str | None = None
+    step: int | None = None
+    detail: Mapping[str, JsonValue] = {}
+
+
+def entries(
+    before: State, event: events.Event, decisions: Sequence[events.Decision], after: State
+) -> Iterator[Entry]:
+    """Yield what an event and the decisions that it led to add to the story."""
+    if (told := _told(before, event, after)) is not None:
+        yield told
+    for decision in decisions:
+        if (decided := _decided(before, decision, after)) is not None:
+            yield decided
+
+
+def _told(before: State, event: events.Event, after: State) -> Entry | None:
+    match event:
+        case events.Began():
+            return _entry(after, "began", detail=_limits(after))
+        case events.Resumed(step):
+            return _entry(after, "resumed", step=step)
+        case events.Ready(name) if (node := before.node(name)) and node.up_s is None:
+            return _entry(after, "launched", name, node.node_type)
+        case events.Broken(name, error) if before.broken is None and after.broken is not None:
+            return _entry(after, "broken", name, _type(before, name), detail={"error": error})
+        case events.Saved(step, asked):
+            return _entry(after, "saved", step=step, detail={"asked": asked})
+        case events.Answered(way):
+            detail = {"answer": way.text if way else "abort", **_limits(after)}
+            return _entry(after, "answered", detail=detail)
+    return None
+
+
+def _decided(before: State, decision: events.Decision, after: State) -> Entry | None:
+    match decision:
+        case events.Proceed(plan):
+            return _entry(
+                after, "planned", step=after.iterations - plan.iterations, detail=_of(plan)
+            )
+        case events.Launch(name, kind):
+            return _entry(after, "launch", name, kind.node_type, detail={"market": kind.market})
+        case events.Release(name, None):
+            return _entry(after, "released", name, _type(before, name))
+        case events.Release(name, reason):
+            why: dict[str, JsonValue] = {"reason": reason}
+            return _entry(after, "lost", name, _type(before, name), detail=why)
+        case events.Save(name):
+            return _entry(after, "saving", name)
+        case events.Train(nodes, batches, step, incarnation):
+            detail: dict[str, JsonValue] = {
+                "nodes": list(nodes),
+                "batches": list(batches),
+                "incarnation": incarnation,
+            }
+            return _entry(after, "training", step=step, detail=detail)
+        case events.Ask(infeasible):
+            ways: list[JsonValue] = [way.text for way in infeasible.ways]
+            return _entry(after, "asked", detail={"reason": infeasible.reason, "ways": ways})
+        case events.End(error):
+            spent: dict[str, JsonValue] = {"cost_usd": after.spent_usd}
+            if error is None:
+                return _entry(after, "finished", step=after.step, detail=spent)
+            return _entry(after, "aborted", step=after.step, detail={"error": error, **spent})
+    return None
+
+
+def progress(state: State, step: int) -> Entry:
+    """Return how far training has come."""
+    return _entry(state, "progress", step=step)
+
+
+def stopped(state: State) -> Entry:
+    """Return that the controller was told to leave."""
+    return _entry(state, "stopped", detail={"cost_usd": state.spent_usd})
+
+
+def frame(story: Iterable[Entry]) -> pl.DataFrame:
+    """Return entries as table runtime_event."""
+    rows = [{**one.model_dump(), "detail": json.dumps(dict(one.detail))} for one in story]
+    return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+def read(file: Path) -> list[Entry]:
+    """Return the entries of a file, one JSON object per line; none if there is no file."""
+    if not file.exists():
+        return []
+    lines = file.read_text().splitlines(keepends=True)
+    # A killed controller may have left half a line.
+    return [Entry.model_validate_json(line) for line in lines if line.endswith("\n")]
+
+
+def _entry(
+    state: State,
+    event: str,
+    node: str | None = None,
+    node_type: str | None = None,
+    step: int | None = None,
+    detail: Mapping[str, JsonValue] | None = None,
+) -> Entry:
+    return Entry(
+        at_s=state.at_s,
+        event=event,
+        node=node,
+        node_type=node_type,
+        step=step,
+        detail=detail or {},
+    )
+
+
+def _of(plan: Plan) -> dict[str, JsonValue]:
+    return {
+        "configuration": plan.forecast.configuration.label,
+        "iterations": plan.iterations,
+        "wait_s": plan.wait_s,
+        "train_s": plan.forecast.time_s,
+        "finish_s": plan.finish_s,
+        "cost_usd": plan.cost_usd,
+    }
+
+
+def _limits(state: State) -> dict[str, JsonValue]:
+    return {
+        "iterations": state.iterations,
+        "deadline_s": state.deadline_s,
+        "budget_usd": state.budget_usd,
+    }
+
+
+def _type(state: State, name: str) -> str | None:
+    node = state.node(name)
+    return node.node_type if node else None

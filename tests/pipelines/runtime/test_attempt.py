@@ -1,0 +1,160 @@
+"""Jobs on real nodes that are taken away: what is trained, and with which samples."""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets import plots, runtime_plot
+from pipelines.runtime import checkpoints
+from pipelines.runtime.attempt import train
+from pipelines.runtime.job_file import read_job
+from pipelines.runtime.planning import Infeasible, Way
+from pipelines.runtime.samples import consumed, taken
+from pipelines.runtime.state import State
+from pipelines.runtime.story import Entry, frame
+from pipelines.runtime.training import load
+from profilers.clusters import cgroups, netns, owner
+from tests.pipelines.runtime.jobs import FAST, GLOBAL_BATCH, SAMPLES, SLOW, profile, write_job
+from warehouse.landing import read_tables, run_folders
+
+ITERATIONS = 20
+TOLERANCE = 1e-5
+"""Of parameters below 1, after iterations whose sums were added up in another order."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A job that has ended, with the folder of its attempt."""
+
+    home: Path
+    folder: Path
+    state: State
+    story: list[Entry]
+
+    def of(self, event: str) -> list[Entry]:
+        """Return the entries of one kind."""
+        return [one for one in self.story if one.event == event]
+
+    def checkpoint(self, step: int) -> dict[str, Any]:
+        """Return the checkpoint of an iteration."""
+        path = checkpoints.of_step(self.folder, step)
+        assert path is not None, f"no checkpoint of iteration {step}"
+        return load(path)
+
+
+def run(folder: Path, **changes: object) -> Trained:
+    """Train a job to its end."""
+    home = folder / "home"
+
+    def abort(infeasible: Infeasible, state: State) -> Way | None:
+        return None
+
+    job = read_job(write_job(folder, iterations=ITERATIONS, **changes))
+    performance = profile().performance
+    keeper, state = train(job, performance, "emulated", home, lambda _: None, abort)
+    return Trained(home, keeper.folder, state, keeper.story)
+
+
+def left_behind() -> list[str]:
+    """Return every namespace and control group of ours."""
+    spaces = [name for name in netns.namespaces() if name.startswith(owner.PREFIX)]
+    return spaces + cgroups.names(owner.PREFIX)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Return the job on two fast nodes to its end, with the checkpoint of every iteration."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    return run(folder, checkpoint_every=1, keep_checkpoints=ITERATIONS)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Return the scenario of section 5.4 at our size: half-way, one of two fast nodes is killed."""
+    lost = [{"after_iterations": 8, "node_type": FAST, "how": "kill"}]
+    folder = tmp_path_factory.mktemp("killed")
+    return run(folder, interruptions=lost, keep_checkpoints=ITERATIONS)
+
+
+@pytest.mark.cluster
+def test_a_killed_node_is_replaced_by_others_of_another_type(killed: Trained) -> None:
+    assert (killed.state.phase, killed.state.step) == ("finished", ITERATIONS)
+    (lost,) = killed.of("lost")
+    assert (lost.node, lost.node_type, lost.detail["reason"]) == ("node0", FAST, "ended")
+    first, second = killed.of("planned")
+    assert first.detail["configuration"] == f"2 {FAST}@4"
+    assert second.detail["configuration"] == f"1 {FAST}@4 + 2 {SLOW}@2"
+    again = killed.of("training")[1]
+    assert again.detail["nodes"] == ["node1", "node2", "node3"], "the live one leads"
+    (saved,) = [one.step for one in killed.of("saved") if one.detail["asked"]]
+    assert again.step == saved
+    assert left_behind() == []
+
+
+@pytest.mark.cluster
+def test_the_checkpoint_is_the_uninterrupted_runs_bit_for_bit(
+    killed: Trained, uninterrupted: Trained
+) -> None:
+    import torch
+
+    (saved,) = [one for one in killed.of("saved") if one.detail["asked"]]
+    assert saved.step is not None and saved.step >= 8
+    found, expected = killed.checkpoint(saved.step), uninterrupted.checkpoint(saved.step)
+    assert found["samples"] == expected["samples"] == saved.step * GLOBAL_BATCH
+    for name, value in expected["model"].items():
+        assert torch.equal(found["model"][name], value), name
+    momenta = found["optimizer"]["state"]
+    for place, one in expected["optimizer"]["state"].items():
+        assert torch.equal(momenta[place]["momentum_buffer"], one["momentum_buffer"])
+
+
+@pytest.mark.cluster
+def test_parameters_agree_after_other_nodes_have_divided_the_batch(
+    killed: Trained, uninterrupted: Trained
+) -> None:
+    import torch
+
+    found = killed.checkpoint(ITERATIONS)["model"]
+    expected = uninterrupted.checkpoint(ITERATIONS)["model"]
+    before = uninterrupted.checkpoint(ITERATIONS - 1)["model"]
+    for name, value in expected.items():
+        apart = float((found[name] - value).abs().max())
+        assert apart <= TOLERANCE, name
+        assert not torch.allclose(before[name], value, rtol=0, atol=TOLERANCE), "as if it had not"
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("which", ["killed", "uninterrupted"])
+def test_every_sample_is_taken_once_in_each_epoch(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    trained = request.getfixturevalue(which)
+    steps = consumed(taken(trained.folder))
+    assert sorted(steps) == list(range(ITERATIONS))
+    assert {len(indices) for indices in steps.values()} == {GLOBAL_BATCH}
+    stream = list(chain.from_iterable(steps[step] for step in range(ITERATIONS)))
+    epochs = [stream[start : start + SAMPLES] for start in range(0, len(stream), SAMPLES)]
+    assert [Counter(epoch) for epoch in epochs] == [Counter(range(SAMPLES))] * len(epochs)
+    assert epochs[0] != epochs[1], "each epoch has an order of its own"
+
+
+@pytest.mark.cluster
+def test_what_happened_lands_and_can_be_drawn(killed: Trained) -> None:
+    (landed,) = run_folders(killed.home / "landing")
+    tables = read_tables(landed)
+    assert tables["run"]["cost_usd"].to_pylist() == [pytest.approx(killed.state.spent_usd)]
+    events = tables["runtime_event"]["event"].to_pylist()
+    assert events == frame(killed.story)["event"].to_list()
+    kinds = [one for one in events if one not in ("progress", "saved", "launch", "launched")]
+    assert kinds == [
+        "began", "planned", "training", "lost", "saving", "planned", "training",
+        "released", "released", "released", "finished",
+    ]  # fmt: skip
+    nodes = runtime_plot.stays(frame(killed.story))
+    assert [one.reason for one in nodes] == ["ended", None, None, None]
+    picture = plots.to_svg(runtime_plot.timeline(frame(killed.story)))
+    assert f"1 {FAST}@4 + 2 {SLOW}@2" in picture

@@ -1,0 +1,59 @@
+"""Job files: what is wrong with one is said in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from networks import UnknownNetwork
+from pipelines.runtime.job_file import read_job
+from pipelines.runtime.state import Learned
+from tests.pipelines.runtime import jobs
+from tests.pipelines.runtime.jobs import write_job
+from warehouse.records import BadInput
+
+
+def test_a_job_is_read_with_its_profile(tmp_path: Path) -> None:
+    job = read_job(write_job(tmp_path))
+    assert job.profile == tmp_path / "profile.json"
+    assert job.state().deadline_s == 3600
+    assert job.controller(jobs.profile().performance).silence_s == 10
+
+
+def test_times_are_the_papers_unless_given(tmp_path: Path) -> None:
+    path = write_job(tmp_path)
+    path.write_text(
+        "\n".join(
+            line
+            for line in path.read_text().splitlines()
+            if not line.startswith(("launch_s", "detach_s"))
+        )
+    )
+    state = read_job(path).state()
+    assert (state.launch, state.detach) == (Learned(assumed_s=150), Learned(assumed_s=5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"global_batch": 0}, "global_batch: Input should be greater than or equal to 1"),
+        ({"colour": "red"}, "colour: Extra inputs are not permitted, found 'red'"),
+        ({"offers": []}, "offers: Tuple should have at least 1 item"),
+        ({"budget_usd": -3}, "budget_usd: Input should be greater than 0, found -3"),
+        ({"offers": [{"node_type": "emu.x", "usd_per_hour": 1, "capacity": 1}]}, "unknown node"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        read_job(write_job(tmp_path, **changes))
+
+
+def test_a_job_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"none\.yaml does not exist"):
+        read_job(tmp_path / "none.yaml")
+
+
+def test_an_unknown_network_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNetwork):
+        read_job(write_job(tmp_path, dnn="small_cmm"))

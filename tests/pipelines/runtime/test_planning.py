@@ -1,0 +1,153 @@
+"""Plans for what is left of a job: what counts against the limits, and the ways out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from models.srift.job import Objective
+from models.srift.space import Offer
+from pipelines.runtime import IfInfeasible
+from pipelines.runtime.planning import Infeasible, Kind, Plan, Planner, Search, Situation
+from tests.pipelines.runtime import jobs
+from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE
+
+ONE_FAST: Mapping[Kind, int] = {Kind(FAST, "spot"): 1}
+GONE = (Kind(FAST, "spot"),)
+NOW = Situation(
+    iterations=100,
+    elapsed_s=40.0,
+    spent_usd=0.001,
+    deadline_s=None,
+    budget_usd=None,
+    up={},
+    depleted=(),
+    launch_s=20.0,
+    restart_s=3.0,
+)
+
+
+def planner(
+    capacity: int = 2, search: Search | None = None, minimize: Objective = "cost"
+) -> Planner:
+    """Return one with three made-up types of so many nodes each."""
+    offers = tuple(
+        Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=capacity)
+        for name, usd in jobs.PRICES.items()
+    )
+    performance = jobs.profile().performance
+    return Planner(performance, offers, jobs.GLOBAL_BATCH, minimize, search or Search())
+
+
+def planned(found: Plan | Infeasible) -> Plan:
+    """Return a plan that is one."""
+    assert isinstance(found, Plan)
+    return found
+
+
+def infeasible(found: Plan | Infeasible) -> Infeasible:
+    """Return a plan that is none."""
+    assert isinstance(found, Infeasible)
+    return found
+
+
+def test_launching_counts_against_the_deadline() -> None:
+    fastest = planner(minimize="time")
+    plan = planned(fastest.plan(NOW))
+    assert plan.finish_s == pytest.approx(40 + 20 + plan.forecast.time_s)
+    just = replace(NOW, deadline_s=plan.finish_s)
+    assert planned(fastest.plan(just)).forecast == plan.forecast
+    assert infeasible(fastest.plan(replace(just, launch_s=20.1)))
+
+
+def test_detaching_counts_too() -> None:
+    fastest, now = planner(minimize="time"), replace(NOW, detach_s=4.0)
+    plan = planned(fastest.plan(now))
+    assert plan.wait_s == 24
+    just = replace(now, deadline_s=plan.finish_s)
+    assert planned(fastest.plan(just)).forecast == plan.forecast
+    assert infeasible(fastest.plan(replace(just, detach_s=4.1)))
+
+
+def test_nodes_that_are_up_are_paid_while_others_launch() -> None:
+    now = replace(NOW, up=ONE_FAST, depleted=GONE)
+    plan = planned(planner().plan(now))
+    assert plan.forecast.configuration.label == f"1 {FAST}@4 + 2 {SLOW}@2"
+    waiting_usd = 20 * jobs.PRICES[FAST] / 3600
+    assert plan.cost_usd == pytest.approx(0.001 + waiting_usd + plan.forecast.cost_usd)
+    assert planned(planner().plan(replace(now, budget_usd=plan.cost_usd))) == plan
+    assert infeasible(planner().plan(replace(now, budget_usd=plan.cost_usd * 0.999)))
+
+
+def test_those_that_are_up_need_not_wait_for_launches() -> None:
+    now = replace(NOW, up={Kind(FAST, "spot"): 2})
+    plan = planned(planner().plan(now))
+    assert (plan.forecast.configuration.label, plan.wait_s) == (f"2 {FAST}@4", 3)
+
+
+def test_depleted_kinds_stay_but_are_not_launched() -> None:
+    plan = planned(planner().plan(replace(NOW, depleted=GONE)))
+    assert FAST not in plan.forecast.configuration.node_types
+    alone = replace(NOW, up=ONE_FAST, depleted=[Kind(one, "spot") for one in jobs.PRICES])
+    found = infeasible(planner().plan(alone))
+    assert "cannot hold the batch of 8 samples" in found.reason
+    (way,) = found.ways
+    assert way.retry and way.text.startswith("ask for emu.")
+
+
+def test_nothing_on_offer_is_told_as_such() -> None:
+    everything = [Kind(one, "spot") for one in jobs.PRICES]
+    found = infeasible(planner().plan(replace(NOW, depleted=everything)))
+    assert found.reason == "the nodes that are left cannot hold the batch of 8 samples"
+
+
+@pytest.mark.parametrize("late_s", [10.0, 500.0])
+def test_each_way_out_is_one(late_s: float) -> None:
+    now = replace(NOW, deadline_s=50.0, elapsed_s=late_s, budget_usd=0.002)
+    found = infeasible(planner().plan(now))
+    assert found.ways
+    for way in found.ways:
+        assert "raise the" in way.text
+        relaxed = replace(now, deadline_s=way.deadline_s, budget_usd=way.budget_usd)
+        assert planned(planner().plan(relaxed))
+
+
+@pytest.mark.parametrize(
+    ("policy", "deadline_s", "budget_usd", "raised"),
+    [
+        ("deadline", 50.0, None, "deadline"),
+        ("budget", None, 0.0011, "budget"),
+        ("budget", 50.0, None, None),
+        ("deadline", None, 0.0011, None),
+        ("deadline", 50.0, 0.0011, None),
+        ("abort", 50.0, None, None),
+        ("ask", 50.0, None, None),
+    ],
+)
+def test_a_policy_raises_what_it_may_and_nothing_else(
+    policy: IfInfeasible, deadline_s: float | None, budget_usd: float | None, raised: str | None
+) -> None:
+    now = replace(NOW, deadline_s=deadline_s, budget_usd=budget_usd)
+    way = infeasible(planner().plan(now)).way(policy)
+    if raised is None:
+        assert way is None
+    else:
+        assert way is not None
+        assert (way.deadline_s != deadline_s, way.budget_usd != budget_usd) == (
+            raised == "deadline",
+            raised == "budget",
+        )
+
+
+def test_asking_again_is_no_policy() -> None:
+    now = replace(NOW, deadline_s=50.0, depleted=[Kind(one, "spot") for one in jobs.PRICES])
+    assert infeasible(planner().plan(now)).way("deadline") is None
+
+
+def test_an_eager_search_keeps_to_its_preferences() -> None:
+    search = Search(preference=(SPARE, SLOW), k=2)
+    plan = planned(planner(capacity=4, search=search).plan(NOW))
+    assert FAST not in plan.forecast.configuration.node_types
+    gone = replace(NOW, depleted=[Kind(SPARE, "spot")])
+    plan = planned(planner(capacity=4, search=search).plan(gone))
+    assert plan.forecast.configuration.label == f"4 {SLOW}@2"

@@ -1,0 +1,177 @@
+"""The scenario of section 5.4 in virtual time, and any losses at any time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assets import plots, runtime_plot
+from models.srift.space import Offer
+from pipelines.runtime.controller import Controller
+from pipelines.runtime.job_file import Interruption
+from pipelines.runtime.planning import Infeasible, Planner, Way
+from pipelines.runtime.rehearsal import Loss, Rehearsal
+from pipelines.runtime.state import State
+from pipelines.runtime.story import Entry, frame
+from tests.pipelines.runtime import jobs, section_5_4
+
+LAUNCHED_S, AGAIN_S, DETACHED_S = 138.0, 95.0, 4.0
+PACES = (84 / 76, 98 / 100)
+"""The paper's 200 iterations took 84 s instead of 76, and then 98 s instead of 100."""
+
+
+def rehearse(deadline_s: float = 500.0) -> Rehearsal:
+    """Return the scenario of section 5.4 after it was run."""
+    rehearsal = Rehearsal(
+        section_5_4.controller(),
+        section_5_4.state(deadline_s),
+        launches_s=(LAUNCHED_S, AGAIN_S),
+        restart_s=10.0,
+        detach_s=DETACHED_S,
+        paces=PACES,
+        interruptions=(Interruption(after_iterations=200, node_type="p3.8xlarge"),),
+    )
+    rehearsal.run()
+    return rehearsal
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Rehearsal:
+    """Return it as the paper tells it."""
+    return rehearse()
+
+
+def of(rehearsal: Rehearsal, event: str) -> list[Entry]:
+    """Return the entries of one kind."""
+    return [one for one in rehearsal.story if one.event == event]
+
+
+def test_it_starts_as_the_paper_does(scenario: Rehearsal) -> None:
+    plan = of(scenario, "planned")[0]
+    assert plan.detail["configuration"] == "2 p3.8xlarge@512"
+    assert plan.detail["train_s"] == pytest.approx(152)
+    assert plan.detail["finish_s"] == pytest.approx(302), "150 s of launching count"
+    assert of(scenario, "training")[0].at_s == 138
+
+
+def test_half_the_iterations_are_saved_when_a_node_is_lost(scenario: Rehearsal) -> None:
+    (lost,) = of(scenario, "lost")
+    assert lost.node_type == "p3.8xlarge"
+    assert lost.at_s == pytest.approx(222)
+    asked = next(one for one in of(scenario, "saved") if one.detail["asked"])
+    assert asked.step == 200
+    assert asked.at_s == pytest.approx(226)
+
+
+def test_eight_g3_join_the_p3_that_is_left(scenario: Rehearsal) -> None:
+    plan = of(scenario, "planned")[1]
+    assert plan.detail["configuration"] == "1 p3.8xlarge@512 + 8 g3.8xlarge@64"
+    assert plan.detail["iterations"] == 200
+    assert plan.detail["train_s"] == pytest.approx(100)
+    # The paper goes on to expect 150 s, and so 479 s; here what was observed has been learned.
+    assert plan.detail["wait_s"] == pytest.approx(5 + LAUNCHED_S)
+    assert plan.detail["finish_s"] == pytest.approx(222 + 5 + LAUNCHED_S + 100)
+    assert scenario.state.depleted == (("p3.8xlarge", "spot"),)
+
+
+def test_it_finishes_when_the_paper_does(scenario: Rehearsal) -> None:
+    assert scenario.state.phase == "finished"
+    assert of(scenario, "finished")[0].at_s == pytest.approx(419)
+    billed_s = (222 - 138) + (419 - 138)
+    new_s = 419 - 226 - AGAIN_S
+    expected_usd = (billed_s * 3.68 + 8 * new_s * 0.69) / 3600
+    assert scenario.state.spent_usd == pytest.approx(expected_usd)
+    assert scenario.state.launch.seen_s == pytest.approx((LAUNCHED_S, AGAIN_S))
+    assert scenario.state.detach.seen_s == pytest.approx((DETACHED_S,))
+
+
+def test_its_picture_is_figure_8(scenario: Rehearsal, tmp_path: Path) -> None:
+    figure = runtime_plot.timeline(frame(scenario.story), "section 5.4")
+    above, below = figure.axes
+    at_s, steps = above.get_lines()[0].get_data()
+    assert np.asarray(at_s)[-1] == pytest.approx(419)
+    assert np.asarray(steps)[-1] == 400
+    nodes = runtime_plot.stays(frame(scenario.story))
+    assert [one.node_type for one in nodes] == ["p3.8xlarge"] * 2 + ["g3.8xlarge"] * 8
+    assert len(below.get_yticklabels()) == 10
+    (tmp_path / "section_5_4.png").write_bytes(plots.to_png(figure))
+    assert "1 p3.8xlarge@512 + 8 g3.8xlarge@64" in plots.to_svg(figure)
+
+
+def test_too_short_a_deadline_is_told_at_the_interruption_not_missed() -> None:
+    # Without the loss 222 + 84 s would do; with it, launching leaves 6 s for 200 iterations.
+    rehearsal = rehearse(deadline_s=370.0)
+    assert rehearsal.state.phase == "aborted"
+    (asked,) = of(rehearsal, "asked")
+    assert asked.at_s == pytest.approx(226)
+    assert any("raise the deadline from 370 s" in str(way) for way in asked.detail["ways"])  # type: ignore[union-attr]
+
+
+def small_controller() -> Controller:
+    """Return one with three made-up types of two nodes each."""
+    offers = tuple(
+        Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=2)
+        for name, usd in jobs.PRICES.items()
+    )
+    performance = jobs.profile().performance
+    return Controller(Planner(performance, offers, jobs.GLOBAL_BATCH, "cost"))
+
+
+LOSSES = st.lists(st.builds(Loss, st.floats(0, 60), st.sampled_from(list(jobs.PRICES))), max_size=6)
+
+
+@given(
+    LOSSES,
+    st.floats(0.1, 10),
+    st.floats(0, 5),
+    st.floats(0, 2),
+    st.sampled_from([None, 20.0, 40.0]),
+    st.booleans(),
+)
+def test_whatever_is_lost_the_job_ends_and_its_books_are_right(
+    losses: list[Loss],
+    launch_s: float,
+    restart_s: float,
+    detach_s: float,
+    deadline_s: float | None,
+    relaxes: bool,
+) -> None:
+    def answer(infeasible: Infeasible, state: State) -> Way | None:
+        return infeasible.ways[0] if relaxes and infeasible.ways else None
+
+    rehearsal = Rehearsal(
+        small_controller(),
+        State(iterations=40, deadline_s=deadline_s),
+        launches_s=(launch_s,),
+        restart_s=restart_s,
+        detach_s=detach_s,
+        answer=answer,
+    )
+    state = rehearsal.run(losses)
+    assert state.over
+    assert state.nodes == ()
+    nodes = runtime_plot.stays(frame(rehearsal.story))
+    hours = [(one.gone_s - one.up_s, one.node_type) for one in nodes if one.up_s is not None]
+    bill = sum(seconds * jobs.PRICES[name] / 3600 for seconds, name in hours)
+    assert state.spent_usd == pytest.approx(bill)
+    assert_depleted_kinds_stay_away(rehearsal.story)
+    if state.phase == "finished":
+        assert state.step == 40
+        steps = [one.step or 0 for one in rehearsal.story if one.event == "training"]
+        saved = [0, *(one.step for one in rehearsal.story if one.detail.get("asked"))]
+        assert steps == sorted(steps)
+        assert set(steps) <= set(saved), "training goes on from what was saved"
+
+
+def assert_depleted_kinds_stay_away(story: list[Entry]) -> None:
+    """Check that a type of which a node was lost is launched again only if asked for again."""
+    depleted: set[str | None] = set()
+    for entry in story:
+        if entry.event == "lost":
+            depleted.add(entry.node_type)
+        elif entry.event == "answered" and "again" in str(entry.detail["answer"]):
+            depleted.clear()
+        elif entry.event == "launch":
+            assert entry.node_type not in depleted

@@ -1,0 +1,184 @@
+"""Jobs of plain processes that are killed, frozen and told to go: nothing is trained."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipelines.runtime.attempt import train
+from pipelines.runtime.job_file import read_job
+from pipelines.runtime.planning import Infeasible, Way
+from pipelines.runtime.state import State
+from pipelines.runtime.story import Entry, frame
+from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE, profile, write_job
+from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
+from warehouse.warehouse import Warehouse, read_only
+
+ITERATIONS = 60
+COUNTING = "tests.pipelines.runtime.counting_rank"
+
+
+class Ran:
+    """A job that has ended: how, and its story; `asked` is what was found infeasible."""
+
+    def __init__(
+        self,
+        folder: Path,
+        answer: int | None = None,
+        notices: Callable[[str], str] | None = None,
+        program: str = COUNTING,
+        silence_s: float = 2.0,
+        stop_at: str | None = None,
+        **changes: object,
+    ) -> None:
+        self.asked: list[Infeasible] = []
+
+        def answered(infeasible: Infeasible, state: State) -> Way | None:
+            self.asked.append(infeasible)
+            return None if answer is None else infeasible.ways[answer]
+
+        told: list[Entry] = []
+
+        def tell(entry: Entry) -> None:
+            told.append(entry)
+            if entry.event == stop_at:
+                raise KeyboardInterrupt
+
+        changes = {"iterations": ITERATIONS, "beat_s": 0.05, "silence_s": silence_s, **changes}
+        job = read_job(write_job(folder, **changes))
+        keeper, self.state = train(
+            *(job, profile().performance, "loopback", folder / "home", tell, answered),
+            program=program,
+            notices=notices,
+        )
+        self.story = keeper.story
+        assert told == self.story[-len(told) :]
+
+    def of(self, event: str) -> list[Entry]:
+        """Return the entries of one kind."""
+        return [one for one in self.story if one.event == event]
+
+    @property
+    def losses(self) -> list[tuple[str | None, object]]:
+        """Types of the nodes that were lost, and why."""
+        return [(one.node_type, one.detail["reason"]) for one in self.of("lost")]
+
+    @property
+    def plans(self) -> list[object]:
+        """Configurations that were chosen."""
+        return [one.detail["configuration"] for one in self.of("planned")]
+
+
+def interrupt(node_type: str, at: int, how: str) -> dict[str, object]:
+    """Return an interruption as a job file has it."""
+    return {"node_type": node_type, "after_iterations": at, "how": how}
+
+
+def test_a_notice_and_silence_are_losses_like_any(tmp_path: Path) -> None:
+    losses = [interrupt(FAST, 15, "notice"), interrupt(SLOW, 35, "freeze")]
+    ran = Ran(tmp_path, interruptions=losses)
+    assert (ran.state.phase, ran.state.step) == ("finished", ITERATIONS)
+    assert ran.losses == [(FAST, "notice"), (SLOW, "silent")]
+    assert ran.plans == [
+        f"2 {FAST}@4",
+        f"1 {FAST}@4 + 2 {SLOW}@2",
+        f"1 {FAST}@4 + 1 {SLOW}@2 + 1 {SPARE}@2",
+    ]
+    began = ran.of("training")
+    saved = [one.step for one in ran.of("saved") if one.detail["asked"]]
+    assert [one.step for one in began] == [0, *saved]
+    assert [one.detail["nodes"] for one in began][1:] == [
+        ["node1", "node2", "node3"],
+        ["node1", "node3", "node4"],
+    ]
+    launches, restarts = ran.state.launch, ran.state.restart
+    assert len(launches.seen_s) == 3, "observed each time that nodes were launched"
+    assert restarts.seen_s == ()
+
+
+def test_ec2_tells_a_node_by_its_metadata_service(tmp_path: Path) -> None:
+    with metadata_service() as (url, service):
+        # A node asks a service of its own: here one that tells them apart by their addresses.
+        service.notices["/node0"] = TERMINATE
+        ran = Ran(tmp_path, notices=lambda name: f"{url}/{name}")
+    assert ran.state.phase == "finished"
+    assert [(one.node, one.detail["reason"]) for one in ran.of("lost")] == [("node0", "notice")]
+    assert ran.plans == [f"2 {FAST}@4", f"1 {FAST}@4 + 2 {SLOW}@2"]
+
+
+def test_a_program_that_cannot_start_says_why(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, program="no.such.program")
+    assert ran.state.phase == "aborted"
+    assert {reason for _, reason in ran.losses} == {"ended"}
+    assert "No module named 'no'" in str(ran.of("lost")[0].detail["said"])
+
+
+def test_all_nodes_may_go_and_the_last_checkpoint_counts(tmp_path: Path) -> None:
+    both = [interrupt(FAST, 20, "kill"), interrupt(SLOW, 40, "kill")]
+    ran = Ran(tmp_path, answer=-1, interruptions=both, offers=offers(fast=2, slow=2))
+    assert ran.state.phase == "finished"
+    assert ran.losses == [(FAST, "ended"), (SLOW, "ended")]
+    (infeasible,) = ran.asked
+    assert "cannot hold the batch of 8 samples" in infeasible.reason
+    (answered,) = ran.of("answered")
+    assert answered.detail["answer"] == f"ask for {SLOW} spot, {FAST} spot again"
+    assert ran.plans[-1] == f"2 {FAST}@4"
+
+
+def test_a_deadline_that_nothing_meets_is_told_before_anything_is_rented(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, deadline_s=0.5)
+    assert (ran.state.phase, ran.of("launch")) == ("aborted", [])
+    assert ran.state.error is not None
+    assert "raise the deadline from 0 s" in ran.asked[0].ways[0].text
+
+
+def test_a_bug_ends_the_job_once_it_meets_it_twice(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, seed=13, silence_s=1.0)
+    assert ran.state.phase == "aborted"
+    assert ran.state.error == "training failed with all nodes alive: unlucky"
+    assert [one.step for one in ran.of("training")] == [0, ran.state.step]
+    assert ran.losses == []
+    assert len(ran.state.restart.seen_s) == 1
+
+
+@pytest.mark.parametrize(("stop_at", "least"), [("lost", 15), ("training", 0), ("launch", 0)])
+def test_who_comes_back_goes_on_from_what_was_saved(
+    stop_at: str, least: int, tmp_path: Path
+) -> None:
+    losses = [interrupt(FAST, 15, "kill")]
+    with pytest.raises(KeyboardInterrupt):
+        Ran(tmp_path, interruptions=losses, stop_at=stop_at)
+    ran = Ran(tmp_path, interruptions=losses)
+    assert (ran.state.phase, ran.state.step) == ("finished", ITERATIONS)
+    (stopped,), (resumed,) = ran.of("stopped"), ran.of("resumed")
+    assert stopped.at_s <= resumed.at_s
+    assert resumed.step is not None and resumed.step >= least
+    after = ran.story[ran.story.index(resumed) :]
+    assert next(one.step for one in after if one.event == "training") == resumed.step
+    assert len(ran.of("lost")) == 1, "what was lost by then is not lost again"
+    spent_usd = stopped.detail["cost_usd"]
+    assert isinstance(spent_usd, float)
+    assert spent_usd <= ran.state.spent_usd
+
+
+def test_it_lands_and_sql_can_ask_about_it(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, interruptions=[interrupt(FAST, 15, "kill")])
+    warehouse = Warehouse(tmp_path / "home")
+    assert len(warehouse.load().loaded) == 1
+    found = read_only(
+        tmp_path / "home",
+        "SELECT event, node_type, detail->>'reason' AS reason, cost_usd "
+        "FROM raw.runtime_event JOIN raw.run USING (run_id) WHERE event = 'lost'",
+    )
+    assert found.rows() == [("lost", FAST, "ended", pytest.approx(ran.state.spent_usd))]
+    details = frame(ran.story)["detail"].to_list()
+    assert all(isinstance(json.loads(one), dict) for one in details)
+
+
+def offers(fast: int, slow: int) -> list[dict[str, object]]:
+    """Return offers of two types as a job file has them."""
+    return [
+        {"node_type": FAST, "market": "spot", "usd_per_hour": 0.06, "capacity": fast},
+        {"node_type": SLOW, "market": "spot", "usd_per_hour": 0.04, "capacity": slow},
+    ]
