@@ -17,6 +17,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from warehouse.compact import compact
 from warehouse.durable import remove, sync, temporary
 from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
 from warehouse.sums import seal, verify
@@ -231,7 +232,7 @@ def _write(
     folder.mkdir()
     for name, chunks in tables.items():
         file = folder / f"{name}.parquet"
-        with pq.ParquetWriter(file, SCHEMAS[name], compression="zstd") as writer:
+        with pq.ParquetWriter(file, SCHEMAS[name], **compact(SCHEMAS[name])) as writer:
             for chunk in filter(len, chunks):
                 writer.write_table(chunk, row_group_size=CHUNK_ROWS)
         sync(file)

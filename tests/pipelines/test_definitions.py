@@ -6,22 +6,29 @@ from dagster import AssetKey, Definitions
 from assets.systems import SYSTEMS
 from pipelines.definitions import defs
 
-KEYS = {
-    "cluster/contention",
+MEASURING = {
     "cluster/links",
+    "cluster/contention",
+    "cluster/allreduce",
     "profiles/tf_trace",
+    "profiles/torch_compute",
+    "profiles/slowdown",
+    "profiles/tf_operations",
+    "profiles/tf_sync",
+    "measured/throughput",
+}
+KEYS = {
+    *MEASURING,
     "profiles/loaded",
     "profiles/http2",
     "profiles/end_times",
     "profiles/transfer_order",
     "fits/async_sgd_overhead",
     *(f"{group}/{system.name}" for group in ("fits", "predictions") for system in SYSTEMS),
-    "measured/throughput",
     "measured/loaded",
     "accuracy/table",
     "accuracy/report",
 }
-MEASURING = {"cluster/contention", "cluster/links", "profiles/tf_trace", "measured/throughput"}
 
 
 def test_definitions_are_loadable() -> None:
@@ -36,9 +43,7 @@ def test_every_asset_describes_itself() -> None:
         assert spec.description
         assert spec.owners
         assert spec.kinds
-        assert (spec.freshness_policy is not None) == (
-            key in {"profiles/tf_trace", "measured/throughput"}
-        )
+        assert (spec.freshness_policy is not None) == (key in MEASURING)
 
 
 @pytest.mark.parametrize("key", sorted(KEYS))

@@ -1,0 +1,30 @@
+"""Raw tables come back as they were written, and smaller."""
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warehouse.compact import compact
+from warehouse.landing import SCHEMAS
+
+
+def test_a_trace_comes_back_and_is_smaller(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    rows = [
+        ("one run", step, operation, 1_000_000 * step + 97 * operation + chance.randrange(50), 7)
+        for step in range(40)
+        for operation in range(500)
+    ]
+    schema = SCHEMAS["timing"]
+    columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
+    table = pa.table(columns, schema=schema)
+    sizes = []
+    for name, options in (("plain", {"compression": "zstd"}), ("compact", compact(schema))):
+        file = tmp_path / name
+        with pq.ParquetWriter(file, schema, **options) as writer:
+            writer.write_table(table)
+        assert pq.read_table(file).equals(table)
+        sizes.append(file.stat().st_size)
+    assert sizes[1] < sizes[0]
