@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import polars as pl
 
-from profilers.clusters import Cluster, Node
+from profilers.clusters import Cluster
 from profilers.programs import Job, Message
 from profilers.tf_job import START_TIMEOUT_S, STEP_TIMEOUT_S, StepTime, environment, step_times
 from profilers.tf_sync_node import ReplicaConfig
@@ -142,20 +142,6 @@ class SyncJob(Job):
             self._progress(f"start {load.dnn}: first steps of {world_size} replica(s)")
             self.run(world_size, OPTIMISING_STEPS)
             self.meet(world_size)
-        for node in self._nodes:
-            self._pin(node)
-
-    def _pin(self, node: Node) -> None:
-        """Keep a replica of one thread on one core, where it has a share of one.
-
-        A share is a quota that is handed to each core in slices. A helping thread that wakes up on
-        another core takes a slice there and leaves most of it unused: networks of many operations
-        would get less of their share than others do.
-        """
-        share, cores = node.group.cpu_share, self._facts[node].cores
-        if share is not None and share <= 1 and node.group.threads == 1:
-            core = node.index % cores
-            self._programs.ask([node.name], "pinned", START_TIMEOUT_S, do="pin", core=core)
 
     def _ask(self, count: int, answer: str, timeout_s: float, **command: object) -> list[Message]:
         names = [node.name for node in self._nodes[:count]]

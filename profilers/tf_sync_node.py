@@ -3,14 +3,13 @@
 As TensorFlow's MultiWorkerMirroredStrategy does it by default: once all gradients are there, they
 are packed into one tensor, which a ring of the nodes reduces. Started as
 `python -m profilers.tf_sync_node CONFIG_JSON`; obeys the commands of `profilers.tf_stepper`,
-`run_together`, `meet`, `shapes`, `pin` and `digest`.
+`run_together`, `meet`, `shapes` and `digest`.
 """
 
 import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -97,13 +96,6 @@ class Replica(Stepper):
             operations=[[getattr(one, name) for name in _DESCRIBED] for one in found if one.known],
             parameter_count=sum(one.shape.num_elements() for one in self._variables),
         )
-
-    def pin(self, core: int) -> None:
-        """Keep all threads of this program on one core from now on."""
-        for thread in os.listdir("/proc/self/task"):
-            with suppress(ProcessLookupError):
-                os.sched_setaffinity(int(thread), {core})
-        self._say(event="pinned")
 
     def digest(self) -> None:
         """Report the sum of all variables' magnitudes: replicas in step have the same."""
