@@ -22,7 +22,7 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
     for index, job in enumerate(study.jobs):
         field = f"{source}: jobs[{index}]"
         _check_network(job, field)
-        for name in dict.fromkeys([*job.worker, job.profiled_worker or job.worker[0]]):
+        for name in job.worker:
             _tell(f"{field}.worker", partial(_check_type, "worker", name))
         if job.server is not None:
             _tell(f"{field}.server", partial(_check_type, "server", job.server))

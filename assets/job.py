@@ -28,9 +28,9 @@ class Job(Record):
 
     `worker` may name several node types, which are then taken in turn; it is profiled on each of
     them. Profiles are on links of `link_mbps` unless `profiled_link_mbps` names another speed,
-    with one server also if there are several, and with one worker of `profiled_worker` where that
-    is another type. `cross_traffic` is the fraction of the servers' links that others use while it
-    trains, not while it is profiled. Predictors see what was measured of a job that is `fitted`.
+    with one server also if there are several. `cross_traffic` is the fraction of the servers' links
+    that others use while it trains, not while it is profiled. Of a job that is `fitted` predictors
+    see all that was measured if it is synchronous, and its slowdown by all-reduces if it is of DDP.
     """
 
     dnn: str
@@ -39,7 +39,6 @@ class Job(Record):
     image_size: int = Field(ge=8)
     batch_size: int = Field(ge=1)
     worker: tuple[str, ...] = Field(min_length=1)
-    profiled_worker: str | None = None
     devices_per_node: int = Field(default=1, ge=1)
     server: str | None = None
     servers: int = Field(default=1, ge=1)
@@ -73,10 +72,10 @@ class Job(Record):
                 )
         elif self.server is None:
             raise ValueError("server: missing; name the node type of the parameter servers")
-        elif self.framework != "tensorflow" or self.fitted or self.profiled_worker:
+        elif self.framework != "tensorflow" or self.fitted:
             raise ValueError(
-                "async_parameter_server is TensorFlow's; framework, fitted and profiled_worker are "
-                "for strategy all_reduce"
+                "async_parameter_server is TensorFlow's; framework and fitted are for strategy "
+                "all_reduce"
             )
         return self
 
@@ -158,8 +157,7 @@ class Job(Record):
         """
         one = self.scenario(1, backend).model_copy(update={"cross_traffic": None})
         if self.strategy == "all_reduce":
-            nodes = (node_group("worker", self.profiled_worker or self.worker[0], 1),)
-            return one.model_copy(update={"link_mbps": None, "nodes": nodes})
+            return one.model_copy(update={"link_mbps": None})
         if self.profiled_link_mbps is None or one.link_mbps is None:
             return one
         return one.model_copy(update={"link_mbps": self.profiled_link_mbps})

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from assets.parts import Part, Probe
+from assets.parts import MEASURING, Part, Probe
 from assets.progress import Progress
 from assets.rounds import Round, refreshed
 from assets.study import Study
@@ -13,6 +14,9 @@ from profilers import (
     allreduce,
     contention,
     links,
+    slowdown,
+    tf_operations,
+    tf_sync,
     tf_throughput,
     tf_trace,
     torch_compute,
@@ -23,7 +27,7 @@ from profilers.iterations import Goal
 from profilers.result import ProbeResult, RunContext, failed
 from warehouse.durable import remove, temporary
 from warehouse.landing import land, landed_runs
-from warehouse.records import NodeGroup, ProbeFailed, Purpose, Scenario
+from warehouse.records import NodeGroup, ProbeFailed, Purpose, Record, Scenario
 
 Say = Callable[[str], None]
 Call = Callable[[Cluster, Sequence[Part], Study, RunContext, Say], Iterable[ProbeResult]]
@@ -78,8 +82,8 @@ def _together(parts: Sequence[Part]) -> Iterator[list[Part]]:
         if part.probe in ("allreduce", "tf_throughput", "tf_sync"):
             key = part.job, part.link_mbps
         elif part.probe == "torch_throughput":
-            alike = part.job.model_copy(update={"batch_size": 1, "workers": ()})
-            key = alike, part.link_mbps
+            either = {"batch_size": 1, "workers": (), "fitted": False}
+            key = part.job.model_copy(update=either), part.link_mbps
         groups.setdefault(key, []).append(part)
     yield from groups.values()
 
@@ -96,7 +100,7 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
         case "allreduce":
             ranks = max(int(one.config["world_size"]) for one in parts)
             return part.job.nodes(-(-ranks // part.job.devices_per_node))
-        case "tf_trace" | "torch_compute":
+        case "tf_trace" | "tf_operations" | "torch_compute" | "slowdown":
             assert part.scenario is not None
             return part.scenario.nodes
         case _:
@@ -106,16 +110,9 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
 def _links(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
-    settings, started_at = study.links, datetime.now(UTC)
+    asked, started_at = _settings(study.links, without="contention_s"), datetime.now(UTC)
     try:
-        yield links.measure(
-            cluster,
-            context,
-            flows=settings.flows,
-            seconds=settings.seconds,
-            trials=settings.trials,
-            progress=say,
-        )
+        yield links.measure(cluster, context, **asked, progress=say)
     except ProbeFailed as error:
         yield failed("links", cluster, None, context, started_at, error)
 
@@ -123,102 +120,69 @@ def _links(
 def _contention(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
-    settings = study.links
-    assert settings.contention_s is not None
-    yield contention.measure(
-        cluster,
-        context,
-        flows=settings.flows,
-        seconds=settings.contention_s,
-        trials=settings.trials,
-        progress=say,
-    )
+    asked = _settings(study.links, without="contention_s") | {"seconds": study.links.contention_s}
+    yield contention.measure(cluster, context, **asked, progress=say)
 
 
 def _allreduce(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterable[ProbeResult]:
-    settings = study.allreduce
-    assert settings is not None
-    return allreduce.measure(
-        cluster,
-        context,
-        sizes_bytes=settings.sizes_bytes,
-        world_sizes=[int(part.config["world_size"]) for part in parts],
-        concurrent=settings.concurrent,
-        trials=settings.trials,
-        devices_per_node=parts[0].job.devices_per_node,
-        progress=say,
-    )
+    asked = _settings(study.allreduce) | {
+        "world_sizes": [int(part.config["world_size"]) for part in parts],
+        "devices_per_node": parts[0].job.devices_per_node,
+    }
+    return allreduce.measure(cluster, context, **asked, progress=say)
 
 
-def _trace(
+def _profile(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
-    settings = study.profile
-    assert settings is not None
+    probe, asked = _PROFILING[parts[0].probe](study)
     for scenario in _scenarios(parts):
-        yield tf_trace.profile(
-            cluster,
-            scenario,
-            context,
-            traced_steps=settings.traced_steps,
-            untraced_steps=settings.untraced_steps,
-            capture=settings.capture,
-            progress=say,
-        )
+        yield probe(cluster, scenario, context, **asked, progress=say)
 
 
-def _compute(
-    cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    settings = study.compute
-    assert settings is not None
-    for scenario in _scenarios(parts):
-        yield torch_compute.profile(
-            cluster,
-            scenario,
-            context,
-            batch_sizes=settings.batch_sizes,
-            trials=settings.trials,
-            watched_trials=settings.watched_trials,
-            progress=say,
-        )
-
-
-def _throughput(
+def _train(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterable[ProbeResult]:
-    settings = study.measure
-    assert settings is not None
-    return tf_throughput.measure(
-        cluster,
-        _scenarios(parts),
-        context,
-        windows=settings.windows,
-        window_s=settings.window_s,
-        progress=say,
-    )
+    scenarios = _scenarios(parts)
+    if study.iterate is not None:
+        goal = Goal(**_settings(study.iterate))
+        return torch_throughput.measure(cluster, scenarios, context, goal=goal, progress=say)
+    probe = tf_sync if study.kind == "synchronous" else tf_throughput
+    return probe.measure(cluster, scenarios, context, **_settings(study.measure), progress=say)
 
 
-def _iterations(
-    cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
-) -> Iterable[ProbeResult]:
-    settings = study.iterate
-    assert settings is not None
-    goal = Goal(settings.iterations, settings.interval, settings.most_s)
-    return torch_throughput.measure(cluster, _scenarios(parts), context, goal=goal, progress=say)
-
-
+# Looked up when they are run: tests put other probes in their place.
+_PROFILING: Mapping[Probe, Callable[[Study], tuple[Callable[..., ProbeResult], dict[str, Any]]]] = {
+    "tf_trace": lambda study: (tf_trace.profile, _settings(study.profile)),
+    "tf_operations": lambda study: (
+        tf_operations.profile,
+        _settings(study.profile, without="capture"),
+    ),
+    "torch_compute": lambda study: (
+        torch_compute.profile,
+        _settings(study.compute, without="slowdown_trials"),
+    ),
+    "slowdown": lambda study: (slowdown.measure, {"trials": _slowdown_trials(study)}),
+}
 _CALLS: Mapping[Probe, Call] = {
     "links": _links,
     "contention": _contention,
     "allreduce": _allreduce,
-    "tf_trace": _trace,
-    "torch_compute": _compute,
-    "tf_throughput": _throughput,
-    "torch_throughput": _iterations,
+    **dict.fromkeys(_PROFILING, _profile),
+    **dict.fromkeys(MEASURING.values(), _train),
 }
+
+
+def _slowdown_trials(study: Study) -> int | None:
+    return study.compute.slowdown_trials if study.compute else None
+
+
+def _settings(section: Record | None, without: str = "") -> dict[str, Any]:
+    """Return what a section of a study says, as a probe takes it."""
+    assert section is not None  # the study was refused otherwise
+    return {name: value for name, value in section if name != without}
 
 
 def _scenarios(parts: Sequence[Part]) -> list[Scenario]:

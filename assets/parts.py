@@ -13,11 +13,14 @@ Probe = Literal[
     "contention",
     "allreduce",
     "tf_trace",
+    "tf_operations",
     "torch_compute",
+    "slowdown",
     "tf_throughput",
     "torch_throughput",
     "tf_sync",
 ]
+Config = Mapping[str, str | int]
 MEASURING: Mapping[JobKind, Probe] = {
     "asynchronous": "tf_throughput",
     "ddp": "torch_throughput",
@@ -38,14 +41,14 @@ class Part:
     link_mbps: float | None
     scenario: Scenario | None = None
     purpose: Purpose = "profile"
-    config: Mapping[str, str | int] = field(default_factory=dict, hash=False)
+    config: Config = field(default_factory=dict, hash=False)
 
     @property
     def name(self) -> str:
         """What progress and plans call it."""
         if self.scenario is not None:
             verb = "measure" if self.probe in MEASURING.values() else "profile"
-            return f"{verb} {self.scenario.label}{self._profiled_on}"
+            return f"{verb} {self.scenario.label}"
         speed = "unshaped" if self.link_mbps is None else f"{self.link_mbps:g} Mb/s"
         return ", ".join([f"probe {self.probe}", speed, *map(_said, self.config.items())])
 
@@ -53,13 +56,6 @@ class Part:
     def profiles(self) -> bool:
         """Whether predictors may see it."""
         return self.purpose == "profile"
-
-    @property
-    def _profiled_on(self) -> str:
-        """The node type, where the scenario's name does not say enough."""
-        if self.probe != "torch_compute" or self.scenario is None:
-            return ""
-        return f", {self.scenario.nodes[0].node_type}"
 
     def is_done_by(self, run: Run) -> bool:
         """Tell whether a run is this part, whatever its round."""
@@ -73,7 +69,7 @@ class Part:
 
 def parts(study: Study, backend: Backend) -> tuple[Part, ...]:
     """Return the runs that each round of a study needs, in the order in which they are run."""
-    kinds = (_links, _contention, _allreduce, _traces, _compute, _training)
+    kinds = (_links, _contention, _allreduce, _traces, _compute, _slowdowns, _training)
     found = [part for make in kinds for part in make(study, backend)]
     return tuple(sorted(found, key=lambda part: part.purpose == "measurement"))
 
@@ -104,6 +100,8 @@ def _concerns(part: Part, job: Job, backend: Backend) -> bool:
         alike = part.job.dnn, part.job.image_size, part.job.framework
         on = part.scenario.nodes[0].node_type
         return alike == (job.dnn, job.image_size, job.framework) and on in job.worker
+    if part.probe == "slowdown" and part.scenario is not None:
+        return part.scenario.nodes[0].node_type in job.worker
     if part.link_mbps not in job.link_speeds(backend):
         return False
     if part.probe == "contention":
@@ -143,7 +141,11 @@ def _allreduce(study: Study, backend: Backend) -> Iterator[Part]:
         found[key] = job
     for (speed, worker, devices), job in found.items():
         for ranks in study.allreduce.world_sizes:
-            config = {"worker": worker, "devices_per_node": devices, "world_size": ranks}
+            config: Config = {
+                "worker": worker,
+                "devices_per_node": devices,
+                "world_size": ranks,
+            }
             yield Part("allreduce", job, speed, config=config)
 
 
@@ -154,12 +156,13 @@ def _traces(study: Study, backend: Backend) -> Iterator[Part]:
     """
     if study.kind == "ddp":
         return
+    probe: Probe = "tf_trace" if study.kind == "asynchronous" else "tf_operations"
     jobs: dict[Scenario, Job] = {}
     for job in study.jobs:
         for one in job.as_profiled():
             jobs.setdefault(one.profiled(backend), job)
     for scenario, job in jobs.items():
-        yield Part("tf_trace", job, scenario.link_mbps, scenario, _purpose(job))
+        yield Part(probe, job, scenario.link_mbps, scenario, _purpose(job))
 
 
 def _compute(study: Study, backend: Backend) -> Iterator[Part]:
@@ -173,6 +176,20 @@ def _compute(study: Study, backend: Backend) -> Iterator[Part]:
             found.setdefault(one.profiled(backend), job)
     for scenario, job in found.items():
         yield Part("torch_compute", job, None, scenario)
+
+
+def _slowdowns(study: Study, backend: Backend) -> Iterator[Part]:
+    """Yield the slowdown of each fitted network on two nodes of each type, whatever its batch."""
+    if study.compute is None or study.compute.slowdown_trials is None:
+        return
+    found: dict[tuple[str, str], Part] = {}
+    for job in study.jobs:
+        if job.fitted:
+            for one in job.of_each_type():
+                scenario = one.scenario(2, backend)
+                part = Part("slowdown", job, scenario.link_mbps, scenario)
+                found.setdefault((job.dnn, one.worker[0]), part)
+    yield from found.values()
 
 
 def _training(study: Study, backend: Backend) -> Iterator[Part]:

@@ -150,16 +150,14 @@ def contention(rows: pl.DataFrame, title: str = "") -> Figure:
 
 
 @styled
-def step_timeline(operations: pl.DataFrame, timings: pl.DataFrame, title: str = "") -> Figure:
+def step_timeline(timings: pl.DataFrame, title: str = "") -> Figure:
     """Plot when each resource was at work in the first traced step.
 
-    `operations` has operation and resource, `timings` step, operation, start_us and duration_us.
+    `timings` has step, resource, start_us and duration_us.
     """
     figure, axes = blank(title)
     step = timings.filter(pl.col("step") == pl.col("step").min())
-    spans = step.join(operations, on="operation").select(
-        "resource", pl.col("start_us") / 1e3, pl.col("duration_us") / 1e3
-    )
+    spans = step.select("resource", pl.col("start_us") / 1e3, pl.col("duration_us") / 1e3)
     for row, resource in enumerate(RESOURCES):
         bars = spans.filter(pl.col("resource") == resource).select("start_us", "duration_us")
         axes.broken_barh(bars.rows(), (row - 0.35, 0.7), color=RESOURCES[resource], alpha=0.5)

@@ -1,7 +1,6 @@
 """The report: one HTML file with everything in it, to be read without a network."""
 
 import os
-from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from string import Template
@@ -13,7 +12,6 @@ from assets.captured import captured_profiles
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
 from assets.job import Job
-from assets.parts import Part
 from assets.results import Summary, summary
 from assets.rounds import Round
 from assets.sections import (
@@ -32,7 +30,6 @@ from assets.sections import (
 )
 from assets.simulations import FittedModels
 from assets.wording import DASH, count, floor, interval, link_speed, number, percent
-from models.async_sgd.predictor import AsyncSGD
 from warehouse.durable import remove, temporary
 
 FILE = "report.html"
@@ -72,7 +69,7 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
     """Return the report of a round as HTML."""
     jobs = rows.partition_by("job", maintain_order=True)
     asynchronous = round_.study.kind == "asynchronous"
-    models = FittedModels(round_, landing) if asynchronous else {}
+    models = FittedModels(round_, landing)
     return Template(_TEMPLATE.read_text()).substitute(
         name=escape(round_.study.name),
         repeat=round_.repeat,
@@ -181,9 +178,7 @@ def _job(rows: pl.DataFrame, job: Job) -> tuple[str, str]:
     return title, captioned(plots.scaling(rows, job.metric_in_words), described, caption)
 
 
-def _sections(
-    round_: Round, rows: pl.DataFrame, landing: Path, models: Mapping[Part, AsyncSGD]
-) -> str:
+def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedModels) -> str:
     """Return what only some rounds can show; each section is empty where it has nothing to show."""
     if round_.study.kind != "asynchronous":
         return "\n".join(

@@ -1,6 +1,6 @@
 """The model of asynchronous SGD fitted to the landed profiles of a round, without a database."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +11,7 @@ from assets.parts import Part, profile_parts
 from assets.rounds import Round
 from assets.systems import ARGUMENTS, ASYNC_SGD
 from models.async_sgd.predictor import AsyncSGD
-from warehouse.records import Backend, Run
+from warehouse.records import Run
 
 
 class FittedModels(Mapping[Part, AsyncSGD]):
@@ -24,12 +24,13 @@ class FittedModels(Mapping[Part, AsyncSGD]):
     def __init__(self, round_: Round, landing: Path) -> None:
         self._round, self._landing = round_, landing
         self._fitted: dict[Part, AsyncSGD | None] = dict.fromkeys(round_.runs_of("tf_trace"))
+        self._mixed: dict[tuple[Part, ...], AsyncSGD] = {}
 
     def __getitem__(self, part: Part) -> AsyncSGD:
         """Return the model of a profile."""
         model = self._fitted[part]
         if model is None:
-            model = self._fitted[part] = _fitted(_seen(part, self._round), self._landing)
+            model = self._fitted[part] = _fitted(_seen([part], self._round), self._landing)
         return model
 
     def __iter__(self) -> Iterator[Part]:
@@ -40,22 +41,31 @@ class FittedModels(Mapping[Part, AsyncSGD]):
         """Return how many profiles have landed."""
         return len(self._fitted)
 
+    def profiles_of(self, job: Job) -> tuple[Part, ...]:
+        """Return the profiles of a job, one for each type of its workers; those that landed."""
+        profiled = [one.profiled(self._round.backend) for one in job.of_each_type()]
+        return tuple(part for part in self if part.scenario in profiled)
 
-def model_of(
-    job: Job, backend: Backend, models: Mapping[Part, AsyncSGD]
-) -> tuple[Part, AsyncSGD] | None:
-    """Return the profile of a job and its model, None if the job has no profile."""
-    profiled = job.profiled(backend)
-    return next(((part, models[part]) for part in models if part.scenario == profiled), None)
+    def of_job(self, job: Job) -> AsyncSGD | None:
+        """Return the model of a job, fitted to all its profiles; None if one has not landed."""
+        profiles = self.profiles_of(job)
+        if len(profiles) < len(set(job.worker)):
+            return None
+        if len(profiles) == 1:
+            return self[profiles[0]]
+        if profiles not in self._mixed:
+            self._mixed[profiles] = _fitted(_seen(profiles, self._round), self._landing)
+        return self._mixed[profiles]
 
 
-def _seen(profile: Part, round_: Round) -> Iterable[Run]:
+def _seen(profiles: Sequence[Part], round_: Round) -> Iterable[Run]:
     study, backend = round_.study, round_.backend
+    scenarios = [part.scenario for part in profiles]
     parts = (
         part
         for asked in study.jobs
         for job in asked.as_profiled()
-        if job.profiled(backend) == profile.scenario
+        if job.profiled(backend) in scenarios
         for part in profile_parts(job, study, backend)
         if part.probe in ASYNC_SGD.probes
     )

@@ -51,11 +51,16 @@ class AllReduce(Record):
 
 
 class Compute(Record):
-    """Passes of PyTorch networks on one node: batch sizes, timed steps, and steps with hooks."""
+    """Passes of PyTorch networks on one node: batch sizes, timed steps, and steps with hooks.
+
+    With `slowdown_trials`, two nodes also train beside all-reduces, so many steps, with each
+    network whose jobs are `fitted`.
+    """
 
     batch_sizes: tuple[int, ...] = Field(min_length=1)
     trials: int = Field(ge=2)
     watched_trials: int = Field(ge=1)
+    slowdown_trials: int | None = Field(default=None, ge=2)
 
 
 class Measure(Record):

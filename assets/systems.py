@@ -1,7 +1,7 @@
 """Every predictor of throughput: what it is, and what it may see."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -12,6 +12,8 @@ from assets.parts import Probe
 from models import cynthia, lin, line_rate, linear
 from models.async_sgd import one_server
 from models.async_sgd import predictor as async_sgd
+from models.ceer import fitted as ceer
+from models.ceer.parameters import PAPER
 from models.profiled_run import refusal, refusal_of_mixed
 from models.srift import ideal
 from models.srift import predictor as srift
@@ -63,7 +65,7 @@ FOREMOST: Mapping[JobKind, str] = {
 BASELINE: Mapping[JobKind, str] = {
     "asynchronous": "linear",
     "ddp": "ideal_scaling",
-    "synchronous": "ideal_scaling",
+    "synchronous": "ceer_paper",
 }
 
 
@@ -83,6 +85,9 @@ ARGUMENTS = {
     "link": "links",
     "contention": "contention",
     "stream": "streams",
+    "operation_shape": "shapes",
+    "operation_time": "times",
+    "dnn": "dnns",
     "compute": "compute",
     "layer": "layers",
     "layer_time": "layer_times",
@@ -163,7 +168,7 @@ SRIFT = System(
     "srift",
     "Iterations by simulation of computing and all-reduces, with an interval (Luo et al., 2022).",
     "1",
-    ("links", "allreduce", "torch_compute"),
+    ("links", "allreduce", "torch_compute", "slowdown"),
     (
         "run",
         "scenario",
@@ -189,6 +194,23 @@ IDEAL_SCALING = System(
     kind="ddp",
     whole_study=True,
 )
+CEER = System(
+    "ceer",
+    "Steps from operations of other networks, with an interval (Hafeez and Gandhi, Ceer).",
+    "1",
+    ("tf_operations", "tf_sync"),
+    ("run", "scenario", "operation", "operation_shape", "operation_time", "sample", "dnn"),
+    ceer.fit,
+    kind="synchronous",
+    declines=lambda profiled, scenario: ceer.declines(scenario),
+    whole_study=True,
+)
+CEER_PAPER = replace(
+    CEER,
+    name="ceer_paper",
+    what="Baseline: Ceer as published, with medians of light operations and S by parameters alone.",
+    fit=partial(ceer.fit, settings=PAPER),
+)
 SYSTEMS = (
     ASYNC_SGD,
     ONE_SERVER,
@@ -199,4 +221,6 @@ SYSTEMS = (
     LINE_RATE,
     SRIFT,
     IDEAL_SCALING,
+    CEER,
+    CEER_PAPER,
 )

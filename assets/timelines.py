@@ -38,7 +38,9 @@ class Subject:
     @property
     def measurement(self) -> Run | None:
         """The run that measured the scenario, None if none has."""
-        part = Part("tf_throughput", self.job, self.scenario.link_mbps, self.scenario)
+        part = Part(
+            "tf_throughput", self.job, self.scenario.link_mbps, self.scenario, "measurement"
+        )
         return self.round_.run_of(part)
 
 

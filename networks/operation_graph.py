@@ -25,6 +25,8 @@ _ATTRIBUTES = ("strides", "padding", "ksize", "dilations", "transpose_a", "trans
 class GraphOperation:
     """An operation of a step; shapes and attributes are JSON as in table `operation_shape`.
 
+    `flops` are floating-point operations, None where nobody counted them.
+
     `known` is false where a dimension could not be inferred; it counts as 0 elements then, as does
     scratch space that one kernel leaves to another, whose size depends on the device.
     """
@@ -37,6 +39,7 @@ class GraphOperation:
     input_bytes: int
     output_bytes: int
     known: bool = True
+    flops: float | None = None
 
 
 @dataclass(frozen=True)

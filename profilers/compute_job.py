@@ -18,21 +18,29 @@ STEP_TIMEOUT_S = 300.0
 class ComputeJob(Job):
     """The network of a scenario on worker 0; a context manager.
 
-    `searching` for the largest batch, the program is held to its node's share and memory before it
-    loads anything, because what PyTorch takes counts too, and holds buckets as DDP does.
+    It is the only replica of DDP there, with its buckets, as it trains with others. `searching` for
+    the largest batch, the program is held to its node's share and memory before it loads anything,
+    because what PyTorch takes counts too. `branches`: as in `ComputeConfig`.
 
     Raises:
         Killed: the node has too little memory.
         ProbeFailed: the program died.
     """
 
-    def __init__(self, cluster: Cluster, scenario: Scenario, *, searching: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        scenario: Scenario,
+        *,
+        searching: bool = False,
+        branches: bool = False,
+    ) -> None:
         check_single(scenario)
         self._node = cluster.of_role("worker")[0]
         self._name = self._node.name
         super().__init__(cluster, scenario.label)
         self._config = ComputeConfig.of(
-            cluster.interface, scenario, self._node, with_buckets=searching
+            cluster.interface, scenario, self._node, replicated=True, branches=branches
         )
         self._environment = environment(cluster, self._node)
         self._confined_start = searching

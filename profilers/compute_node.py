@@ -8,7 +8,7 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from profilers import torch_nodes
 from profilers.clusters import Node
@@ -28,9 +28,11 @@ _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 @dataclass(frozen=True)
 class ComputeConfig:
-    """What to train, with how many threads, and whether to hold a copy of all gradients.
+    """What to train, with how many threads, and how.
 
-    DistributedDataParallel has one, in its buckets; it decides which batch fits.
+    `replicated`: as the only replica of DistributedDataParallel, whose buckets are a copy of all
+    gradients: making it takes time, and holding it decides which batch fits. `branches`: steps may
+    leave out layers, for which it has to look then.
     """
 
     interface: str
@@ -38,16 +40,24 @@ class ComputeConfig:
     image_size: int
     threads: int
     inter_op_threads: int
-    with_buckets: bool
+    replicated: bool
+    branches: bool
 
     @classmethod
     def of(
-        cls, interface: str, scenario: Scenario, node: Node, *, with_buckets: bool = False
+        cls,
+        interface: str,
+        scenario: Scenario,
+        node: Node,
+        *,
+        replicated: bool = False,
+        branches: bool = False,
     ) -> "ComputeConfig":
         """Return what a node needs to train a scenario's network."""
         load, group = scenario.workload, node.group
         threads, inter_op_threads = group.threads, group.inter_op_threads
-        return cls(interface, load.dnn, load.image_size, threads, inter_op_threads, with_buckets)
+        network = (load.dnn, load.image_size)
+        return cls(interface, *network, threads, inter_op_threads, replicated, branches)
 
     def to_json(self) -> str:
         """Encode for the command line."""
@@ -81,10 +91,8 @@ class Device:
 
         network = build(config)
         device = "cuda:0" if torch.cuda.is_available() else "cpu"
-        self.trainer = Trainer(network, partial(draw, config), device)
-        held = network.parameters() if config.with_buckets else ()
-        # Ones, because memory counts only once it has been written.
-        self._buckets = [torch.ones_like(one, requires_grad=False) for one in held]
+        called = _replica(network.to(device), config.branches) if config.replicated else None
+        self.trainer = Trainer(network, partial(draw, config), device, called)
         self._say = say
 
     def train(self, batch_size: int, steps: int, watched: bool) -> None:
@@ -97,6 +105,19 @@ class Device:
             self._say("trained", steps=None)
         else:
             self._say("trained", steps=[asdict(step) for step in done])
+
+
+def _replica(network: "nn.Module", branches: bool) -> "nn.Module":
+    """Return the network as it is called where it is the only replica."""
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    any_dist: Any = dist
+    on_gpu = next(network.parameters()).is_cuda
+    any_dist.init_process_group(
+        "nccl" if on_gpu else "gloo", store=any_dist.HashStore(), rank=0, world_size=1
+    )
+    return DistributedDataParallel(network, find_unused_parameters=branches)
 
 
 def main() -> None:

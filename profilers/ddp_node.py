@@ -26,14 +26,10 @@ _BATCHES = 2
 
 @dataclass(frozen=True)
 class DDPConfig:
-    """Which rank, and what it trains.
-
-    `branches`: whether steps may leave out layers, which DDP has to look for then.
-    """
+    """Which rank, and what it trains."""
 
     rank: RankConfig
     compute: ComputeConfig
-    branches: bool
 
     def to_json(self) -> str:
         """Encode for the command line."""
@@ -43,9 +39,7 @@ class DDPConfig:
     def from_json(cls, text: str) -> "DDPConfig":
         """Read what `to_json` wrote."""
         fields = json.loads(text)
-        return cls(
-            RankConfig(**fields["rank"]), ComputeConfig(**fields["compute"]), fields["branches"]
-        )
+        return cls(RankConfig(**fields["rank"]), ComputeConfig(**fields["compute"]))
 
 
 class Replica:
@@ -70,7 +64,7 @@ class Replica:
             self._network.to(device),
             device_ids=[device] if device.type == "cuda" else None,
             process_group=self._rank.groups[0],
-            find_unused_parameters=self._config.branches,
+            find_unused_parameters=self._config.compute.branches,
         )
         self._optimizer = torch.optim.SGD(self._model.parameters(), lr=LEARNING_RATE)
         self._say("replicated")

@@ -7,6 +7,7 @@ a measurement. The kernel counts that time as stolen.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from profilers import host
@@ -52,3 +53,10 @@ class Patience:
             if not attempts[-1].disturbed or self.left_s <= 0:
                 return min(attempts, key=lambda attempt: attempt.stolen)
             self.left_s -= time.monotonic() - started_s
+
+    def pieces(self, measure: Callable[[int], T], steps: int, size: int) -> list[Measured[T]]:
+        """Measure so many steps, `size` at a time, so that a disturbance costs one piece only."""
+        return [
+            self.quietly(partial(measure, min(size, steps - first)))
+            for first in range(0, steps, size)
+        ]

@@ -44,7 +44,7 @@ class AsyncJob(Job):
 
     def run(self, worker: Node, steps: int) -> list[StepTime]:
         """Run untraced steps on one worker while the others rest."""
-        return _step_times(self._ask(worker, "ran", STEP_TIMEOUT_S * steps, do="run", steps=steps))
+        return step_times(self._ask(worker, "ran", STEP_TIMEOUT_S * steps, do="run", steps=steps))
 
     def trace(self, worker: Node, steps: int) -> tuple[list[StepTime], list[Path]]:
         """Run traced steps on one worker; return their times and RunMetadata files.
@@ -55,7 +55,7 @@ class AsyncJob(Job):
         reply = self._ask(
             worker, "traced", STEP_TIMEOUT_S * steps, do="trace", steps=steps, folder=str(folder)
         )
-        return _step_times(reply), sorted(folder.iterdir())
+        return step_times(reply), sorted(folder.iterdir())
 
     def cpu_s(self) -> dict[Role, float]:
         """Return the seconds of processor time that the programs of each role have had so far."""
@@ -119,7 +119,7 @@ class AsyncJob(Job):
 
     def _launch(self, node: Node, config: NodeConfig) -> None:
         module = "profilers.tf_node"
-        self._programs.start(node.name, node, module, config.to_json(), _environment(node))
+        self._programs.start(node.name, node, module, config.to_json(), environment(node))
 
     def _ask(self, worker: Node, answer: str, timeout_s: float, **command: object) -> Message:
         return self._programs.ask([worker.name], answer, timeout_s, **command)[worker.name]
@@ -138,7 +138,8 @@ def check_supported(scenario: Scenario) -> None:
         )
 
 
-def _environment(node: Node) -> dict[str, str]:
+def environment(node: Node) -> dict[str, str]:
+    """Return the variables of a TensorFlow program: threads, instruction set."""
     threads = str(node.group.threads)
     variables = {
         "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -154,5 +155,6 @@ def _step_time(message: Message) -> StepTime:
     return StepTime(cast(int, message["start_us"]), cast(int, message["end_us"]))
 
 
-def _step_times(message: Message) -> list[StepTime]:
+def step_times(message: Message) -> list[StepTime]:
+    """Read the times that a program reported."""
     return [StepTime(*pair) for pair in cast(list[tuple[int, int]], message["times"])]

@@ -1,28 +1,29 @@
 """The program on a node of an asynchronous-SGD job: a parameter server or a worker.
 
-Started as `python -m profilers.tf_node CONFIG_JSON`. A worker obeys JSON lines on stdin and
-answers with JSON lines on stdout; end of input (its controller died) ends it. Commands:
-`initialize` (create the variables), `run` N steps, `trace` N steps into a folder, `train` until
-`halt`, `tell_cpu` (a server obeys this one too). Times are microseconds of UTC.
+Started as `python -m profilers.tf_node CONFIG_JSON`; see `profilers.tf_stepper` for the commands
+that it obeys. A server obeys `tell_cpu` only.
 """
 
 import json
-import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from networks.placement import Greedy
 from networks.transfer_order import EnforcedOrder
 from profilers import tf_order
+from profilers.tf_stepper import (
+    LEARNING_RATE,
+    FreeStepper,
+    Say,
+    answers,
+    obey,
+    session_config,
+    start_server,
+)
 from warehouse.records import Order, Placement
-
-_LEARNING_RATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -45,118 +46,54 @@ class NodeConfig:
         return json.dumps(asdict(self))
 
 
-class Worker:
-    """One worker's graph and session, and the commands it obeys."""
+def worker(config: NodeConfig, say: Say) -> FreeStepper:
+    """Build one worker's graph and connect it to the servers."""
+    import tensorflow.compat.v1 as tf
 
-    def __init__(self, config: NodeConfig, say: Callable[..., None]) -> None:
-        import tensorflow.compat.v1 as tf
+    import networks
 
-        import networks
+    tf.disable_v2_behavior()
+    threads = session_config(config.threads, config.inter_op_threads)
+    server = start_server(config.cluster, config.role, config.index, threads)
+    device = f"/job:worker/task:{config.index}"
+    placement = tf.train.replica_device_setter(
+        ps_tasks=len(config.cluster["ps"]),
+        worker_device=device,
+        ps_strategy=None if config.placement == "round_robin" else _greedy(config),
+    )
+    with tf.device(placement):
+        loss = networks.training_loss(config.dnn, config.batch_size, config.image_size)
+        minimize = tf.train.GradientDescentOptimizer(LEARNING_RATE).minimize(loss)
+        step = tf.group(minimize, *tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+        initializer = tf.global_variables_initializer()
+    graph = tf.get_default_graph()
+    if config.order != "framework":
+        graph = _with_order(graph, step.name, device, config.order)
+    session = tf.Session(server.target, graph, config=threads)
+    initializer, step = (graph.get_operation_by_name(one.name) for one in (initializer, step))
+    return FreeStepper(session, initializer, step, say)
 
-        tf.disable_v2_behavior()
-        self._tf, self._say = tf, say
-        session_config = _session_config(config)
-        server = _start_server(config, session_config)
-        self._halted = threading.Event()
-        device = f"/job:worker/task:{config.index}"
-        placement = tf.train.replica_device_setter(
-            ps_tasks=len(config.cluster["ps"]),
-            worker_device=device,
-            ps_strategy=None if config.placement == "round_robin" else _greedy(config),
-        )
-        with tf.device(placement):
-            loss = networks.training_loss(config.dnn, config.batch_size, config.image_size)
-            minimize = tf.train.GradientDescentOptimizer(_LEARNING_RATE).minimize(loss)
-            step = tf.group(minimize, *tf.get_collection(tf.GraphKeys.UPDATE_OPS))
-            initializer = tf.global_variables_initializer()
-        graph = tf.get_default_graph()
-        if config.order != "framework":
-            graph = _with_order(graph, step.name, device, config.order)
-        self._train_step = graph.get_operation_by_name(step.name)
-        self._initializer = graph.get_operation_by_name(initializer.name)
-        self._session = tf.Session(server.target, graph, config=session_config)
-        self._run_step = self._session.make_callable(self._train_step)
 
-    def initialize(self) -> None:
-        """Create the variables on the servers."""
-        self._session.run(self._initializer)
-        self._say(event="initialized")
+class Server:
+    """A parameter server, which works for as long as it is there."""
 
-    def run(self, steps: int) -> None:
-        """Run steps and report their start and end times."""
-        self._say(event="ran", times=[self._timed(self._run_step) for _ in range(steps)])
-
-    def trace(self, steps: int, folder: str) -> None:
-        """Run steps under the full tracer; write each one's RunMetadata to `folder`."""
-        times = []
-        for step in range(steps):
-            metadata = self._tf.RunMetadata()
-            options = self._tf.RunOptions(
-                trace_level=self._tf.RunOptions.FULL_TRACE, output_partition_graphs=step == 0
-            )
-            traced = partial(
-                self._session.run, self._train_step, options=options, run_metadata=metadata
-            )
-            times.append(self._timed(traced))
-            path = Path(folder) / f"run_metadata_{step:05d}.pb"
-            path.write_bytes(metadata.SerializeToString())
-        self._say(event="traced", times=times)
+    def __init__(self, config: NodeConfig, say: Say) -> None:
+        threads = session_config(config.threads, config.inter_op_threads)
+        self._server = start_server(config.cluster, config.role, config.index, threads)
+        self._say = say
 
     def tell_cpu(self) -> None:
         """Report the processor time this program has had."""
         self._say(event="cpu", seconds=time.process_time())
 
-    def train(self) -> None:
-        """Step until `halt`, reporting each step as it ends."""
-        self._halted.clear()
-        threading.Thread(target=self._train, daemon=True).start()
-
-    def halt(self) -> None:
-        """End `train` after the step under way."""
-        self._halted.set()
-
-    def _train(self) -> None:
-        while not self._halted.is_set():
-            start_us, end_us = self._timed(self._run_step)
-            self._say(event="step", start_us=start_us, end_us=end_us)
-        self._say(event="halted")
-
-    def _timed(self, step: Callable[[], Any]) -> tuple[int, int]:
-        start = time.time_ns()
-        step()
-        return start // 1000, time.time_ns() // 1000
-
 
 def main() -> None:
     """Run this node until its controller closes stdin."""
     config = NodeConfig(**json.loads(sys.argv[1]))
-    # TensorFlow's own prints must not mix with the answers.
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    if config.role == "ps":
-        server = _start_server(config, _session_config(config))
-        _say_to(answers, event="ready")
-        for line in sys.stdin:
-            assert json.loads(line)["do"] == "tell_cpu"
-            _say_to(answers, event="cpu", seconds=time.process_time())
-        del server
-    else:
-        worker = Worker(config, lambda **message: _say_to(answers, **message))
-        _say_to(answers, event="ready")
-        for line in sys.stdin:
-            command = json.loads(line)
-            getattr(worker, command.pop("do"))(**command)
-    # Sessions that wait for a dead peer would never close.
-    os._exit(0)
-
-
-def _session_config(config: NodeConfig) -> Any:
-    import tensorflow.compat.v1 as tf
-
-    return tf.ConfigProto(
-        intra_op_parallelism_threads=config.threads,
-        inter_op_parallelism_threads=config.inter_op_threads,
-    )
+    say = answers()
+    program = Server(config, say) if config.role == "ps" else worker(config, say)
+    say(event="ready")
+    obey(program)
 
 
 def _greedy(config: NodeConfig) -> Callable[[Any], int]:
@@ -179,22 +116,6 @@ def _with_order(graph: Any, step: str, worker: str, order: EnforcedOrder) -> Any
     with tf.Graph().as_default() as ordered:
         tf.import_graph_def(graph_def, name="")
     return ordered
-
-
-def _start_server(config: NodeConfig, session_config: Any) -> Any:
-    import tensorflow.compat.v1 as tf
-
-    return tf.train.Server(
-        tf.train.ClusterSpec(config.cluster),
-        job_name=config.role,
-        task_index=config.index,
-        config=session_config,
-    )
-
-
-def _say_to(answers: TextIO, **message: object) -> None:
-    answers.write(json.dumps(message) + "\n")
-    answers.flush()
 
 
 if __name__ == "__main__":

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import polars as pl
 
 from profilers.captures import JobCapture
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
-from profilers.quiet import Measured, Patience
+from profilers.quiet import Patience
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.tf_job import ROLES, AsyncJob, StepTime
@@ -27,8 +26,6 @@ from warehouse.records import BadInput, ProbeFailed, Role, Scenario
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10
 """Steps that are measured again together if something disturbs them."""
-
-T = TypeVar("T")
 
 
 def profile(
@@ -78,11 +75,11 @@ def profile(
             worker = job.workers[0]
             progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
             job.run(worker, WARM_UP_STEPS)
-            before = _quietly(partial(_untraced, job), untraced_steps // 2, patience)
+            before = patience.pieces(partial(_untraced, job), untraced_steps // 2, PIECE_STEPS)
             with packets.steps():
-                traces = _quietly(partial(job.trace, worker), traced_steps, patience)
+                traces = patience.pieces(partial(job.trace, worker), traced_steps, PIECE_STEPS)
             rest = untraced_steps - untraced_steps // 2
-            after = _quietly(partial(_untraced, job), rest, patience)
+            after = patience.pieces(partial(_untraced, job), rest, PIECE_STEPS)
             traced = [time for piece in traces for time in piece.value[0]]
             files = [file for piece in traces for file in piece.value[1]]
             progress(f"profile {dnn}: read traces")
@@ -138,12 +135,6 @@ def _untraced(job: AsyncJob, steps: int) -> _Untraced:
     had_s = job.cpu_s()
     times = job.run(job.workers[0], steps)
     return _Untraced(times, {role: had - had_s[role] for role, had in job.cpu_s().items()})
-
-
-def _quietly(measure: Callable[[int], T], steps: int, patience: Patience) -> list[Measured[T]]:
-    """Measure steps piece by piece, so that a disturbance costs one piece only."""
-    pieces = range(0, steps, PIECE_STEPS)
-    return [patience.quietly(partial(measure, min(PIECE_STEPS, steps - first))) for first in pieces]
 
 
 def _mean_s(steps: Sequence[StepTime]) -> float:

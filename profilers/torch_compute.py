@@ -33,6 +33,7 @@ def profile(
     batch_sizes: Sequence[int],
     trials: int,
     watched_trials: int,
+    branches: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ProbeResult:
     """Time the passes of a network on one node at some batch sizes.
@@ -46,6 +47,7 @@ def profile(
         trials: timed steps of each batch size.
         watched_trials: further steps of each, with hooks that record when gradients are ready.
             Networks with branches need many: they tell how often each layer is executed.
+        branches: whether the network leaves out layers in some steps; DDP then looks for them.
         progress: told what runs now.
 
     Returns:
@@ -66,7 +68,7 @@ def profile(
     times: dict[int, list[Measured[list[Step]]]] = {}
     watched: dict[int, list[Step]] = {}
     try:
-        with host_lock(progress), ComputeJob(cluster, scenario) as job:
+        with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
             for batch_size in sorted(set(batch_sizes)):
                 progress(f"profile {workload.dnn}: {trials} steps of {batch_size}")
                 train = partial(_train, job, batch_size)

@@ -170,8 +170,8 @@ def _result(
 
 def _config(cluster: Cluster, scenario: Scenario, branches: bool, node: Node, device: int) -> str:
     rank = RankConfig(cluster.interface, node.group.threads, device)
-    compute = ComputeConfig.of(cluster.interface, scenario, node)
-    return DDPConfig(rank, compute, branches).to_json()
+    compute = ComputeConfig.of(cluster.interface, scenario, node, branches=branches)
+    return DDPConfig(rank, compute).to_json()
 
 
 def _batches(cluster: Cluster, scenario: Scenario) -> Batches:

@@ -95,14 +95,21 @@ class CudaClock:
 
 
 class Trainer:
-    """A module, its optimizer, and the batches it is trained on; `device` as PyTorch names it."""
+    """A module, its optimizer, and the batches it is trained on; `device` as PyTorch names it.
+
+    `called` is what is called in the module's place, such as its replica; None: the module.
+    """
 
     def __init__(
-        self, network: "nn.Module", draw: Callable[[int], "Batch"], device: str = "cpu"
+        self,
+        network: "nn.Module",
+        draw: Callable[[int], "Batch"],
+        device: str = "cpu",
+        called: "nn.Module | None" = None,
     ) -> None:
         import torch
 
-        self._network = network.to(device)
+        self._called = called or network.to(device)
         self._draw, self._device = draw, device
         self._optimizer: Any = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
         self._loss = torch.nn.functional.cross_entropy
@@ -136,7 +143,7 @@ class Trainer:
         with self._watching(watched) as ready:
             clock.settle()
             start = clock.mark()
-            loss: Any = self._loss(self._network(images), labels)
+            loss: Any = self._loss(self._called(images), labels)
             forward = clock.mark()
             loss.backward()
             backward = clock.mark()

@@ -34,6 +34,8 @@ jobs:
      link_mbps: 200, workers: [1, 3]}
 """
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
+MIXED = STUDY.replace("worker: emu.native.c25", "worker: [emu.native.c25, emu.native.c15]", 1)
+"""The first job's workers are of two types."""
 PROFILING: tuple[Probe, ...] = ("links", "contention", "tf_trace")
 """The probes that profile asynchronous jobs, in the order in which they run."""
 HOST = "host-1"

@@ -244,7 +244,7 @@ class Scenario(Record):
         others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (
             f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{others}{order}{servers}, "
-            f"W={strategy.workers}{self._mixed}"
+            f"W={strategy.workers}{self._kinds}"
         )
 
     @property
@@ -270,13 +270,16 @@ class Scenario(Record):
         )
 
     @property
-    def _mixed(self) -> str:
-        """How many workers there are of each node type, nothing if all are of one."""
+    def _kinds(self) -> str:
+        """How many workers there are of each kind; with servers only if there are several."""
         counts: dict[str, int] = {}
         for group in sorted(self.worker_groups, key=lambda group: group.node_type):
-            counts[group.node_type] = counts.get(group.node_type, 0) + group.count
-        named = " + ".join(f"{count} {node_type}" for node_type, count in counts.items())
-        return f" ({named})" if len(counts) > 1 else ""
+            own = "" if group.batch_size is None else f" b{group.batch_size}"
+            kind = f"{group.node_type}{own}"
+            counts[kind] = counts.get(kind, 0) + group.count
+        named = " + ".join(f"{count} {kind}" for kind, count in counts.items())
+        tells = len(counts) > 1 or self.strategy.kind == "all_reduce"
+        return f" ({named})" if tells else ""
 
 
 class Run(Record):

@@ -1,6 +1,5 @@
 """Throughput out of the initial synchronisation, and links in use (Figs. 9, 16 and 24)."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -9,7 +8,7 @@ from assets import landed, study_plots
 from assets.figure_html import captioned, grid
 from assets.parts import Part
 from assets.rounds import Round
-from assets.simulations import model_of
+from assets.simulations import FittedModels
 from models.async_sgd.convergence import measured, simulated
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic import active_links, synthesise
@@ -24,15 +23,15 @@ SHOWN_STEPS = 3
 """Steps of each worker whose use of the links is shown."""
 
 
-def section(round_: Round, landing: Path, models: Mapping[Part, AsyncSGD]) -> str:
+def section(round_: Round, landing: Path, models: FittedModels) -> str:
     """Return measured and simulated throughput by steps, of three workers of each network.
 
     Nothing if nothing was measured with several workers.
     """
     figures = []
     for dnn, part in _shown(round_).items():
-        known = model_of(part.job, round_.backend, models)
-        if known is not None and (found := _figure(part, round_, landing, known[1])):
+        model = models.of_job(part.job)
+        if model is not None and (found := _figure(part, round_, landing, model)):
             figures.append((dnn, found))
     if not figures:
         return ""
@@ -42,7 +41,7 @@ def section(round_: Round, landing: Path, models: Mapping[Part, AsyncSGD]) -> st
         f"second over {WINDOW_STEPS} steps of each worker at a time; neither predictions nor "
         f"measurements count the first ones. Simulated: mean of {SEEDS} seeds.</p>{grid(figures)}"
         f"<h2>Links in use</h2><p>Simulated: the first steps, and later ones.</p>"
-        f"{grid(_links(round_, models))}"
+        f"{grid(_links(models))}"
     )
 
 
@@ -80,7 +79,7 @@ def _figure(part: Part, round_: Round, landing: Path, model: AsyncSGD) -> str | 
     return captioned(study_plots.convergence(seen, made), described, part.scenario.label)
 
 
-def _links(round_: Round, models: Mapping[Part, AsyncSGD]) -> list[tuple[str, str]]:
+def _links(models: FittedModels) -> list[tuple[str, str]]:
     """Return the use of the links by two workers of the round's first profile, early and late."""
     part, model = next(iter(models.items()))
     assert part.scenario is not None

@@ -9,12 +9,10 @@ import polars as pl
 from assets import landed
 from assets.html_table import Cell, table
 from assets.job import Job
-from assets.parts import Part
 from assets.rounds import Round
-from assets.simulations import model_of
+from assets.simulations import FittedModels
 from assets.wording import percent
 from models.async_sgd import residuals
-from models.async_sgd.predictor import AsyncSGD
 
 LARGEST = 8
 """Scenarios that are shown: the profile of each job of theirs is replayed."""
@@ -38,16 +36,15 @@ _HEAD = (
 )
 
 
-def section(
-    round_: Round, rows: pl.DataFrame, landing: Path, models: Mapping[Part, AsyncSGD]
-) -> str:
+def section(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedModels) -> str:
     """Return a heading and the table in HTML; `rows` is what `assets.results.outcome` returns.
 
-    `models` are `assets.simulations.FittedModels`.
+    Workers of several types are left out: what a worker does alone is not one thing there.
     """
-    worst = largest(rows)
+    alike = [place for place, job in enumerate(round_.study.jobs) if len(job.worker) == 1]
+    worst = largest(rows.filter(pl.col("job").is_in(alike)))
     if worst.is_empty():
-        return f"{_HEADING}<p>No scenario with two or more workers has been judged.</p>"
+        return f"{_HEADING}<p>No scenario with two or more like workers has been judged.</p>"
     shown = worst.join(
         causes(round_, worst, landing, models), on="scenario_id", how="left", maintain_order="left"
     )
@@ -63,7 +60,7 @@ def largest(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def causes(
-    round_: Round, judged: pl.DataFrame, landing: Path, models: Mapping[Part, AsyncSGD]
+    round_: Round, judged: pl.DataFrame, landing: Path, models: FittedModels
 ) -> pl.DataFrame:
     """Return what `residuals.attributed` says of judged scenarios, of all jobs."""
     return pl.concat(
@@ -73,16 +70,14 @@ def causes(
     )
 
 
-def _alone(round_: Round, job: Job, landing: Path, models: Mapping[Part, AsyncSGD]) -> pl.DataFrame:
+def _alone(round_: Round, job: Job, landing: Path, models: FittedModels) -> pl.DataFrame:
     """Return how a job's profile and its replay differ."""
-    known = model_of(job, round_.backend, models)
-    assert known is not None
-    part, model = known
+    (part,) = models.profiles_of(job)
     run = round_.run_of(part)
     assert run is not None
     profile = landed.tables(landing, run)
     return residuals.alone(
-        model,
+        models[part],
         operations=profile["operation"],
         edges=profile["edge"],
         timings=profile["timing"],

@@ -17,6 +17,7 @@ def decisive(
     *,
     samples: int,
     by: Literal["time", "cost"] = "cost",
+    other_network: Network | None = None,
 ) -> pl.DataFrame:
     """Return which operations make one candidate better than another, the most decisive first.
 
@@ -27,13 +28,14 @@ def decisive(
         other: another one, for example the second, or what a strategy would take.
         samples: of an epoch.
         by: sort by the difference in time or in cost.
+        other_network: what `other` trains, where its batch per device is another.
 
     Returns:
         type (an operation type, or S), choice_s and other_s (of an epoch), difference_s (choice −
         other: what is negative speaks for the choice), and the same in US dollars.
     """
     mine = _by_type(model, network, choice, samples, "choice")
-    theirs = _by_type(model, network, other, samples, "other")
+    theirs = _by_type(model, other_network or network, other, samples, "other")
     column = {"time": "difference_s", "cost": "difference_usd"}[by]
     return (
         mine.join(theirs, on="type")

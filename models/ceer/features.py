@@ -7,15 +7,17 @@ bytes where a table does not say how many bytes there are (float32).
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 import polars as pl
 
+from models.ceer.pytorch_features import pytorch_features
+from models.ceer.sizes import BYTES, Features, Shape, megabytes, multiplications, product_work
 from warehouse.records import BadInput
 
-Shape = Sequence[int]
-_BYTES = 4
+__all__ = ["NAMES", "Features", "features", "table"]
+
 _CONVOLUTIONS: Mapping[str, tuple[int | str, int | str, int | str]] = {
     "Conv2D": (0, 1, "output"),
     "_FusedConv2D": (0, 1, "output"),
@@ -28,25 +30,6 @@ _CONVOLUTIONS: Mapping[str, tuple[int | str, int | str, int | str]] = {
 """Where image, filter and the map that the filter moves over are: an input, or the output."""
 _PRODUCTS = {"MatMul", "_FusedMatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}
 _POOLS = {"MaxPool", "MaxPoolV2", "AvgPool", "MaxPoolGrad", "AvgPoolGrad"}
-
-
-@dataclass(frozen=True)
-class Features:
-    """Sizes in megabytes, work in billions of multiplications.
-
-    `filter` is the size of the filter or of the right factor of a product. `stride` is the product
-    of strides, `padding` 1 for SAME and 0 for VALID, both 0 where there is none. `work` counts all
-    multiplications of a convolution or product (comparisons of a pool), `inside` leaves out those
-    with the padding around an image.
-    """
-
-    input: float
-    filter: float = 0.0
-    output: float = 0.0
-    stride: float = 0.0
-    padding: float = 0.0
-    work: float = 0.0
-    inside: float = 0.0
 
 
 NAMES = tuple(Features.__dataclass_fields__)
@@ -75,8 +58,8 @@ def features(
         inputs, outputs = _without_scratch(operation_type, inputs, outputs)
         input_bytes = output_bytes = None
     sizes = {
-        "input": _megabytes(input_bytes, inputs),
-        "output": _megabytes(output_bytes, outputs),
+        "input": megabytes(input_bytes, inputs),
+        "output": megabytes(output_bytes, outputs),
     }
     strides, padding = _strides(attributes), _padding(attributes)
     if operation_type in _CONVOLUTIONS:
@@ -84,8 +67,12 @@ def features(
             _tensor(where, inputs, outputs) for where in _CONVOLUTIONS[operation_type]
         )
         if len(image) == len(kernel) == len(moved) == 4:
-            work, inside = _multiplications(image, kernel, moved, strides, padding)
-            filter_mb = math.prod(kernel) * _BYTES / 1e6
+            before = [
+                _before(*where, padding)
+                for where in zip(image[1:3], kernel[:2], moved[1:3], strides, strict=True)
+            ]
+            work, inside = multiplications(image, kernel, moved, strides, before)
+            filter_mb = math.prod(kernel) * BYTES / 1e6
             return Features(
                 **sizes,
                 filter=filter_mb,
@@ -95,8 +82,8 @@ def features(
                 inside=inside,
             )
     if operation_type in _PRODUCTS and len(inputs) >= 2 and outputs:
-        work = _product_work(inputs[0], inputs[1], outputs[0])
-        filter_mb = math.prod(inputs[1]) * _BYTES / 1e6
+        work = product_work(inputs[0], inputs[1], outputs[0])
+        filter_mb = math.prod(inputs[1]) * BYTES / 1e6
         return Features(**sizes, filter=filter_mb, work=work, inside=work)
     if operation_type in _POOLS and "ksize" in attributes and outputs:
         # The gradient's own map is its output; the pool's is what it was given last.
@@ -138,11 +125,15 @@ def _row(
     input_bytes: int | None,
     output_bytes: int | None,
 ) -> Features:
+    read = _shapes
+    describe = features
+    if "::" in operation_type:
+        read, describe = _arguments, pytorch_features
     try:
-        return features(
+        return describe(
             operation_type,
-            _shapes(inputs),
-            _shapes(outputs),
+            read(inputs),
+            read(outputs),
             json.loads(attributes or "{}"),
             input_bytes,
             output_bytes,
@@ -156,9 +147,14 @@ def _row(
 
 
 def _shapes(text: str | None) -> list[list[int]]:
-    # A PyTorch operator may take lists of tensors, numbers or nothing: only tensors have a shape.
     found = json.loads(text or "[]")
     return [one for one in found if isinstance(one, list) and all(isinstance(n, int) for n in one)]
+
+
+def _arguments(text: str | None) -> list[Any]:
+    """Return the shapes of a PyTorch operator's arguments, which may be lists of tensors."""
+    found = json.loads(text or "[]")
+    return found if isinstance(found, list) else []
 
 
 def _without_scratch(
@@ -170,16 +166,15 @@ def _without_scratch(
     return inputs, outputs[:5]
 
 
+def _before(side: int, size: int, places: int, stride: int, padding: float) -> int:
+    """Return the padding in front of a row: half of all, rounded down, as TensorFlow's SAME."""
+    return max((places - 1) * stride + size - side, 0) // 2 if padding > 0 else 0
+
+
 def _tensor(where: int | str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> Shape:
     given = outputs if where == "output" else inputs
     index = where if isinstance(where, int) else 0
     return given[index] if index < len(given) else ()
-
-
-def _megabytes(size_bytes: int | None, shapes: Sequence[Shape]) -> float:
-    if size_bytes is not None:
-        return size_bytes / 1e6
-    return sum(math.prod(shape) for shape in shapes) * _BYTES / 1e6
 
 
 def _numbers(value: object) -> list[int]:
@@ -196,29 +191,3 @@ def _strides(attributes: Mapping[str, object]) -> list[int]:
 
 def _padding(attributes: Mapping[str, object]) -> float:
     return 1.0 if attributes.get("padding") in ("SAME", "same") else 0.0
-
-
-def _multiplications(
-    image: Shape, kernel: Shape, moved: Shape, strides: Sequence[int], padding: float
-) -> tuple[float, float]:
-    """Return billions of multiplications of a convolution: all, and those inside the image."""
-    each = moved[0] * kernel[2] * kernel[3]
-    work = each * moved[1] * moved[2] * kernel[0] * kernel[1]
-    taps = 1
-    for side, size, places, stride in zip(image[1:3], kernel[:2], moved[1:3], strides, strict=True):
-        taps *= _taps_inside(side, size, places, stride, padding > 0)
-    return work / 1e9, each * taps / 1e9
-
-
-def _taps_inside(side: int, size: int, places: int, stride: int, padded: bool) -> int:
-    """Return how many elements of a row a filter of `size` meets at all its places together."""
-    before = max((places - 1) * stride + size - side, 0) // 2 if padded else 0
-    starts = (place * stride - before for place in range(places))
-    return sum(min(start + size, side) - max(start, 0) for start in starts)
-
-
-def _product_work(left: Shape, right: Shape, product: Shape) -> float:
-    """Return b m n k / 1e9 of b products of m × k and k × n: the root of all sizes' product / b."""
-    batch = math.prod(product[:-2])
-    sizes = math.prod(left) * math.prod(right) * math.prod(product)
-    return math.sqrt(sizes / batch) / 1e9 if batch else 0.0

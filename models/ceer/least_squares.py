@@ -5,7 +5,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
-from statsmodels.regression.linear_model import WLS
 
 Array = NDArray[np.float64]
 Weights = Literal["equal", "balanced", "relative"]
@@ -49,6 +48,8 @@ def solve_with_errors(
     terms = int(used.sum())
     if terms == 0 or np.linalg.matrix_rank(design[:, used]) < terms:
         return solved, errors
+    from statsmodels.regression.linear_model import WLS  # takes a second to load
+
     fitted = WLS(us, design[:, used], weights=weight).fit()
     # Rounding aside, they are above 0 already.
     coefficients[used] = np.maximum(fitted.params, 0.0)

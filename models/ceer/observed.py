@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from models.ceer.kernels import by_operator
 from networks.operation_graph import OperationGraph
 from networks.operation_types import canonical
 from warehouse.records import BadInput, Scenario
@@ -43,8 +44,12 @@ def observed(
     operations: pl.DataFrame,
     shapes: pl.DataFrame,
     times: pl.DataFrame,
+    samples: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Return rows of `OBSERVED` for the operations that workers computed.
+
+    Operations that were traced at full speed take as much longer at their node's share as untraced
+    steps did: by `step_time_s` over `unconfined_step_time_s`.
 
     Args:
         runs: table run; rows of other runs in the other tables are left out.
@@ -52,6 +57,7 @@ def observed(
         operations: table operation.
         shapes: table operation_shape; operations without a row keep NULL.
         times: table operation_time; operations that nobody timed are left out.
+        samples: table sample; runs without `unconfined_step_time_s` were not at full speed.
     """
     steps = runs.select("run_id", "scenario_id").join(_steps(scenarios), on="scenario_id")
     known = (
@@ -60,6 +66,11 @@ def observed(
         .join(shapes.select(*_KEY, "inputs", "outputs", "attributes"), on=_KEY, how="left")
         .join(steps, on="run_id")
     )
+    if samples is not None:
+        slower = pl.col("slower").fill_null(1.0)
+        known = known.join(_slower(samples), on="run_id", how="left").with_columns(
+            pl.col(name) * slower for name in _TIMES
+        )
     times_of = [pl.col(name).mean() for name in _TIMES]
     repeats = known.group_by(STEP).agg(pl.col("run_id").n_unique().alias("runs"))
     return (
@@ -91,7 +102,7 @@ def computing(rows: pl.DataFrame) -> pl.DataFrame:
 
     Communication is left out: its time is part of S. Where a type was timed both on an accelerator
     and on the host of the same node type, the host's rows only launch it and are left out too, as
-    are operators of PyTorch on the host of a GPU.
+    are operators of PyTorch on the host of a GPU: they say how many operators its kernels are of.
 
     Raises:
         BadInput: columns that `OBSERVED` has are missing, there are no rows, or operators of
@@ -120,7 +131,9 @@ def computing(rows: pl.DataFrame) -> pl.DataFrame:
             "the host with the operators that it calls, so that their sum is no step; expected "
             "what a GPU did"
         )
-    computed = pl.concat([kept.filter(~on_host), host.filter(~nested)])
+    kernels = kept.filter(~on_host)
+    launched = by_operator(kernels.filter(nested), kept.filter(on_host, nested), STEP)
+    computed = pl.concat([kernels.filter(~nested), launched, host.filter(~nested)])
     # Sums of the same rows in another order differ in their last digits.
     return computed.sort(list(OBSERVED))
 
@@ -134,6 +147,15 @@ def operation_sums(rows: pl.DataFrame) -> pl.DataFrame:
 _KEY = ["run_id", "operation"]
 _TIMES = ("mean_us", "median_us", "sd_us")
 _COMMUNICATION = r"^(_?(Host)?(Send|Recv)$|Collective|Nccl|nccl)"
+
+
+def _slower(samples: pl.DataFrame) -> pl.DataFrame:
+    """Return run_id and slower, of runs that were at full speed and at their share."""
+    held, free = (
+        pl.col("value").filter(pl.col("metric") == metric).mean()
+        for metric in ("step_time_s", "unconfined_step_time_s")
+    )
+    return samples.group_by("run_id").agg((held / free).alias("slower"))
 
 
 def _steps(scenarios: pl.DataFrame) -> pl.DataFrame:

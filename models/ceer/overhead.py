@@ -4,7 +4,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
-from statsmodels.regression.linear_model import WLS
 
 from models.ceer.observed import STEP, operation_sums
 from warehouse.records import BadInput, Record
@@ -147,6 +146,8 @@ def _design(rows: pl.DataFrame, columns: tuple[str, ...]) -> Array:
 def _solve(design: Array, overhead_s: Array, weight: Array) -> Array:
     # Parameters are millions, seconds are parts of one: scaled, they are as exact as can be.
     size = np.abs(design).max(axis=0)
+    from statsmodels.regression.linear_model import WLS  # takes a second to load
+
     fitted = WLS(overhead_s, design / size, weights=weight).fit()
     return np.asarray(fitted.params / size, dtype=np.float64)
 

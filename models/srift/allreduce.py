@@ -7,7 +7,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from models.srift.allreduce_samples import Features, Hardware, features, samples
-from models.srift.boosting import Grid, Trees, tuned
+from models.srift.baselines import AlphaBeta, fit_lines
+from models.srift.boosting import Grid, Loss, Trees, tuned
 from warehouse.records import BadInput, Record
 
 Floats = NDArray[np.float64]
@@ -20,12 +21,15 @@ _FIGURES = ("devices", "cores", "memory_gb", "rated_gbps")
 class LearnedBandwidth(Record):
     """The fitted models, what node types are, and how names are numbered for the trees.
 
-    `small` is for buffers up to the MTU, which latency bounds, `large` for the others. `mtu_bytes`
-    is that of each node type's link; a mix has the least.
+    `small` is for buffers up to the MTU, which latency bounds, `large` for the others; so are the
+    formulas beside them, of which trees may have learned the ratio. `mtu_bytes` is that of each
+    node type's link; a mix has the least.
     """
 
     small: Trees
     large: Trees
+    small_formula: AlphaBeta
+    large_formula: AlphaBeta
     hardware: Mapping[str, Hardware]
     mtu_bytes: Mapping[str, int]
     names: tuple[tuple[str, ...], ...]
@@ -51,9 +55,14 @@ class LearnedBandwidth(Record):
         x = matrix([row] * size.size, operations, self.names)
         is_small = size.ravel() <= min(self.mtu_bytes[one] for one in node_types)
         found = np.zeros(size.size)
-        for trees, part in ((self.small, is_small), (self.large, ~is_small)):
+        n, size_of = (one.ravel().astype(np.float64) for one in (world, size))
+        for trees, formula, part in (
+            (self.small, self.small_formula, is_small),
+            (self.large, self.large_formula, ~is_small),
+        ):
             if part.any():
-                found[part] = trees.predict(x[part])
+                formula_Bps = formula.bus_Bps(node_types, n[part], size_of[part])
+                found[part] = trees.predict(x[part], formula_Bps)
         return found.reshape(shape)
 
 
@@ -86,21 +95,37 @@ def fit(
     )
     operations = rows.select("size_bytes", "world_size", "concurrent").to_numpy().astype(np.float64)
     x = matrix([known[mix] for mix in rows["node_types"]], operations, names)
-    groups = np.unique(np.nan_to_num(x, nan=-1.0), axis=0, return_inverse=True)[1].ravel()
-    bandwidth_Bps = rows["bus_bandwidth_Bps"].to_numpy()
     is_small = (rows["size_bytes"] <= rows["mtu_bytes"]).to_numpy()
     for side, part in (("up to", is_small), ("above", ~is_small)):
         if not part.any():
             raise BadInput(f"no all-reduce of buffers {side} the MTU: probe more buffer sizes")
-    sides = [(x[part], bandwidth_Bps[part], groups[part]) for part in (is_small, ~is_small)]
+    small = _side(rows.filter(is_small), x[is_small], "reg:pseudohubererror", grid)
+    large = _side(rows.filter(~is_small), x[~is_small], "reg:squarederror", grid)
     return LearnedBandwidth(
-        small=tuned(*sides[0], "reg:pseudohubererror", grid),
-        large=tuned(*sides[1], "reg:squarederror", grid),
+        small=small[0],
+        large=large[0],
+        small_formula=small[1],
+        large_formula=large[1],
         hardware={name: hardware[name] for mix in mixes.values() for name in mix},
         mtu_bytes=_mtu_bytes(rows, mixes),
         names=names,
         run_ids=tuple(rows["run_id"].unique().sort()),
     )
+
+
+def _side(rows: pl.DataFrame, x: Floats, loss: Loss, grid: Grid) -> tuple[Trees, AlphaBeta]:
+    """Fit trees, and the formula, to rows on one side of the MTU."""
+    mixes = rows["node_types"].unique().to_list()
+
+    def formula(fitted_to: NDArray[np.bool_]) -> Floats:
+        return fit_lines(rows.filter(fitted_to), mixes).of_rows(rows)
+
+    groups = rows["world_size"].to_numpy()
+    if grid.across == "configurations":
+        groups = np.unique(np.nan_to_num(x, nan=-1.0), axis=0, return_inverse=True)[1].ravel()
+    bandwidth_Bps = rows["bus_bandwidth_Bps"].to_numpy()
+    trees = tuned(x, bandwidth_Bps, groups, loss, grid, formula)
+    return trees, fit_lines(rows, mixes)
 
 
 def matrix(

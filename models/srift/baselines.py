@@ -1,6 +1,6 @@
 """All-reduce bandwidth by formulas: latency and bandwidth (α–β), and the rated bandwidth."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
@@ -47,16 +47,34 @@ class AlphaBeta(Record):
         Raises:
             BadInput: a node type that was not fitted.
         """
+        return self.bus_Bps(
+            node_types,
+            np.asarray(world_sizes, dtype=np.float64)[:, None],
+            np.asarray(size_bytes, dtype=np.float64),
+        )
+
+    def bus_Bps(self, node_types: tuple[str, ...], n: Floats, size_bytes: Floats) -> Floats:
+        """Return bus bandwidth in bytes/s of n ranks with buffers of a size, of any shape."""
         lines = _of(self.lines, node_types)
         link_Bps = min(one.link_Bps for one in lines)
-        n = np.asarray(world_sizes, dtype=np.float64)[:, None]
-        wire_bytes = 2 * np.asarray(size_bytes, dtype=np.float64) * (n - 1) / n
+        wire_bytes = 2 * size_bytes * (n - 1) / n
         latency_s = np.max([hops(n, one.shape) * one.hop_s for one in lines], axis=0)
         seconds = latency_s + wire_bytes / link_Bps
         bus: Floats = np.divide(
             wire_bytes, seconds, out=np.full(seconds.shape, link_Bps), where=seconds > 0
         )
         return bus
+
+    def of_rows(self, rows: pl.DataFrame) -> Floats:
+        """Return bus bandwidth in bytes/s of each row of `samples`, as if it was alone."""
+        found = np.zeros(rows.height)
+        n, size = (
+            rows[name].to_numpy().astype(np.float64) for name in ("world_size", "size_bytes")
+        )
+        for mix in rows["node_types"].unique():
+            mine = (rows["node_types"] == mix).to_numpy()
+            found[mine] = self.bus_Bps(tuple(mix.split("+")), n[mine], size[mine])
+        return found
 
 
 class Rated(Record):
@@ -99,11 +117,22 @@ def fit_alpha_beta(allreduce: pl.DataFrame, clusters: pl.DataFrame) -> AlphaBeta
     Raises:
         BadInput: as `samples`, or no all-reduce was alone.
     """
-    rows = samples(allreduce, clusters).filter(pl.col("concurrent") == 1)
-    if rows.is_empty():
+    return fit_lines(samples(allreduce, clusters))
+
+
+def fit_lines(rows: pl.DataFrame, mixes: Iterable[str] = ()) -> AlphaBeta:
+    """Fit to rows of `samples`, of each mix; `mixes` that have none get the line of all together.
+
+    Raises:
+        BadInput: no all-reduce was alone.
+    """
+    alone = rows.filter(pl.col("concurrent") == 1)
+    if alone.is_empty():
         raise BadInput("no all-reduce was alone: probe with one transfer at a time")
-    parts = rows.group_by("node_types", maintain_order=True)
-    return AlphaBeta(lines={str(mix): _line(part) for (mix,), part in parts})
+    parts = alone.group_by("node_types", maintain_order=True)
+    lines = {str(mix): _line(part) for (mix,), part in parts}
+    missing = set(mixes) - set(lines)
+    return AlphaBeta(lines=lines | dict.fromkeys(missing, _line(alone)) if missing else lines)
 
 
 def _line(rows: pl.DataFrame) -> Line:

@@ -1,30 +1,38 @@
 """Boosted trees for bus bandwidth, tuned by cross-validation in groups (section 4.2)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import xgboost
 from numpy.typing import NDArray
 from pydantic import Field
 
 from warehouse.records import BadInput, Record
 
+if TYPE_CHECKING:
+    import xgboost
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Loss = Literal["reg:pseudohubererror", "reg:squarederror"]
-Label = Literal["bandwidth", "logarithm"]
+Bools = NDArray[np.bool_]
+Label = Literal["bandwidth", "logarithm", "ratio"]
+Formula = Callable[[Bools], Floats]
+"""Bandwidths by a formula, of all rows, that was fitted to those told."""
 
 
 class Grid(Record):
     """What is tried, by all combinations, in `folds`-fold cross-validation.
 
-    `labels` is what trees learn: bandwidth, as the paper, or its logarithm, whose errors are
-    relative and whose predictions cannot become negative.
+    `labels` is what trees learn: bandwidth, as the paper; its logarithm, whose errors are relative
+    and whose predictions cannot become negative; or the logarithm of its ratio to what a formula
+    says, which goes on where trees know of nothing. Folds have whole configurations, or whole world
+    sizes (`across`), which prefers what holds for world sizes that nobody probed.
     """
 
-    labels: tuple[Label, ...] = ("bandwidth", "logarithm")
+    labels: tuple[Label, ...] = ("bandwidth", "logarithm", "ratio")
+    across: Literal["configurations", "world_sizes"] = "configurations"
     depths: tuple[int, ...] = (4, 8)
     learning_rates: tuple[float, ...] = (0.1,)
     rounds: tuple[int, ...] = (100, 300)
@@ -46,8 +54,8 @@ class Trees(Record):
     """Fitted trees.
 
     `scale_Bps` is the median of the bandwidths they were fitted to, in which they count, and
-    `least_Bps` the smallest of these, below which no prediction falls. `mape_percent` is the error
-    in cross-validation, `booster` XGBoost's own JSON.
+    `least_Bps` the smallest of these, below which no prediction falls; of a ratio, neither matters.
+    `mape_percent` is the error in cross-validation, `booster` XGBoost's own JSON.
     """
 
     settings: Settings
@@ -57,22 +65,27 @@ class Trees(Record):
     rows: int
     booster: str
 
-    def predict(self, x: Floats) -> Floats:
-        """Return bandwidth in bytes/s for rows of features."""
+    def predict(self, x: Floats, formula_Bps: Floats) -> Floats:
+        """Return bandwidth in bytes/s for rows of features, and what the formula says of them."""
+        import xgboost  # takes a second to load
+
         booster = xgboost.Booster()
         booster.load_model(bytearray(self.booster, "utf-8"))
-        return _bandwidth(self, booster.predict(xgboost.DMatrix(x)))
+        return _bandwidth(self, booster.predict(xgboost.DMatrix(x)), formula_Bps)
 
 
-def tuned(x: Floats, bandwidth_Bps: Floats, groups: Ints, loss: Loss, grid: Grid) -> Trees:
+def tuned(
+    x: Floats, bandwidth_Bps: Floats, groups: Ints, loss: Loss, grid: Grid, formula: Formula
+) -> Trees:
     """Return trees of the settings with the least error in cross-validation, fitted to all rows.
 
     Args:
         x: [rows, features]; NaN is missing.
         bandwidth_Bps: [rows], above 0.
-        groups: [rows], those of one group, repeats of one configuration, share a fold.
+        groups: [rows], those of one group, such as repeats of one configuration, share a fold.
         loss: what is minimised: pseudo-Huber for small transfers, squared error for large ones.
         grid: what else to try.
+        formula: that of which trees may learn the ratio; no test row has a part in its fit either.
 
     Raises:
         BadInput: fewer than two groups.
@@ -88,31 +101,40 @@ def tuned(x: Floats, bandwidth_Bps: Floats, groups: Ints, loss: Loss, grid: Grid
             Settings(loss=loss, label=label, depth=depth, learning_rate=rate, rounds=rounds)
             for rounds in grid.rounds
         ]
-        errors |= zip(tried, _cross_validated(x, bandwidth_Bps, groups, tried, grid), strict=True)
+        found = _cross_validated(x, bandwidth_Bps, groups, tried, grid, formula)
+        errors |= zip(tried, found, strict=True)
     best = min(errors, key=errors.__getitem__)
-    booster = _train(x, bandwidth_Bps, best, grid.seed)
+    everything = np.ones(len(x), dtype=bool)
+    booster = _train(x, bandwidth_Bps, formula(everything), best, grid.seed)
     return _trees(best, bandwidth_Bps, errors[best], booster)
 
 
 def _cross_validated(
-    x: Floats, bandwidth_Bps: Floats, groups: Ints, tried: Sequence[Settings], grid: Grid
+    x: Floats,
+    bandwidth_Bps: Floats,
+    groups: Ints,
+    tried: Sequence[Settings],
+    grid: Grid,
+    formula: Formula,
 ) -> list[float]:
     """Return the mean absolute percentage error of settings that differ in rounds only."""
+    import xgboost
+
     most = max(tried, key=lambda one: one.rounds)
     found = np.zeros((len(tried), len(x)))
     for test in folds(groups, grid.folds, grid.seed):
-        train_Bps = bandwidth_Bps[~test]
-        booster = _train(x[~test], train_Bps, most, grid.seed)
+        train_Bps, formula_Bps = bandwidth_Bps[~test], formula(~test)
+        booster = _train(x[~test], train_Bps, formula_Bps[~test], most, grid.seed)
         trees = _trees(most, train_Bps, 0.0, booster)
         for i, settings in enumerate(tried):
             rounds = (0, settings.rounds)
             raw = booster.predict(xgboost.DMatrix(x[test]), iteration_range=rounds)
-            found[i, test] = _bandwidth(trees, raw)
+            found[i, test] = _bandwidth(trees, raw, formula_Bps[test])
     errors = np.abs(found / bandwidth_Bps - 1).mean(axis=1)
     return [float(100 * one) for one in errors]
 
 
-def folds(groups: Ints, count: int, seed: int) -> Iterator[NDArray[np.bool_]]:
+def folds(groups: Ints, count: int, seed: int) -> Iterator[Bools]:
     """Yield which rows to test on: every group in exactly one fold, shuffled.
 
     With fewer groups than folds, each group is a fold.
@@ -123,9 +145,12 @@ def folds(groups: Ints, count: int, seed: int) -> Iterator[NDArray[np.bool_]]:
         yield fold[of_row] == i
 
 
-def _train(x: Floats, bandwidth_Bps: Floats, settings: Settings, seed: int) -> xgboost.Booster:
-    relative = bandwidth_Bps / np.median(bandwidth_Bps)
-    label = np.log(relative) if settings.label == "logarithm" else relative
+def _train(
+    x: Floats, bandwidth_Bps: Floats, formula_Bps: Floats, settings: Settings, seed: int
+) -> "xgboost.Booster":
+    ratio = settings.label == "ratio"
+    relative = bandwidth_Bps / (formula_Bps if ratio else np.median(bandwidth_Bps))
+    label = relative if settings.label == "bandwidth" else np.log(relative)
     parameters = {
         "objective": settings.loss,
         "max_depth": settings.depth,
@@ -137,11 +162,13 @@ def _train(x: Floats, bandwidth_Bps: Floats, settings: Settings, seed: int) -> x
         "nthread": 1,
         "seed": seed,
     }
+    import xgboost
+
     return xgboost.train(parameters, xgboost.DMatrix(x, label), settings.rounds)
 
 
 def _trees(
-    settings: Settings, bandwidth_Bps: Floats, mape_percent: float, booster: xgboost.Booster
+    settings: Settings, bandwidth_Bps: Floats, mape_percent: float, booster: "xgboost.Booster"
 ) -> Trees:
     return Trees(
         settings=settings,
@@ -153,8 +180,11 @@ def _trees(
     )
 
 
-def _bandwidth(trees: Trees, raw: NDArray[np.float32]) -> Floats:
+def _bandwidth(trees: Trees, raw: NDArray[np.float32], formula_Bps: Floats) -> Floats:
     exact = raw.astype(np.float64)
-    relative = np.exp(exact) if trees.settings.label == "logarithm" else exact
+    if trees.settings.label == "ratio":
+        by_ratio: Floats = np.exp(exact) * formula_Bps
+        return by_ratio
+    relative = exact if trees.settings.label == "bandwidth" else np.exp(exact)
     bandwidth: Floats = np.maximum(relative * trees.scale_Bps, trees.least_Bps)
     return bandwidth

@@ -135,10 +135,28 @@ def link_Bps(links: pl.DataFrame) -> float:
 
 
 def _node(tables: Tables, found: gradients.Gradients) -> NodeProfile:
+    last = max(found.ready)
     return NodeProfile(
         devices=tables.devices,
         max_batch=tables.max_batch or int(tables.compute["batch_size"].to_numpy().max(initial=1)),
-        latency=latency.fit(tables.compute),
-        ready=found.ready,
+        latency=latency.fit(_without_tail(tables)),
+        ready=tuple(one / last if last > 0 else one for one in found.ready),
         link_Bps=link_Bps(tables.links),
     )
+
+
+def _without_tail(tables: Tables) -> pl.DataFrame:
+    """Return table compute with what a backward pass does behind its last gradient as update.
+
+    DDP copies what came back from the all-reduces then, so that it overlaps none of them.
+    """
+    ready = tables.layer_times.group_by("batch_size", "layer").agg(pl.col("gradient_ready").mean())
+    last = ready.group_by("batch_size").agg(pl.col("gradient_ready").max().alias("last"))
+    known = tables.compute.join(last, on="batch_size", how="left", maintain_order="left")
+    # A batch size that nobody watched has the tail of the others.
+    part = pl.col("last").fill_null(pl.col("last").mean()).fill_null(1.0)
+    backward_s = pl.col("backward_s")
+    return known.with_columns(
+        backward_s=backward_s * part,
+        update_s=pl.col("update_s").fill_null(0.0) + backward_s * (1 - part),
+    ).drop("last")

@@ -23,7 +23,7 @@ class Settings(Record):
     None: ideal overlap. `streams`: how many all-reduces go on at a time; `library`: as many as
     PyTorch lets, None: any number. `slowdown`: whether all-reduces slow the backward pass down, as
     was measured. Intervals cover `coverage`, if predictions err by chance with a relative standard
-    deviation of `model_error` besides what the bandwidth model errs in cross-validation.
+    deviation of `model_error` besides what the bandwidth model errs on what was probed.
     """
 
     bandwidth: Literal["learned", "alpha_beta", "rated"] = "learned"
@@ -57,8 +57,8 @@ class ProfiledNetwork(NetworkProfile):
 class Parameters(Record):
     """What was fitted.
 
-    `bandwidth` knows node types by their `probed.place`, and errs by `bandwidth_error` of what was
-    probed: the mean absolute relative error for buffers above the MTU. `node_groups` is how the
+    `bandwidth` knows node types by their `probed.place`, and errs by `bandwidth_error` of the time
+    that what was probed took (`bandwidth.mean_error`). `node_groups` is how the
     profiled node types were defined, `places` where all-reduces were probed.
     """
 

@@ -52,6 +52,22 @@ class Srift:
         """Read what `parameters_json` wrote."""
         return cls(Parameters.model_validate_json(text))
 
+    def profiled(self, dnn: str, image_size: int | None = None) -> list[ProfiledNetwork]:
+        """Return what is known of a network, at one image size or all, for each speed of links.
+
+        Raises:
+            BadInput: it was not profiled.
+        """
+        known = self.parameters.networks
+        mine = [one for one in known if one.dnn == dnn and image_size in (None, one.image_size)]
+        if not mine:
+            wanted = dnn if image_size is None else f"{dnn} at {image_size} px"
+            names = sorted({f"{one.dnn} at {one.image_size} px" for one in known})
+            raise BadInput(
+                f"{wanted} has no compute profile, only {', '.join(names)} have one; {MEASURE}"
+            )
+        return mine
+
     def performance(self, network: Network, link_mbps: Speed) -> Performance:
         """Return what simulator and optimiser need to know of a network on links of a speed.
 
@@ -144,24 +160,14 @@ class Srift:
                 )
 
     def _network(self, network: Network, link_mbps: Speed) -> ProfiledNetwork:
-        known = self.parameters.networks
-        mine = [
-            one for one in known if (one.dnn, one.image_size) == (network.dnn, network.image_size)
-        ]
-        if not mine:
-            names = sorted({f"{one.dnn} at {one.image_size} px" for one in known})
-            raise BadInput(
-                f"{network.dnn} at {network.image_size} px has no compute profile, only "
-                f"{', '.join(names)} have one; {MEASURE}"
-            )
+        mine = self.profiled(network.dnn, network.image_size)
         for one in mine:
             if one.link_mbps == link_mbps:
                 return one
-        speeds = ", ".join(
-            "unshaped" if one.link_mbps is None else f"{one.link_mbps:g} Mb/s" for one in mine
+        raise BadInput(
+            f"links of {_speed(link_mbps)} were not probed, only "
+            f"{', '.join(_speed(one.link_mbps) for one in mine)}; {MEASURE}"
         )
-        wanted = "unshaped links" if link_mbps is None else f"links of {link_mbps:g} Mb/s"
-        raise BadInput(f"{wanted} were not probed, only {speeds}; {MEASURE}")
 
 
 def fit(
@@ -236,3 +242,7 @@ def _networks(probed: Probed) -> Iterator[ProfiledNetwork]:
                 probability=found.probability,
                 nodes=found.nodes,
             )
+
+
+def _speed(link_mbps: Speed) -> str:
+    return "no set speed" if link_mbps is None else f"{link_mbps:g} Mb/s"

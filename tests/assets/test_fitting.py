@@ -11,9 +11,9 @@ from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
-from assets.systems import ASYNC_SGD, LINEAR, ONE_SERVER, SYSTEMS, System
+from assets.systems import ASYNC_SGD, LIN, LINE_RATE, LINEAR, ONE_SERVER, SYSTEMS, System
 from profilers.host import host_id
-from tests.synthetic import FORECASTERS, STUDY, PaperProbes, profiled, write_study
+from tests.synthetic import FORECASTERS, MIXED, STUDY, PaperProbes, profiled, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
 from warehouse.warehouse import Warehouse, read_only
@@ -169,15 +169,19 @@ def test_predictions_cannot_be_recorded_without_their_fit(
     assert read_only(warehouse.home, "SELECT * FROM pred.ledger").is_empty()
 
 
+def landed_study(text: str, folder: Path, warehouse: Warehouse) -> Round:
+    """Return a round of the study with this text, with its profiles."""
+    found = open_round(read_study(write_study(folder, text)), "loopback", host_id(), [])
+    found = profiled(found, warehouse.landing)
+    warehouse.load()
+    return found
+
+
 @pytest.fixture
 def two_servers(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
     """Return a round of which the first job has two servers, with its profiles."""
     text = STUDY.replace("workers: [1, 2]", "servers: 2, workers: [1, 2]")
-    study = read_study(write_study(tmp_path, text))
-    found = open_round(study, "loopback", host_id(), [])
-    found = profiled(found, warehouse.landing)
-    warehouse.load()
-    return found
+    return landed_study(text, tmp_path, warehouse)
 
 
 def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
@@ -195,3 +199,31 @@ def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
     forecast = rows.filter(system="async_sgd_one_server")["subject_id"]
     assert set(forecast) == {one.scenario_id for one in job.scenarios("loopback")}
     assert rows.filter(system="async_sgd").height == 4
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
+    """Return a round of which the first job has workers of two types, with its profiles."""
+    return landed_study(MIXED, tmp_path, warehouse)
+
+
+def test_workers_of_two_types_are_predicted_from_a_profile_of_each(
+    mixed: Round, warehouse: Warehouse
+) -> None:
+    systems = (ASYNC_SGD, LINEAR, LIN, LINE_RATE)
+    record_fits(mixed, warehouse, *systems)
+    scenario_of = {run.run_id: run.scenario_id for run in mixed.runs}
+    job = mixed.study.jobs[0]
+    profiles = [one.profiled("loopback").scenario_id for one in job.of_each_type()]
+    one, two = (scenario.scenario_id for scenario in job.scenarios("loopback"))
+    for system, shown, forecast in (
+        (ASYNC_SGD, 2, {one, two}),
+        (LINEAR, 2, {one, two}),
+        (LIN, 1, {one}),
+        (LINE_RATE, 1, {one, two}),
+    ):
+        fit = next(fit for fit in fit_jobs(system, mixed, warehouse) if fit.job == job)
+        seen = {scenario_of[run_id] for run_id in fit.record.run_ids} - {None}
+        assert seen == set(profiles[:shown])
+        rows = predict_missing(system, mixed, warehouse, Progress())
+        assert set(rows["subject_id"]) & {one, two} == forecast

@@ -29,9 +29,9 @@ profile: {traced_steps: 4, untraced_steps: 4}
 measure: {windows: 2, window_s: 1}
 jobs:
   - {dnn: alexnet, strategy: all_reduce, image_size: 64, batch_size: 4, worker: emu.native.c25,
-     profiled_worker: emu.avx512.1c, link_mbps: 800, workers: [1, 2], fitted: true}
+     link_mbps: 800, workers: [1, 2], fitted: true}
   - {dnn: small_cnn, strategy: all_reduce, image_size: 24, batch_size: 4, worker: emu.native.c25,
-     profiled_worker: emu.avx512.1c, link_mbps: 800, workers: [2]}
+     link_mbps: 800, workers: [2]}
 """
 MIXED = STUDY.replace("worker: emu.native.c25,", "worker: [emu.native.c25, emu.native.c15],", 1)
 
@@ -53,12 +53,28 @@ def test_data_parallel_jobs_share_links_all_reduces_and_passes(tmp_path: Path) -
         "2",
         "probe allreduce, 800 Mb/s, emu.native.c25 + emu.avx2.c25, devices per node 1, world size "
         "3",
-        "profile resnet18 32px b8, unshaped, all-reduce, W=1, emu.native.c25",
-        "profile resnet18 32px b8, unshaped, all-reduce, W=1, emu.avx2.c25",
-        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=2",
-        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=3",
-        "measure resnet18 32px b8, 800 Mb/s, all-reduce, W=3",
+        "profile resnet18 32px b8, unshaped, all-reduce, W=1 (1 emu.native.c25)",
+        "profile resnet18 32px b8, unshaped, all-reduce, W=1 (1 emu.avx2.c25)",
+        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25)",
+        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=3 (3 emu.native.c25)",
+        "measure resnet18 32px b8, 800 Mb/s, all-reduce, W=3 (1 emu.avx2.c25 + 2 emu.native.c25)",
     ]
+
+
+def test_slowdown_is_probed_with_the_networks_that_may_be_seen(tmp_path: Path) -> None:
+    text = DDP.replace("watched_trials: 2", "watched_trials: 2, slowdown_trials: 4")
+    text = text.replace("batch_size: 8,", "batch_size: 8, fitted: true,")
+    whole = study(tmp_path, text)
+    found = [part for part in parts(whole, "emulated") if part.probe == "slowdown"]
+    assert [part.scenario.nodes[0].node_type for part in found if part.scenario] == [
+        "emu.native.c25",
+        "emu.avx2.c25",
+    ]
+    assert {part.scenario.strategy.workers for part in found if part.scenario} == {2}
+    assert [part for part in profile_parts(whole.jobs[0], whole, "emulated") if part in found] == [
+        found[0]
+    ]
+    assert len(list(judged_parts(whole, "emulated"))) == 3
 
 
 def test_nodes_of_several_types_are_taken_in_turn(tmp_path: Path) -> None:
@@ -90,19 +106,28 @@ def test_synchronous_jobs_judge_unless_they_are_fitted(tmp_path: Path) -> None:
     found = [(part.name, part.probe, part.purpose) for part in parts(whole, "emulated")]
     alexnet, small = "alexnet 64px b4", "small_cnn 24px b4"
     assert found == [
-        (f"profile {alexnet}, unshaped, all-reduce, W=1", "tf_trace", "profile"),
-        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=1", "tf_sync", "profile"),
-        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=2", "tf_sync", "profile"),
-        (f"profile {small}, unshaped, all-reduce, W=1", "tf_trace", "measurement"),
-        (f"measure {small}, 800 Mb/s, all-reduce, W=2", "tf_sync", "measurement"),
+        (
+            f"profile {alexnet}, unshaped, all-reduce, W=1 (1 emu.native.c25)",
+            "tf_operations",
+            "profile",
+        ),
+        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=1 (1 emu.native.c25)", "tf_sync", "profile"),
+        (f"measure {alexnet}, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25)", "tf_sync", "profile"),
+        (
+            f"profile {small}, unshaped, all-reduce, W=1 (1 emu.native.c25)",
+            "tf_operations",
+            "measurement",
+        ),
+        (
+            f"measure {small}, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25)",
+            "tf_sync",
+            "measurement",
+        ),
     ]
     (judged,) = judged_parts(whole, "emulated")
     assert judged.job.dnn == "small_cnn"
     seen = profile_parts(judged.job, whole, "emulated")
     assert {part.job.dnn for part in seen} == {"alexnet"}
-    trace = parts(whole, "emulated")[0]
-    assert trace.scenario is not None
-    assert [group.node_type for group in trace.scenario.nodes] == ["emu.avx512.1c"]
 
 
 def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_a_cluster_is_started_once_for_each_job(study_file: Path) -> None:
     }
     first = expected["measure alexnet 64px b4, 200 Mb/s, W=1"]
     second = expected["measure alexnet 64px b4, 200 Mb/s, W=3"]
+    assert study.measure is not None
     assert first > second >= study.measure.windows * study.measure.window_s
 
 

@@ -41,7 +41,7 @@ FIGURES = {
     "scaling": lambda: plots.scaling(ROWS, "steps/s", "title"),
     "scaling, not measured": lambda: plots.scaling(UNKNOWN, "steps/s"),
     "goodput": lambda: plots.goodput(LINKS),
-    "timeline": lambda: plots.step_timeline(OPERATIONS, TIMINGS),
+    "timeline": lambda: plots.step_timeline(TIMINGS.join(OPERATIONS, on="operation")),
     "windows": lambda: plots.windows(WINDOWS, ["a", "b"], "steps/s"),
 }
 

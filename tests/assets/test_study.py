@@ -63,7 +63,7 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "dnn: small_cnn, ",
             "dnn: small_cnn, zzz: 1, ",
             "jobs[0].zzz: no such key; the keys are dnn, framework, strategy, image_size, "
-            "batch_size, worker, profiled_worker, devices_per_node, server, servers, placement, "
+            "batch_size, worker, devices_per_node, server, servers, placement, "
             "order, link_mbps, profiled_link_mbps, cross_traffic, workers, fitted",
         ),
         ("name: paper", "", "name: missing, and it has no default"),

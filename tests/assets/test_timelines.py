@@ -73,7 +73,7 @@ def test_an_unknown_scenario_is_told_with_near_ones(study: Study) -> None:
 def test_a_label_of_several_scenarios_is_told_with_their_ids(study: Study) -> None:
     job = study.jobs[1]
     twice = study.model_copy(
-        update={"jobs": (job, job.model_copy(update={"worker": "emu.native.c15"}))}
+        update={"jobs": (job, job.model_copy(update={"worker": ("emu.native.c15",)}))}
     )
     with pytest.raises(
         BadInput, match=r"has 2 scenarios .*; name one: [0-9a-f]{16}, [0-9a-f]{16}$"

@@ -45,3 +45,18 @@ def test_patience_is_used_up_by_repeating(monkeypatch: pytest.MonkeyPatch) -> No
     counted, made = measured([0.4, 0.3, 0.5, 0.0], patience, monkeypatch)
     assert (counted.value, made) == (1, 3)
     assert patience.left_s <= 0
+
+
+def test_pieces_are_all_of_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    stolen = iter([0.0, 0.5, 0.0, 0.0])
+    times = (time for one in stolen for time in (CpuTimes(0, 0, 0), CpuTimes(5, 10 * one, 10)))
+    monkeypatch.setattr(host, "cpu_times", lambda: next(times))
+    asked: list[int] = []
+
+    def measure(steps: int) -> int:
+        asked.append(steps)
+        return steps
+
+    found = Patience().pieces(measure, 25, 10)
+    assert [one.value for one in found] == [10, 10, 5]
+    assert asked == [10, 10, 10, 5], "the disturbed piece is measured again, alone"

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from models.ceer.observed import OBSERVED, observed
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -16,11 +17,17 @@ TABLES = {
     "operations": "operation",
     "shapes": "operation_shape",
     "times": "operation_time",
+    "samples": "sample",
 }
 
 
-def profile(make: "Maker", run_id: str, order: list[int], us: float, batch: int = 8) -> None:
-    """Land a run of two equal products, a third one, a ReLU without shapes and a transfer."""
+def profile(
+    make: "Maker", run_id: str, order: list[int], us: float, batch: int = 8, slower: float = 1
+) -> None:
+    """Land a run of two equal products, a third one, a ReLU without shapes and a transfer.
+
+    Operations were at full speed, steps so much slower.
+    """
     kinds = ["MatMul", "MatMul", "MatMul", "Relu", "_Recv"]
     shapes = ["[[4,4]]", "[[4,4]]", "[[9,9]]"]
     operations = pl.DataFrame(
@@ -41,7 +48,10 @@ def profile(make: "Maker", run_id: str, order: list[int], us: float, batch: int 
     known = pl.DataFrame(
         {"operation": order[:3], "inputs": shapes, "outputs": shapes, "attributes": ["{}"] * 3}
     )
-    sample = pl.DataFrame({"metric": ["step_time_s"], "unit": ["s"], "value": [us / 1000]})
+    values = {"step_time_s": us / 1000}
+    if slower != 1:
+        values["unconfined_step_time_s"] = us / 1000 / slower
+    sample = pl.DataFrame({"metric": list(values), "value": list(values.values()), "unit": "s"})
     tables = {
         "operation": operations,
         "operation_time": times,
@@ -57,6 +67,7 @@ def tell(make: "Maker") -> None:
     profile(make, "b", [0, 1, 2, 3, 4], 20)
     profile(make, "c", [4, 2, 0, 1, 3], 60)
     profile(make, "d", [0, 1, 2, 3, 4], 100, batch=16)
+    profile(make, "e", [0, 1, 2, 3, 4], 100, batch=32, slower=2.5)
     judged = make.scenario(1)
     make.land(make.run("hidden", judged, "measurement", minute=5), judged)
     make.warehouse.load()
@@ -84,22 +95,59 @@ def test_sql_and_frames_observe_the_same(told: "Maker") -> None:
     tables = {name: told.warehouse.visible(table) for name, table in TABLES.items()}
     by_frames = observed(**tables)
     same = by_sql.select([pl.col(name).cast(kind) for name, kind in OBSERVED.items()])
-    assert same.height == by_frames.height == 6
+    assert same.height == by_frames.height == 9
     ours, theirs = (frame.sort(list(OBSERVED)).rows() for frame in (same, by_frames))
     for mine, other in zip(ours, theirs, strict=True):
         assert mine == pytest.approx(other)
 
 
+def test_operations_at_full_speed_count_as_at_the_share(told: "Maker") -> None:
+    times = {
+        batch: told.warehouse.query("ceer_operations").filter(batch_size=batch)["mean_us"]
+        for batch in (16, 32)
+    }
+    assert times[32].to_list() == pytest.approx([2.5 * us for us in times[16]])
+
+
+def all_reduce(make: "Maker") -> None:
+    """Land steps of one and two devices, without parameter servers, and the parameters."""
+    for workers in (1, 2):
+        node = NodeGroup(role="worker", node_type="emu", count=workers)
+        load = Workload(dnn="cnn", image_size=32, batch_size=8)
+        strategy = Strategy(kind="all_reduce", workers=workers)
+        scenario = Scenario(workload=load, strategy=strategy, nodes=(node,), link_mbps=100)
+        sample = pl.DataFrame({"metric": ["step_time_s"], "unit": ["s"], "value": [1.0 * workers]})
+        tables = {"sample": sample.with_columns(window=pl.lit(None, pl.Int16))}
+        if workers == 1:
+            counts = {"image_size": [24, 32], "parameter_count": [70, 80]}
+            tables["dnn"] = pl.DataFrame(
+                {"dnn": "cnn", "framework": "tensorflow", "batch_size": 8, **counts}
+            )
+        make.land(make.run(f"w{workers}", scenario, "profile"), scenario, tables)
+    make.warehouse.load()
+
+
+def test_steps_without_servers_have_the_parameters_of_their_images(
+    built: "Built", fresh: "Maker"
+) -> None:
+    found = built(all_reduce, fresh.home).warehouse.query("ceer_steps")
+    columns = ["strategy", "devices", "link_mbps", "parameter_count", "step_s"]
+    assert found.select(columns).rows() == [
+        ("all_reduce", 1, None, 80, 1.0),
+        ("all_reduce", 2, 100.0, 80, 2.0),
+    ]
+
+
 def test_one_dnn_or_node_type_can_be_asked_for(told: "Maker") -> None:
-    for asked, height in (({"dnn": "cnn"}, 6), ({"dnn": "vgg"}, 0), ({"node_type": "other"}, 0)):
+    for asked, height in (({"dnn": "cnn"}, 9), ({"dnn": "vgg"}, 0), ({"node_type": "other"}, 0)):
         assert told.warehouse.query("ceer_operations", **asked).height == height
     assert told.warehouse.query("ceer_steps", dnn="vgg").is_empty()
 
 
 def test_steps_are_of_profiles_and_have_parameters(told: "Maker") -> None:
     found = told.warehouse.query("ceer_steps")
-    assert found["run_id"].to_list() == ["a", "b", "c", "d"]
-    assert found["step_s"].to_list() == [0.01, 0.02, 0.06, 0.1]
+    assert found["run_id"].to_list() == ["a", "b", "c", "d", "e"]
+    assert found["step_s"].to_list() == [0.01, 0.02, 0.06, 0.1, 0.1]
     # 4000 bytes are received.
     assert found["parameter_count"].unique().to_list() == [1000]
     assert found.select("devices", "link_mbps", "node_type").row(0) == (1, 150.0, "emu.avx2.1c")

@@ -77,7 +77,7 @@ def test_an_all_reduce_has_workers_and_no_servers() -> None:
     asked = all_reduce(2)
     assert asked.strategy.servers == 0
     assert '"strategy":{"kind":"all_reduce","servers":0,"workers":2}' in asked.canonical_json()
-    assert asked.label == "resnet18 64px b8, 300 Mb/s, all-reduce, W=2"
+    assert asked.label == "resnet18 64px b8, 300 Mb/s, all-reduce, W=2 (2 emu.1c)"
     assert asked.with_workers(3) == all_reduce(3)
     assert Scenario.model_validate_json(asked.canonical_json()) == asked
 
@@ -87,7 +87,7 @@ def test_devices_of_a_node_are_part_of_a_scenario() -> None:
     assert Scenario.model_validate_json(four.canonical_json()) == four
     assert all_reduce(2, devices_per_node=1).scenario_id == all_reduce(2).scenario_id
     assert four.scenario_id != all_reduce(2).scenario_id
-    assert "all-reduce of 4 devices each, W=2" in four.label
+    assert "all-reduce of 4 devices each, W=2 (2 emu.1c)" in four.label
 
 
 def test_a_group_may_have_a_batch_of_its_own() -> None:
@@ -100,6 +100,7 @@ def test_a_group_may_have_a_batch_of_its_own() -> None:
         nodes=(group, slow),
     )
     assert Scenario.model_validate_json(mixed.canonical_json()) == mixed
+    assert mixed.label.endswith(", all-reduce, W=4 (2 emu.1c + 2 slow b4)")
     for wrong, message in (
         ({"batch_size": 8, "count": 2}, "repeats batch_size 8 of the workload"),
         ({"batch_size": 4, "count": 1}, "asks for 4 worker"),

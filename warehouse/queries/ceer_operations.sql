@@ -1,9 +1,10 @@
 -- What did each kind of operation of a training step take ($dnn, $node_type; NULL: all), by what it works on?
 -- Equal operations of equal steps are one row: how many a step has, and the mean of their times. Only what
--- workers compute, from profiles, which is what Ceer is fitted to.
+-- workers compute, from profiles, which is what Ceer is fitted to. Operations that were traced at full speed take
+-- as much longer at their node's share as untraced steps did.
 WITH asked AS (
     SELECT
-        run_id, scenario_id, dnn, image_size, batch_size, worker_node_type AS node_type,
+        run_id, scenario_id, dnn, image_size, batch_size, strategy, worker_node_type AS node_type,
         backend, host_id
     FROM visible.run JOIN report.scenario USING (scenario_id)
     WHERE ($dnn::VARCHAR IS NULL OR dnn = $dnn)
@@ -27,11 +28,20 @@ graph AS (
         ) AS graph
     FROM asked JOIN described USING (run_id) LEFT JOIN shaped USING (run_id)
 ),
+pace AS (
+    SELECT
+        run_id, avg("value") FILTER (metric = 'step_time_s')
+            / avg("value") FILTER (metric = 'unconfined_step_time_s') AS slower
+    FROM raw.sample SEMI JOIN asked USING (run_id) GROUP BY run_id
+),
+traced AS (
+    SELECT run_id, graph, coalesce(slower, 1) AS slower FROM graph LEFT JOIN pace USING (run_id)
+),
 spent AS (
     SELECT
-        graph, operation, count(*) AS n, sum(mean_us) AS mean_us, sum(median_us) AS median_us,
-        sum(sd_us) AS sd_us
-    FROM raw.operation_time JOIN graph USING (run_id)
+        graph, operation, count(*) AS n, sum(mean_us * slower) AS mean_us,
+        sum(median_us * slower) AS median_us, sum(sd_us * slower) AS sd_us
+    FROM raw.operation_time JOIN traced USING (run_id)
     GROUP BY graph, operation
 ),
 example AS (
@@ -47,14 +57,14 @@ worked_on AS (
 ),
 step AS (
     SELECT
-        run_id, dnn, image_size, batch_size, node_type, backend, host_id,
+        run_id, dnn, image_size, batch_size, strategy, node_type, backend, host_id,
         count(*) OVER (
-            PARTITION BY dnn, image_size, batch_size, node_type, backend, host_id
+            PARTITION BY dnn, image_size, batch_size, strategy, node_type, backend, host_id
         ) AS runs
     FROM asked
 )
 SELECT
-    dnn, image_size, batch_size, node_type, backend, host_id, type, device,
+    dnn, image_size, batch_size, strategy, node_type, backend, host_id, type, device,
     inputs, outputs, attributes, input_bytes, output_bytes,
     sum(n) / any_value(runs) AS "count", sum(mean_us) / sum(n) AS mean_us,
     sum(median_us) / sum(n) AS median_us, sum(sd_us) / sum(n) AS sd_us, any_value(runs) AS runs
@@ -63,6 +73,6 @@ JOIN computed USING (graph, operation)
 LEFT JOIN worked_on USING (graph, operation)
 JOIN step USING (run_id)
 GROUP BY
-    dnn, image_size, batch_size, node_type, backend, host_id, type, device,
+    dnn, image_size, batch_size, strategy, node_type, backend, host_id, type, device,
     inputs, outputs, attributes, input_bytes, output_bytes
 ORDER BY ALL;

@@ -19,22 +19,26 @@ flat AS (
         coalesce(canonical ->> '$.strategy.placement', 'round_robin') AS placement,
         coalesce(canonical ->> '$.strategy.order', 'framework') AS transfer_order,
         from_json(
-            canonical -> '$.nodes', '[{"role": "VARCHAR", "node_type": "VARCHAR", "count": "INTEGER"}]'
+            canonical -> '$.nodes',
+            '[{"role": "VARCHAR", "node_type": "VARCHAR", "count": "INTEGER", "batch_size": "INTEGER"}]'
         ) AS nodes,
         (canonical ->> '$.link_mbps')::DOUBLE AS link_mbps,
         (canonical ->> '$.cross_traffic')::DOUBLE AS cross_traffic
     FROM known
 ),
 counted AS (
-    SELECT scenario_id, node.node_type, sum(node.count)::BIGINT AS nodes
+    SELECT
+        scenario_id, node.node_type,
+        concat_ws(' ', node.node_type, 'b' || node.batch_size) AS kind,
+        sum(node.count)::BIGINT AS nodes
     FROM (SELECT scenario_id, unnest(nodes) AS node FROM flat)
     WHERE node.role = 'worker' GROUP BY ALL
 ),
 typed AS (
     SELECT
         scenario_id,
-        string_agg(node_type, '+' ORDER BY node_type) AS worker_node_type,
-        string_agg(format('{} {}', nodes, node_type), ' + ' ORDER BY node_type) AS mix,
+        string_agg(DISTINCT node_type, '+' ORDER BY node_type) AS worker_node_type,
+        string_agg(format('{} {}', nodes, kind), ' + ' ORDER BY kind) AS mix,
         count(*) AS types
     FROM counted GROUP BY scenario_id
 )
@@ -55,7 +59,10 @@ SELECT
             WHEN servers > 1
             THEN concat_ws(' ', format('M={}', servers), nullif(placement, 'round_robin'))
         END,
-        format('W={}{}', workers, CASE WHEN types > 1 THEN format(' ({})', mix) ELSE '' END)
+        format(
+            'W={}{}', workers,
+            CASE WHEN types > 1 OR strategy = 'all_reduce' THEN format(' ({})', mix) ELSE '' END
+        )
     ) AS label
 FROM flat LEFT JOIN typed USING (scenario_id);
 COMMENT ON VIEW report.scenario IS 'Scenarios of all landed runs, one row each, their canonical JSON in columns';

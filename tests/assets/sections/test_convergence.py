@@ -1,11 +1,14 @@
 """Measured and simulated steps of jobs on paper."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from assets.rounds import Round
 from assets.sections import convergence
 from assets.simulations import FittedModels
 from tests.assets.pages import Balanced, headings
+from tests.synthetic import MIXED
 
 
 def test_throughput_out_of_the_barrier_is_of_the_most_workers(round_: Round, landing: Path) -> None:
@@ -17,5 +20,21 @@ def test_throughput_out_of_the_barrier_is_of_the_most_workers(round_: Round, lan
     assert Balanced(html).open == []
 
 
+def test_mixed_workers_are_simulated_from_all_their_profiles(
+    landed_round: Callable[[str], Round], landing: Path
+) -> None:
+    round_ = landed_round(MIXED)
+    models = FittedModels(round_, landing)
+    html = convergence.section(round_, landing, models)
+    assert "start, small_cnn 16px b4, unshaped, W=2 (1 emu.native.c15 + 1 emu.native.c25)" in html
+    model = models.of_job(round_.study.jobs[0])
+    assert model is not None and len(model.profiles) == 2
+    assert [len(alone.profiles) for alone in models.values()] == [1, 1, 1]
+    assert models.of_job(round_.study.jobs[0]) is model
+
+
 def test_without_a_profile_there_is_nothing_to_compare(round_: Round, landing: Path) -> None:
-    assert convergence.section(round_, landing, {}) == ""
+    measured = tuple(run for run in round_.runs if run.probe != "tf_trace")
+    nothing = FittedModels(replace(round_, runs=measured), landing)
+    assert convergence.section(round_, landing, nothing) == ""
+    assert nothing.of_job(round_.study.jobs[0]) is None

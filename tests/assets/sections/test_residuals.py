@@ -10,7 +10,7 @@ from assets.sections import residuals
 from assets.simulations import FittedModels
 from assets.study_file import read_study
 from profilers.host import host_id
-from tests.synthetic import PaperProbes, profiled
+from tests.synthetic import MIXED, PaperProbes, profiled, write_study
 from warehouse.landing import landed_runs
 
 ERRORS = {"label": pl.String, "workers": pl.Int32, "error_percent": pl.Float64}
@@ -75,4 +75,15 @@ def test_the_table_shows_them(round_: Round, landing: Path) -> None:
 
 def test_without_judged_scenarios_there_is_no_table(round_: Round, landing: Path) -> None:
     nothing = judged(round_).with_columns(error_percent=pl.lit(None, pl.Float64))
-    assert "has been judged" in residuals.section(round_, nothing, landing, {})
+    models = FittedModels(round_, landing)
+    assert "has been judged" in residuals.section(round_, nothing, landing, models)
+
+
+def test_mixed_workers_have_no_part_in_it(
+    tmp_path: Path, landing: Path, probes: PaperProbes
+) -> None:
+    study = read_study(write_study(tmp_path, MIXED))
+    round_ = profiled(open_round(study, "loopback", host_id(), []), landing)
+    html = residuals.section(round_, judged(round_), landing, FittedModels(round_, landing))
+    assert "alexnet 64px b4, unshaped, W=3" in html
+    assert "small_cnn" not in html

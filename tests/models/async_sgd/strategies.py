@@ -1,6 +1,7 @@
 """Random jobs for hypothesis: whole numbers, so that many events coincide."""
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -84,7 +85,7 @@ def groups(draw: st.DrawFn) -> list[Workers]:
         graph, steps = draw(jobs(servers))
         count, places = draw(st.integers(1, 3)), len(graph.names)
         ranks = st.lists(st.integers(-3, 9), min_size=places, max_size=places)
-        own = {
+        own: dict[str, Any] = {
             "workers": count,
             "steps": draw(st.integers(1, 4)),
             "ranks": draw(st.none() | ranks.map(tuple)),

@@ -5,6 +5,7 @@ of 100 kB/s, which hardly take any time on links of 1 GB/s.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -204,7 +205,7 @@ def test_what_profiles_do_not_cover() -> None:
 
 def test_profiles_that_are_not_of_one_job() -> None:
     made = both(chain(), slow_chain())
-    shared = {
+    shared: dict[str, Any] = {
         "edges": made.edges,
         "timings": made.timings,
         "steps": made.steps,

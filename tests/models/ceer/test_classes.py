@@ -72,6 +72,21 @@ def test_operators_that_include_others_are_not_summed() -> None:
         computing(observed(host))
 
 
+def test_kernels_add_up_to_the_operators_that_launched_them() -> None:
+    shape = [[2, 3]]
+    rows = observed(
+        operation("a", "aten::mm", 90.0, device="host", count=2, inputs=shape),
+        operation("a", "aten::mm", 3.0, device="gpu", count=4, inputs=shape),
+        operation("a", "aten::mm", 5.0, device="gpu", count=2, inputs=shape, input_bytes=1),
+        operation("a", "aten::mm", 70.0, device="host", count=1, inputs=[[9, 9]]),
+        operation("a", "aten::mm", 8.0, device="gpu", count=1, inputs=[[9, 9]]),
+        operation("a", "Memset", 1.0, device="gpu", count=7),
+    )
+    found = computing(rows).select("type", "count", "mean_us").sort("mean_us").rows()
+    # Two products of two kernels of 3 us and one of 5 each, and one of a single kernel.
+    assert found == [("Memset", 7.0, 1.0), ("aten::mm", 1.0, 8.0), ("aten::mm", 2.0, 11.0)]
+
+
 def test_launches_and_communication_are_not_computation() -> None:
     rows = observed(
         operation("a", "_MklNativeConv2D", 1.0, device="gpu"),

@@ -121,7 +121,7 @@ def test_tables_are_read_row_by_row() -> None:
     names = ["type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
     kinds = dict(zip(names, [pl.String] * 4 + [pl.Int64] * 2, strict=True))
     found = table(pl.DataFrame(rows * 2, schema=kinds, orient="row"))
-    assert found["input"].to_list() == pytest.approx([24e-6, 0.004, 12e-6] * 2)
+    assert found["input"].to_list() == pytest.approx([24e-6, 0.004, 8e-6] * 2)
 
 
 def test_what_is_no_shape_is_named() -> None:

@@ -77,7 +77,14 @@ def profiles() -> list[dict[str, pl.DataFrame]]:
                     backward_s=[2 * each_s * size for size in batches],
                     update_s=[0.1] * 4,
                 ),
-                "layers": _frame(run_id, layer=[0, 1], gradient_bytes=list(LAYERS[dnn])),
+                "layers": _frame(
+                    run_id,
+                    layer=[0, 1],
+                    name=["first", "second"],
+                    type=["Conv2d", "Linear"],
+                    parameter_count=[size // 4 for size in LAYERS[dnn]],
+                    gradient_bytes=list(LAYERS[dnn]),
+                ),
                 "layer_times": _frame(
                     run_id,
                     batch_size=[8, 8],
@@ -86,9 +93,7 @@ def profiles() -> list[dict[str, pl.DataFrame]]:
                     gradient_ready=[1.0, 0.5],
                 ),
                 "clusters": _nodes(run_id, [node_type]),
-                "samples": _frame(
-                    run_id, metric=["largest_batch_size"], value=[float(LARGEST[node_type])]
-                ),
+                "samples": _sample(run_id, "largest_batch_size", LARGEST[node_type]),
             }
         )
     return found
@@ -97,7 +102,7 @@ def profiles() -> list[dict[str, pl.DataFrame]]:
 def slowdowns() -> list[dict[str, pl.DataFrame]]:
     """Return a run of slowdown of one network."""
     asked = scenario(group("fast", 2))
-    sample = _frame("slowdown", metric=["backward_slowdown"], value=[SLOWDOWN])
+    sample = _sample("slowdown", "backward_slowdown", SLOWDOWN)
     return [{**_run("slowdown", 200.0, asked), "samples": sample}]
 
 
@@ -105,7 +110,7 @@ def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[dict[str, pl.DataFra
     """Return runs of allreduce of each mix, link speed and world size."""
     found = []
     for mix, speed, world_size in product(mixes, SPEEDS_MBPS, (2, 3, 4, 6)):
-        run_id = f"rings-{'+'.join(mix)}-{speed}-{world_size}"
+        run_id = f"rings-{'-'.join(mix)}-{speed}-{world_size}"
         took = [seconds(world_size, size, speed) for size in SIZES]
         wire = [2 * size * (world_size - 1) / world_size for size in SIZES]
         count = len(SIZES)
@@ -137,6 +142,8 @@ def links() -> list[dict[str, pl.DataFrame]]:
                 flows=[1, 1],
                 flow=[0, 0],
                 trial=[0, 0],
+                seconds=[1.0] * 2,
+                bytes=[int(speed * 1e6 / 8)] * 2,
                 bandwidth_Bps=[speed * 1e6 / 8] * 2,
             ),
         }
@@ -147,11 +154,20 @@ def links() -> list[dict[str, pl.DataFrame]]:
 def _run(
     run_id: str, link_mbps: float | None, asked: Scenario | None = None
 ) -> dict[str, pl.DataFrame]:
-    run = pl.DataFrame({"run_id": [run_id], "config": [json.dumps({"link_mbps": link_mbps})]})
+    run = _frame(
+        run_id,
+        scenario_id=[None if asked is None else asked.scenario_id],
+        status=["ok"],
+        config=[json.dumps({"link_mbps": link_mbps})],
+    ).with_columns(pl.col("scenario_id").cast(pl.String))
     if asked is None:
         return {"runs": run}
     canonical = _frame(run_id, scenario_id=[asked.scenario_id], canonical=[asked.canonical_json()])
     return {"runs": run, "scenarios": canonical}
+
+
+def _sample(run_id: str, metric: str, value: float) -> pl.DataFrame:
+    return _frame(run_id, metric=[metric], unit=["1"], value=[float(value)])
 
 
 def _nodes(run_id: str, node_types: Sequence[str]) -> pl.DataFrame:

@@ -7,7 +7,7 @@ import pytest
 from models.srift.allreduce import LearnedBandwidth, fit
 from models.srift.allreduce_samples import Hardware, features, samples
 from models.srift.baselines import AlphaBeta, Line, Rated, fit_alpha_beta, rated
-from models.srift.boosting import Grid, folds
+from models.srift.boosting import Grid, Label, folds
 from warehouse.records import BadInput
 
 MTU = 1500
@@ -137,6 +137,27 @@ def test_bandwidth_is_never_negative() -> None:
     found = fit(probes("slow"), clusters("slow"), HARDWARE, grid)
     table = found.table(("slow",), np.arange(2, 12), 2 ** np.arange(2, 30))
     assert (table >= min(found.small.least_Bps, found.large.least_Bps)).all()
+
+
+def test_a_ratio_goes_on_where_trees_stop() -> None:
+    """32 ranks, where 8 were probed: hops go on to take their time, of which trees know nothing."""
+    rows, asked = probes("slow", noise=0.0), (("slow",), np.array([32]), SIZES)
+    true = AlphaBeta(lines=LINES).table(*asked)
+
+    def error(label: Label, **across: str) -> float:
+        grid = Grid.model_validate({**GRID.model_dump(), "labels": (label,), **across})
+        found = fit(rows, clusters("slow"), HARDWARE, grid)
+        return float(np.abs(found.table(*asked) / true - 1).max())
+
+    assert error("ratio") < 0.01
+    assert error("logarithm") > 1
+    assert error("ratio", across="world_sizes") < 0.01
+
+
+def test_leaving_out_whole_world_sizes_prefers_the_ratio() -> None:
+    grid = GRID.model_copy(update={"across": "world_sizes"})
+    found = fit(probes("slow", "fast"), clusters("slow", "fast"), HARDWARE, grid)
+    assert found.small.settings.label == "ratio"
 
 
 def test_a_fit_survives_json(learned: LearnedBandwidth) -> None:

@@ -64,6 +64,17 @@ def test_a_fit_survives_json() -> None:
     assert again.performance.streams == 1
 
 
+def test_what_follows_the_last_gradient_is_no_part_of_the_backward_pass() -> None:
+    """Gradients are there after 0.25 and 0.5 of the pass: the other half waits for the exchange."""
+    plain = tables()
+    early = plain.layer_times.with_columns(pl.col("gradient_ready") / 2)
+    found = fit({"a": plain._replace(layer_times=early)}, BANDWIDTH).nodes["a"]
+    assert found.ready == (1.0, 0.5)
+    assert found.latency.backward(2) == pytest.approx(2.0)
+    # Of 2 s for each sample, with batches of 1, 2, 4 and 8, in the mean.
+    assert found.latency.update_s == pytest.approx((1 + 2 + 4 + 8) / 4)
+
+
 def test_the_link_s_capacity() -> None:
     """Two flows carry 90 + 30 and 80 + 40, more than one; the slower direction counts."""
     found = links(

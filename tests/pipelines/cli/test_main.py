@@ -29,6 +29,7 @@ def test_there_is_a_command_for_everything() -> None:
         "plan",
         "query",
         "reap",
+        "recommend",
         "report",
         "reproduce",
         "reproduce-external",

@@ -1,0 +1,201 @@
+"""Ceer as a system that recommends (section IV-D), with its rules of thumb beside it (V)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from assets.advice import Advice, Nodes, Offer, Option, Question, Span
+from models.ceer import fitted
+from models.ceer.decisive import decisive
+from models.ceer.network import Network, of_graph
+from models.ceer.objectives import Objective, cheapest, fastest
+from models.ceer.predictor import Ceer
+from models.ceer.recommendation import Candidate, Recommended, recommend
+from networks.extraction import extracted
+from networks.operation_graph import OperationGraph
+from warehouse.records import BadInput, Market
+
+_OBJECTIVES = {"time": fastest, "cost": cheapest}
+_ALTERNATIVES = 3
+
+
+@dataclass(frozen=True)
+class CeerAdvising:
+    """A fitted Ceer that can be asked; `extract` returns the graph of a DNN, batch and image."""
+
+    model: Ceer
+    extract: Callable[[str, int, int], OperationGraph] = field(default=extracted, repr=False)
+
+    def advise(self, question: Question, offers: Sequence[Offer]) -> Advice:
+        """Rank every number of devices of every offer that was measured.
+
+        Raises:
+            BadInput: as `assets.advice.Advising`.
+        """
+        rows = list(self._rows(question, offers))
+        if not rows:
+            measured = sorted({one.devices for one in self.model.parameters.overheads})
+            raise BadInput(
+                f"a global batch of {question.global_batch} fits nowhere: expected a multiple of a "
+                f"number of devices on offer whose steps were measured ({measured}); change "
+                "--global-batch or --capacity"
+            )
+        ranked = recommend(pl.DataFrame(rows, infer_schema_length=None), _objective(question))
+        options = {_key(row): _option(row) for row in rows if row["time_s"] is not None}
+        feasible = [one for one in ranked.ranking if one.obstacle is None]
+        return Advice(
+            choice=options[_place(feasible[0])] if feasible else None,
+            alternatives=tuple(options[_place(one)] for one in feasible[1 : 1 + _ALTERNATIVES]),
+            policies={
+                name: None if one is None else options.get(_place(one))
+                for name, one in ranked.strategies.items()
+            },
+            relaxations=() if feasible else tuple(_relaxations(ranked, question)),
+            searched=f"{len(rows)} offers{self._why(question, feasible)}",
+        )
+
+    def parameters_json(self) -> str:
+        """Return the fitted parameters."""
+        return self.model.parameters_json()
+
+    def _rows(self, question: Question, offers: Sequence[Offer]) -> Iterator[dict[str, Any]]:
+        """Yield what each number of devices of each offer takes and costs; time NULL: not known."""
+        link_mbps = self._link_mbps(question)
+        for offer in offers:
+            node_type, price = offer.price.node_type, offer.price
+            setups = [one for one in self.model.parameters.overheads if one.node_type == node_type]
+            if not setups:
+                raise BadInput(
+                    f"node type {node_type!r} has no profiled operations and steps, only "
+                    f"{', '.join(self.model.node_types)} have; list it in a study, `stepcast run`"
+                )
+            for setup in setups:
+                batch_size, left = divmod(question.global_batch, setup.devices)
+                there = setup.devices == 1 or setup.link_mbps == link_mbps
+                if left or not batch_size or not there or setup.devices > offer.capacity:
+                    continue
+                network = self._network(question, batch_size)
+                (step,) = (
+                    self.model.predict(network, [node_type], devices=[setup.devices])
+                    .filter(pl.col("link_mbps").eq_missing(setup.link_mbps))
+                    .to_dicts()
+                )
+                usd_per_hour = price.usd_per_hour * setup.devices
+                known = step["step_s"] is not None
+                time_s = step["step_s"] * question.iterations if known else None
+                yield {
+                    **step,
+                    "instance": price.market,
+                    "usd_per_hour": usd_per_hour,
+                    "time_s": time_s,
+                    "cost_usd": None if time_s is None else time_s * usd_per_hour / 3600,
+                    "iterations": question.iterations,
+                }
+
+    def _network(self, question: Question, batch_size: int) -> Network:
+        if question.image_size is None:
+            raise BadInput("ceer predicts any image size: say which with --image-size")
+        return of_graph(self.extract(question.dnn, batch_size, question.image_size))
+
+    def _link_mbps(self, question: Question) -> float | None:
+        """Return the speed that is asked for; where only one was measured, that."""
+        setups = [one for one in self.model.parameters.overheads if one.devices > 1]
+        speeds = {one.link_mbps for one in setups}
+        if question.link_mbps is None and len(speeds) > 1:
+            named = ", ".join(sorted("unshaped" if one is None else f"{one:g}" for one in speeds))
+            raise BadInput(
+                f"steps on links of several speeds were measured ({named}): choose one with "
+                "--link-mbps"
+            )
+        return question.link_mbps or next(iter(speeds), None)
+
+    def _why(self, question: Question, feasible: Sequence[Candidate]) -> str:
+        """Say what decides between the best and the next best."""
+        if len(feasible) < 2:
+            return ""
+        networks = [
+            self._network(question, question.global_batch // one.devices) for one in feasible[:2]
+        ]
+        samples = question.iterations * question.global_batch
+        by = question.minimize
+        choice, other = feasible[:2]
+        best = decisive(
+            self.model,
+            networks[0],
+            *(choice, other),
+            samples=samples,
+            by=by,
+            other_network=networks[1],
+        ).row(0, named=True)
+        unit, sign = ("difference_usd", "$") if by == "cost" else ("difference_s", "s ")
+        return (
+            f"; against {other.devices} {other.node_type} {best['type']} decides most "
+            f"({sign}{best[unit]:+.3g})"
+        )
+
+
+def _objective(question: Question) -> Objective:
+    hours = question.max_hours
+    return Objective(
+        question.minimize,
+        _OBJECTIVES[question.minimize],
+        max_cost_usd=question.budget_usd,
+        max_time_s=None if hours is None else 3600 * hours,
+    )
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str, int]:
+    return row["instance"], row["node_type"], row["devices"]
+
+
+def _place(one: Candidate) -> tuple[str, str, int]:
+    return one.instance, one.node_type, one.devices
+
+
+def _option(row: dict[str, Any]) -> Option:
+    market: Market = row["instance"]
+    nodes = Nodes(
+        node_type=row["node_type"],
+        market=market,
+        count=row["devices"],
+        batch_size=row["batch_size"],
+    )
+    step_time_s = Span(value=row["step_s"], low=row["low_s"], high=row["high_s"])
+    time_s = step_time_s.times(row["iterations"])
+    return Option(
+        nodes=(nodes,),
+        step_time_s=step_time_s,
+        time_s=time_s,
+        cost_usd=time_s.times(row["usd_per_hour"] / 3600),
+    )
+
+
+def _relaxations(ranked: Recommended, question: Question) -> Iterator[str]:
+    """Yield what to change: the least deadline, the least budget, or what nobody measured."""
+    known = [one for one in ranked.ranking if one.time_s is not None]
+    if not known:
+        yield ranked.ranking[0].obstacle or "measure its operations"
+        return
+    budget, hours = question.budget_usd, question.max_hours
+    in_budget = [one for one in known if budget is None or (one.cost_usd or 0) <= budget]
+    in_time = [one for one in known if hours is None or (one.time_s or 0) <= 3600 * hours]
+    if in_budget and hours is not None:
+        yield f"--max-hours {min(one.time_s or 0 for one in in_budget) / 3600:.4g}"
+    if in_time and budget is not None:
+        yield f"--budget-usd {min(one.cost_usd or 0 for one in in_time):.4g}"
+    if not in_budget and not in_time:
+        least = min(known, key=lambda one: one.cost_usd or 0)
+        yield f"--max-hours {(least.time_s or 0) / 3600:.4g} --budget-usd {least.cost_usd:.4g}"
+
+
+def fit(**tables: pl.DataFrame) -> CeerAdvising:
+    """Fit; tables as `models.ceer.fitted.fit` takes them."""
+    made: Callable[..., fitted.FittedCeer] = fitted.fit
+    return CeerAdvising(made(**tables).model)
+
+
+def load(parameters_json: str) -> CeerAdvising:
+    """Read the parameters of a fit."""
+    return CeerAdvising(Ceer.from_json(parameters_json))

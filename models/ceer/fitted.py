@@ -1,0 +1,195 @@
+"""Ceer on raw tables: fitted to all runs that profiled for it, asked for scenarios."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from models.ceer import predictor
+from models.ceer.network import Network, of_graph
+from models.ceer.observed import observed
+from models.ceer.overhead import STEPS
+from models.ceer.parameters import Settings
+from models.ceer.predictor import Ceer
+from networks.extraction import extracted
+from warehouse.records import BadInput, Scenario, Workload
+
+PREDICTIONS = {
+    "scenario_id": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+}
+_MEASURE = "add it to the profiles of the study and measure it with `stepcast run`"
+
+
+def network_of(load: Workload) -> Network:
+    """Return the network of a workload, from its graph alone."""
+    return of_graph(extracted(load.dnn, load.batch_size, load.image_size))
+
+
+@dataclass(frozen=True)
+class FittedCeer:
+    """A fitted model that knows how a scenario's network looks."""
+
+    model: Ceer
+    network: Callable[[Workload], Network] = field(default=network_of, repr=False)
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return `PREDICTIONS`: step_time_s of each scenario with an interval, in their order.
+
+        Raises:
+            BadInput: a scenario has another strategy than `declines` lets pass, a node type, number
+                of devices or link that no profile had, or operations that may be heavy and that no
+                profile had; the message says what to measure.
+        """
+        rows = [self._predict(scenario) for scenario in scenarios]
+        return pl.DataFrame(rows, schema=PREDICTIONS, orient="row")
+
+    def parameters_json(self) -> str:
+        """Return the fitted parameters."""
+        return self.model.parameters_json()
+
+    def _predict(self, scenario: Scenario) -> tuple[str, float, float | None, float | None]:
+        reason = declines(scenario)
+        if reason is not None:
+            raise BadInput(f"ceer does not predict {scenario.label}: {reason}")
+        node_type, devices, link_mbps = _setup(scenario)
+        setups = [one for one in self.model.parameters.overheads if one.node_type == node_type]
+        known = sorted({(one.devices, one.link_mbps or 0.0) for one in setups})
+        if (devices, link_mbps or 0.0) not in known:
+            there = ", ".join(_setup_name(*one) for one in known) or "nothing"
+            raise BadInput(
+                f"ceer cannot predict {scenario.label} on {node_type}: expected steps of "
+                f"{_setup_name(devices, link_mbps)} of any DNN, found {there}; {_MEASURE}"
+            )
+        (row,) = (
+            self.model.predict(self.network(scenario.workload), [node_type], devices=[devices])
+            .filter(pl.col("link_mbps").eq_missing(link_mbps))
+            .to_dicts()
+        )
+        if row["step_s"] is None:
+            raise BadInput(
+                f"ceer cannot predict {scenario.label} on {node_type}: no profiled DNN has "
+                f"{', '.join(row['unseen'])}; profile one that has: {_MEASURE}"
+            )
+        return scenario.scenario_id, row["step_s"], row["low_s"], row["high_s"]
+
+
+def declines(scenario: Scenario) -> str | None:
+    """Say why Ceer has nothing to say of a scenario, whatever is measured; None if it has."""
+    strategy, framework = scenario.strategy, scenario.workload.framework
+    node_types = {group.node_type for group in scenario.nodes if group.role == "worker"}
+    if strategy.kind != "all_reduce":
+        return f"it is about synchronous training (all_reduce), not {strategy.kind}"
+    if framework != "tensorflow":
+        return f"it was fitted to operations of TensorFlow, not {framework}"
+    if len(node_types) > 1:
+        return f"it is about devices of one type, not {' and '.join(sorted(node_types))}"
+    if any(group.batch_size is not None for group in scenario.nodes):
+        return "it is about devices that take the same batch each"
+    return None
+
+
+def fit(
+    *,
+    runs: pl.DataFrame,
+    scenarios: pl.DataFrame,
+    operations: pl.DataFrame,
+    shapes: pl.DataFrame,
+    times: pl.DataFrame,
+    samples: pl.DataFrame,
+    dnns: pl.DataFrame,
+    settings: Settings | None = None,
+) -> FittedCeer:
+    """Fit to raw tables of profile runs of one host and backend.
+
+    Args:
+        runs: table run, of probes `tf_operations` (operations of a device that trains alone) and
+            `tf_sync` (steps of several).
+        scenarios: table scenario; runs that are no all_reduce of one node type are left out.
+        operations: table operation.
+        shapes: table operation_shape.
+        times: table operation_time.
+        samples: table sample.
+        dnns: table dnn.
+        settings: None: the defaults, which go past the paper; `parameters.PAPER` is the paper.
+
+    Raises:
+        BadInput: tables that are incomplete, or contradict each other.
+    """
+    ours = _predictable(scenarios)
+    measured = runs.filter(pl.col("scenario_id").is_in(ours["scenario_id"].to_list()))
+    if measured.is_empty():
+        raise BadInput(
+            "ceer cannot be fitted: expected profile runs of all_reduce with framework tensorflow, "
+            f"found none among {runs.height} runs; measure some with `stepcast run`"
+        )
+    rows = observed(
+        runs=measured,
+        scenarios=ours,
+        operations=operations,
+        shapes=shapes,
+        times=times,
+        samples=samples,
+    )
+    steps = measured_steps(runs=measured, scenarios=ours, samples=samples, dnns=dnns)
+    return FittedCeer(predictor.fit(operations=rows, steps=steps, settings=settings))
+
+
+def measured_steps(
+    *, runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame, dnns: pl.DataFrame
+) -> pl.DataFrame:
+    """Return rows of `STEPS`: the mean `step_time_s` of each run.
+
+    Steps of DNNs whose parameters no profile counted are left out.
+
+    Args:
+        runs: table run.
+        scenarios: table scenario.
+        samples: table sample.
+        dnns: table dnn.
+    """
+    counted = dnns.group_by("dnn", "image_size").agg(pl.col("parameter_count").max())
+    return (
+        runs.select("run_id", "scenario_id")
+        .join(_setups(scenarios), on="scenario_id")
+        .join(_step_times(samples), on="run_id")
+        .join(counted, on=["dnn", "image_size"])
+        .select([pl.col(name).cast(kind) for name, kind in STEPS.items()])
+        .sort(pl.all())
+    )
+
+
+def _step_times(samples: pl.DataFrame) -> pl.DataFrame:
+    timed = samples.filter(pl.col("metric") == "step_time_s").drop_nulls("value")
+    return timed.group_by("run_id").agg(pl.col("value").mean().alias("step_s"))
+
+
+def _predictable(scenarios: pl.DataFrame) -> pl.DataFrame:
+    known = scenarios.unique("scenario_id", maintain_order=True)
+    kept = [declines(Scenario.model_validate_json(text)) is None for text in known["canonical"]]
+    return known.filter(pl.Series(kept, dtype=pl.Boolean))
+
+
+def _setups(scenarios: pl.DataFrame) -> pl.DataFrame:
+    rows = []
+    for scenario_id, text in scenarios.select("scenario_id", "canonical").iter_rows():
+        scenario = Scenario.model_validate_json(text)
+        load = scenario.workload
+        job = (load.dnn, load.image_size, load.batch_size)
+        rows.append((scenario_id, *job, *_setup(scenario)))
+    names = ("dnn", "image_size", "batch_size", "node_type", "devices", "link_mbps")
+    schema = {"scenario_id": pl.String} | {name: STEPS[name] for name in names}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _setup(scenario: Scenario) -> tuple[str, int, float | None]:
+    """Return node type, number of devices and link; a single device sends nothing over its link."""
+    node_type = next(group.node_type for group in scenario.nodes if group.role == "worker")
+    devices = scenario.strategy.workers * scenario.strategy.devices_per_node
+    return node_type, devices, scenario.link_mbps if devices > 1 else None
+
+
+def _setup_name(devices: int, link_mbps: float | None) -> str:
+    return f"{devices} device(s)" + (f" at {link_mbps:g} Mb/s" if link_mbps else "")

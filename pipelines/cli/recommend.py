@@ -1,0 +1,94 @@
+"""`stepcast recommend`: which nodes to rent for a job, what that takes and costs, how surely."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import typer
+
+from assets.home import home
+from warehouse.records import Backend, BadInput
+
+Choice = Literal["cost", "time"]
+Markets = Literal["spot", "on_demand", "any"]
+
+
+def recommend(
+    system: Annotated[str, typer.Option(help="The system that is asked.")],
+    model: Annotated[str, typer.Option(help="The network; `stepcast networks` lists them.")],
+    global_batch: Annotated[int, typer.Option(help="Samples of a step, of all nodes together.")],
+    iterations: Annotated[int, typer.Option(help="Steps of the job.")],
+    capacity: Annotated[
+        list[str], typer.Option(help="Nodes there are, as TYPE=COUNT; may be repeated.")
+    ],
+    minimize: Annotated[Choice, typer.Option(help="What counts.")] = "cost",
+    max_hours: Annotated[float | None, typer.Option(help="Deadline; none if not given.")] = None,
+    budget_usd: Annotated[float | None, typer.Option(help="Budget; none if not given.")] = None,
+    market: Annotated[Markets, typer.Option(help="Which prices.")] = "on_demand",
+    as_of: Annotated[
+        datetime | None, typer.Option(help="Prices as of this date, UTC; now if not given.")
+    ] = None,
+    image_size: Annotated[
+        int | None, typer.Option(help="Side of images, pixels; if several were profiled.")
+    ] = None,
+    link_mbps: Annotated[
+        float | None, typer.Option(help="Speed of links; if several were probed.")
+    ] = None,
+    backend: Annotated[
+        Backend | None, typer.Option(help="Whose profiles to use; else the newest that do.")
+    ] = None,
+) -> None:
+    """Recommend nodes for a job, and write the recommendation to the ledger.
+
+    Prints the choice, the next best, what rules of thumb would have taken, and how wrong forecasts
+    of this system have been. Nothing feasible: what to relax, and by how much.
+
+    Example: stepcast recommend --system srift --model resnet50 --global-batch 1024 --iterations
+    10000 --max-hours 2 --budget-usd 30 --capacity g4dn.8xlarge=16 --market spot --as-of 2020-01-15
+    """
+    from assets import recommending
+    from assets.advice import Question
+    from assets.advisers import adviser
+    from pipelines.cli.recommended import print_recommended
+    from warehouse.warehouse import Warehouse
+
+    _positive(
+        **{"--global-batch": global_batch, "--iterations": iterations},
+        **{"--max-hours": max_hours, "--budget-usd": budget_usd, "--link-mbps": link_mbps},
+    )
+    question = Question(
+        dnn=model,
+        image_size=image_size,
+        global_batch=global_batch,
+        iterations=iterations,
+        minimize=minimize,
+        max_hours=max_hours,
+        budget_usd=budget_usd,
+        link_mbps=link_mbps,
+    )
+    when = datetime.now(UTC) if as_of is None else as_of.replace(tzinfo=UTC)
+    rented = recommending.Market(dict(_capacity(text) for text in capacity), market, when)
+    warehouse = Warehouse(home())
+    if not (warehouse.home / "warehouse.duckdb").exists():
+        raise BadInput(f"no warehouse in {warehouse.home} yet; run a study: `stepcast run`")
+    found = recommending.recommend(
+        warehouse,
+        adviser(system),
+        question,
+        rented,
+        backend=backend,
+        say=lambda text: typer.echo(text, err=True),
+    )
+    print_recommended(system, question, rented, found)
+
+
+def _positive(**values: float | None) -> None:
+    for option, value in values.items():
+        if value is not None and not 0 < value < float("inf"):
+            raise BadInput(f"{option}: expected a number above 0, found {value:g}")
+
+
+def _capacity(text: str) -> tuple[str, int]:
+    node_type, equals, count = text.partition("=")
+    if not node_type or not equals or not count.isdecimal() or not int(count):
+        raise BadInput(f"--capacity {text!r}: expected TYPE=COUNT, e.g. g4dn.8xlarge=16")
+    return node_type, int(count)

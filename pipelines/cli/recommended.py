@@ -1,0 +1,128 @@
+"""A recommendation as `stepcast recommend` prints it, the same for every system."""
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+import typer
+from rich import box
+from rich.table import Table
+
+from assets.advice import Offer, Option, Question, Span
+from assets.recommending import Market, Recommended
+from pipelines.cli.tables import console
+
+
+def print_recommended(system: str, question: Question, market: Market, found: Recommended) -> None:
+    """Print choice, alternatives and rules of thumb, then what they rest on and how surely."""
+    advice = found.advice
+    typer.echo(
+        f"{question.iterations:,} iterations of {question.dnn} with a global batch of "
+        f"{question.global_batch}{''.join(_limits(question))}: least {question.minimize}"
+    )
+    if advice.choice is None:
+        typer.echo(
+            f"{system}: no feasible choice; {' or '.join(advice.relaxations) or 'none exists'}"
+        )
+    else:
+        typer.echo(f"{system} recommends {advice.choice.label}")
+    rows = list(_rows(system, found))
+    if rows:
+        console().print(_table(question, rows))
+    typer.echo(f"Prices as of {market.as_of:%Y-%m-%d}: {_prices(found.offers)}.")
+    typer.echo(f"Searched {advice.searched}.")
+    for line in _accuracy(system, found):
+        typer.echo(line)
+    typer.echo(f"Recommendation {found.recommendation_id}, by fit {found.fit_id}.")
+
+
+def _limits(question: Question) -> Iterator[str]:
+    if question.max_hours is not None:
+        yield f", within {question.max_hours:g} hours"
+    if question.budget_usd is not None:
+        yield f", for ${question.budget_usd:g} at most"
+
+
+def _rows(system: str, found: Recommended) -> Iterator[tuple[str, Option | None]]:
+    if found.advice.choice is not None:
+        yield f"{system}", found.advice.choice
+    for option in found.advice.alternatives:
+        yield "next best", option
+    yield from found.advice.policies.items()
+
+
+def _table(question: Question, rows: Sequence[tuple[str, Option | None]]) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("by")
+    table.add_column("nodes", overflow="fold")
+    for title in ("step", "hours", "cost"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("limits")
+    for name, option in rows:
+        if option is None:
+            table.add_row(name, "nothing that holds the batch", "", "", "", "")
+            continue
+        table.add_row(
+            name,
+            option.label,
+            _span(option.step_time_s, "{:.4g} s"),
+            _span(option.time_s.times(1 / 3600), "{:.3g}"),
+            _span(option.cost_usd, "${:.4g}"),
+            ", ".join(_exceeded(question, option)) or "kept",
+        )
+    return table
+
+
+def _span(span: Span, form: str) -> str:
+    value = form.format(span.value)
+    if span.low is None or span.high is None:
+        return value
+    return f"{value} ({form.format(span.low)} to {form.format(span.high)})"
+
+
+def _exceeded(question: Question, option: Option) -> Iterator[str]:
+    """Yield each limit that is exceeded, and those that may be."""
+    hours = option.time_s.times(1 / 3600)
+    for what, span, limit in (
+        ("time", hours, question.max_hours),
+        ("budget", option.cost_usd, question.budget_usd),
+    ):
+        if limit is None:
+            continue
+        if span.value > limit * (1 + 1e-9):
+            yield f"{what} exceeded"
+        elif span.high is not None and span.high > limit:
+            yield f"{what} may be exceeded"
+
+
+def _prices(offers: Sequence[Offer]) -> str:
+    return "; ".join(
+        f"{one.price.node_type} ${one.price.usd_per_hour:g}/h "
+        f"{one.price.market.replace('_', ' ')} in "
+        f"{one.price.zone or one.price.region or 'any region'} ({_origin(one)})"
+        for one in offers
+    )
+
+
+def _origin(offer: Offer) -> str:
+    price = offer.price
+    seen = "" if price.observed_at is None else f", {price.observed_at:%Y-%m-%d}"
+    return f"{price.source}{seen}"
+
+
+def _accuracy(system: str, found: Recommended) -> Iterator[str]:
+    """Yield a line for each split: how wrong the system has been there."""
+    judged = found.accuracy.filter(pl.col("n") > 0).sort("split")
+    if judged.is_empty():
+        yield f"No forecast of {system} has been judged on backend {found.backend} yet."
+        return
+    yield f"How wrong {system} has been on backend {found.backend}:"
+    for row in judged.to_dicts():
+        noise = row["noise_floor"]
+        floor = "not measured" if noise is None else f"{noise:.1f} % (n = {row['noise_n']})"
+        inside = row["coverage_percent"]
+        covered = "" if inside is None else f", {inside:.0f} % inside their interval"
+        yield (
+            f"  {row['split'].replace('_', ' ')}: mean error {row['mape']:.1f} %, in 90 % of cases "
+            f"underestimated by at most {row['p90_underestimate'] or 0.0:.1f} %{covered}, n = "
+            f"{row['n']}; noise floor {floor}"
+        )

@@ -1,0 +1,242 @@
+"""Probe `tf_operations`: the operations of a training step on one device, without servers.
+
+A share of a core is a quota of every 10 ms: operations shorter than that take their full speed or
+wait for the next period, and single times say little. So operations are traced before the program
+is held to its share; untraced steps before and after tell how much longer the share makes all.
+"""
+
+import shutil
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+import polars as pl
+
+from profilers.clusters import Cluster
+from profilers.hostlock import host_lock
+from profilers.quiet import Patience
+from profilers.readers import run_metadata
+from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.tf_job import StepTime
+from profilers.tf_sync_job import Shapes, SyncJob
+from warehouse.records import BadInput, ProbeFailed, Scenario
+
+WARM_UP_STEPS = 5
+PIECE_STEPS = 10
+"""Steps that are measured again together if something disturbs them; their traces are there at
+once."""
+
+
+def profile(
+    cluster: Cluster,
+    scenario: Scenario,
+    context: RunContext,
+    *,
+    traced_steps: int,
+    untraced_steps: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProbeResult:
+    """Trace steps of one device that trains alone.
+
+    Args:
+        cluster: one worker.
+        scenario: all_reduce with framework tensorflow and W = 1.
+        context: study and round.
+        traced_steps: steps under the full tracer, at full speed.
+        untraced_steps: steps without it at full speed, in between; and as many at the node's share.
+        progress: told what runs now.
+
+    Returns:
+        A run with tables `operation`, `operation_shape`, `operation_time`, `dnn`, `cluster_node`,
+        `step` and `sample`: `step_time_s` of untraced steps at the node's share,
+        `unconfined_step_time_s` of those at full speed, `traced_step_time_s`,
+        `stolen_cpu_fraction`. Single times of operations and traces are not kept: hundreds of steps
+        of thousands of operations are megabytes. A failed run if the job failed.
+
+    Raises:
+        BadInput: W is not 1, or another strategy or framework.
+    """
+    if scenario.strategy.workers != 1:
+        raise BadInput(f"a profile needs one worker, {scenario.label} has more")
+    started_at = datetime.now(UTC)
+    try:
+        with host_lock(progress), SyncJob(cluster, scenario, [1], progress) as job:
+            nodes = job.cluster_node(1)
+            steps = _steps(job, scenario.workload.dnn, traced_steps, untraced_steps, progress)
+    except ProbeFailed as error:
+        return failed("tf_operations", cluster, scenario, context, started_at, error)
+    settings: dict[str, Setting] = {
+        "traced_steps": traced_steps,
+        "untraced_steps": untraced_steps,
+        "warm_up_steps": WARM_UP_STEPS,
+    }
+    run = finished_run("tf_operations", cluster, scenario, context, started_at, settings)
+    operation = steps.pieces[0].operation
+    tables = {
+        "operation": with_sizes(operation, steps.shapes),
+        "operation_shape": operation_shape(operation, steps.shapes),
+        "operation_time": operation_time([piece.durations for piece in steps.pieces]),
+        "dnn": _dnn(scenario, steps.shapes),
+        "cluster_node": nodes,
+        "step": _step_frame(steps),
+        "sample": _samples(steps),
+    }
+    return ProbeResult(run, scenario, tables)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Untraced steps at full speed, then traced ones; step, operation and us of each execution."""
+
+    free: list[StepTime]
+    traced: list[StepTime]
+    operation: pl.DataFrame
+    durations: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The pieces at full speed, and untraced steps at the node's share."""
+
+    shapes: Shapes
+    pieces: list[_Piece]
+    held: list[StepTime]
+    stolen: float
+
+    @property
+    def free(self) -> list[StepTime]:
+        """The untraced steps at full speed."""
+        return [time for piece in self.pieces for time in piece.free]
+
+    @property
+    def traced(self) -> list[StepTime]:
+        """The traced steps."""
+        return [time for piece in self.pieces for time in piece.traced]
+
+
+def _steps(
+    job: SyncJob, dnn: str, traced: int, untraced: int, progress: Callable[[str], None]
+) -> _Steps:
+    patience = Patience()
+    progress(f"profile {dnn}: shapes")
+    shapes = job.shapes()
+    progress(f"profile {dnn}: {untraced} untraced steps, {traced} traced")
+    job.run(1, WARM_UP_STEPS)
+    pieces = []
+    # In turn, so that steps with and without the tracer see the same moods of the host.
+    for first in range(0, traced, PIECE_STEPS):
+        last = min(first + PIECE_STEPS, traced)
+        free = round(untraced * last / traced) - round(untraced * first / traced)
+        pieces.append(patience.quietly(partial(_piece, job, free, last - first)))
+    progress(f"profile {dnn}: {untraced} steps at the node's share")
+    job.confine()
+    job.run(1, WARM_UP_STEPS)
+    held = patience.pieces(lambda steps: job.run(1, steps)[0], untraced, PIECE_STEPS)
+    stolen = [*(one.stolen for one in pieces), *(one.stolen for one in held)]
+    return _Steps(
+        shapes,
+        [one.value for one in pieces],
+        [time for piece in held for time in piece.value],
+        statistics.fmean(stolen),
+    )
+
+
+def _piece(job: SyncJob, untraced: int, traced: int) -> _Piece:
+    """Run steps, read what the operations of the traced ones took, and delete the traces."""
+    free = job.run(1, untraced)[0] if untraced else []
+    times, files = job.trace(traced)
+    graph, timing = run_metadata.stream(files, [time.start_us for time in times])
+    frame = pl.from_arrow(timing.read_all())
+    assert isinstance(frame, pl.DataFrame)
+    shutil.rmtree(files[0].parent)
+    durations = frame.select("operation", pl.col("duration_us").alias("us"), "step")
+    return _Piece(free, times, graph.operation, durations.cast({"operation": pl.Int32}))
+
+
+def operation_time(pieces: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return table operation_time of the steps of all pieces.
+
+    An operation that runs several times in a step counts with their sum.
+
+    Args:
+        pieces: operation, step (numbered in each piece by itself) and us, a row per execution.
+    """
+    sums = pl.concat(
+        piece.group_by("operation", "step").agg(pl.col("us").sum()) for piece in pieces
+    )
+    us = pl.col("us")
+    return (
+        sums.group_by("operation")
+        .agg(
+            pl.len().cast(pl.Int32).alias("steps"),
+            us.mean().alias("mean_us"),
+            us.median().alias("median_us"),
+            us.std().fill_null(0.0).alias("sd_us"),
+            us.min().cast(pl.Float64).alias("min_us"),
+            us.quantile(0.95, "linear").alias("p95_us"),
+        )
+        .sort("operation")
+    )
+
+
+def operation_shape(operation: pl.DataFrame, shapes: Shapes) -> pl.DataFrame:
+    """Return table operation_shape of the operations whose shapes are known, by their names."""
+    columns = ["operation", "inputs", "outputs", "attributes"]
+    return operation.select("operation", "name").join(_known(shapes), on="name").select(columns)
+
+
+def with_sizes(operation: pl.DataFrame, shapes: Shapes) -> pl.DataFrame:
+    """Return table operation with the bytes of inputs and outputs that are known."""
+    known = _known(shapes).select("name", "input_bytes", "output_bytes")
+    return operation.join(known, on="name", how="left", maintain_order="left")
+
+
+def _known(shapes: Shapes) -> pl.DataFrame:
+    texts = dict.fromkeys(("name", "inputs", "outputs", "attributes"), pl.String)
+    numbers = dict.fromkeys(("input_bytes", "output_bytes"), pl.Int64)
+    return pl.DataFrame(shapes.operations, schema={**texts, **numbers}, orient="row")
+
+
+def _dnn(scenario: Scenario, shapes: Shapes) -> pl.DataFrame:
+    load = scenario.workload
+    return pl.DataFrame(
+        {
+            "dnn": [load.dnn],
+            "framework": [load.framework],
+            "image_size": [load.image_size],
+            "batch_size": [load.batch_size],
+            "parameter_count": [shapes.parameter_count],
+        }
+    )
+
+
+def _samples(steps: _Steps) -> pl.DataFrame:
+    rows = [
+        ("step_time_s", "s", _mean_s(steps.held)),
+        ("unconfined_step_time_s", "s", _mean_s(steps.free)),
+        ("traced_step_time_s", "s", _mean_s(steps.traced)),
+        ("stolen_cpu_fraction", "1", steps.stolen),
+    ]
+    columns = ["metric", "unit", "value"]
+    return pl.DataFrame(rows, schema=columns, orient="row").with_columns(
+        window=pl.lit(None, pl.Int16)
+    )
+
+
+def _mean_s(steps: Sequence[StepTime]) -> float:
+    return statistics.fmean(step.end_us - step.start_us for step in steps) / 1e6
+
+
+def _step_frame(steps: _Steps) -> pl.DataFrame:
+    """Return table step; untraced steps at full speed come before those at the node's share."""
+    rows = [
+        (0, number, is_traced, time.start_us, time.end_us)
+        for is_traced, times in ((True, steps.traced), (False, [*steps.free, *steps.held]))
+        for number, time in enumerate(times)
+    ]
+    columns = ["worker", "step", "traced", "start_us", "end_us"]
+    return pl.DataFrame(rows, schema=columns, orient="row").with_columns(
+        window=pl.lit(None, pl.Int16)
+    )

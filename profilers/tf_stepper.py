@@ -1,0 +1,129 @@
+"""Training steps of one TensorFlow session, and the commands that every training program obeys.
+
+Commands are JSON lines on stdin, answers JSON lines on stdout; end of input (the controller died)
+ends the program. Times are microseconds of UTC.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+LEARNING_RATE = 0.01
+Say = Callable[..., None]
+
+
+class Stepper:
+    """A session, and its training step; `initializer` and `step` are operations of its graph."""
+
+    def __init__(self, session: Any, initializer: Any, step: Any, say: Say) -> None:
+        self._session, self._initializer, self._train_step = session, initializer, step
+        self._say = say
+        self._run_step = session.make_callable(step)
+
+    def initialize(self) -> None:
+        """Create the variables."""
+        self._session.run(self._initializer)
+        self._say(event="initialized")
+
+    def run(self, steps: int) -> None:
+        """Run steps and report their start and end times."""
+        self._say(event="ran", times=[timed(self._run_step) for _ in range(steps)])
+
+    def trace(self, steps: int, folder: str) -> None:
+        """Run steps under the full tracer; write each one's RunMetadata to `folder`."""
+        import tensorflow.compat.v1 as tf
+
+        times = []
+        for step in range(steps):
+            metadata = tf.RunMetadata()
+            options = tf.RunOptions(
+                trace_level=tf.RunOptions.FULL_TRACE, output_partition_graphs=step == 0
+            )
+            traced = partial(
+                self._session.run, self._train_step, options=options, run_metadata=metadata
+            )
+            times.append(timed(traced))
+            path = Path(folder) / f"run_metadata_{step:05d}.pb"
+            path.write_bytes(metadata.SerializeToString())
+        self._say(event="traced", times=times)
+
+    def tell_cpu(self) -> None:
+        """Report the processor time this program has had."""
+        self._say(event="cpu", seconds=time.process_time())
+
+
+class FreeStepper(Stepper):
+    """A worker that need not wait for others: it steps until it is told to halt."""
+
+    def __init__(self, session: Any, initializer: Any, step: Any, say: Say) -> None:
+        super().__init__(session, initializer, step, say)
+        self._halted = threading.Event()
+
+    def train(self) -> None:
+        """Step until `halt`, reporting each step as it ends."""
+        self._halted.clear()
+        threading.Thread(target=self._train, daemon=True).start()
+
+    def halt(self) -> None:
+        """End `train` after the step under way."""
+        self._halted.set()
+
+    def _train(self) -> None:
+        while not self._halted.is_set():
+            start_us, end_us = timed(self._run_step)
+            self._say(event="step", start_us=start_us, end_us=end_us)
+        self._say(event="halted")
+
+
+def timed(step: Callable[[], Any]) -> tuple[int, int]:
+    """Run a step; return its start and end."""
+    start = time.time_ns()
+    step()
+    return start // 1000, time.time_ns() // 1000
+
+
+def session_config(threads: int, inter_op_threads: int) -> Any:
+    """Return the ConfigProto of a node with so many threads."""
+    import tensorflow.compat.v1 as tf
+
+    return tf.ConfigProto(
+        intra_op_parallelism_threads=threads, inter_op_parallelism_threads=inter_op_threads
+    )
+
+
+def start_server(cluster: Mapping[str, Sequence[str]], role: str, index: int, config: Any) -> Any:
+    """Start this task's part of the job; `cluster` maps role to host:port of each task."""
+    import tensorflow.compat.v1 as tf
+
+    return tf.train.Server(
+        tf.train.ClusterSpec(cluster), job_name=role, task_index=index, config=config
+    )
+
+
+def answers() -> Say:
+    """Return what answers the controller; TensorFlow's own prints go to stderr from now on."""
+    file = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def say(**message: object) -> None:
+        file.write(json.dumps(message) + "\n")
+        file.flush()
+
+    return say
+
+
+def obey(program: object) -> None:
+    """Carry out the commands that stdin holds until it ends, then leave at once.
+
+    Sessions that wait for a dead peer would never close.
+    """
+    for line in sys.stdin:
+        command = json.loads(line)
+        getattr(program, command.pop("do"))(**command)
+    os._exit(0)

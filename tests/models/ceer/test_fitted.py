@@ -1,0 +1,146 @@
+import json
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from models.ceer import fitted
+from models.ceer.fitted import FittedCeer, declines, measured_steps
+from models.ceer.network import Network
+from models.ceer.observed import observed
+from models.ceer.predictor import Ceer
+from tests.models.ceer import study
+from tests.models.ceer.frames import MB, operation
+from tests.models.ceer.frames import network as network_of
+from tests.models.runs import scenario as with_server
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+
+Fit = Callable[..., FittedCeer]
+"""Tables come by name, from a dictionary."""
+FIT: Fit = fitted.fit
+
+
+def model(found: dict[str, pl.DataFrame] | None = None) -> FittedCeer:
+    """Fit to the made-up study; networks are made up too."""
+    fit = FIT(**(found or study.tables()))
+    return FittedCeer(fit.model, study.network)
+
+
+@pytest.mark.parametrize("node_type", list(study.SLOWNESS))
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_dnn_without_profile_is_forecast_from_its_graph(node_type: str, workers: int) -> None:
+    asked = study.scenario("g", node_type, workers)
+    (row,) = model().predict([asked]).to_dicts()
+    assert row["scenario_id"] == asked.scenario_id
+    # Times are exactly linear in sizes, and S in parameters.
+    assert row["value"] == pytest.approx(study.step_s("g", node_type, workers), rel=1e-6)
+    assert row["low"] == pytest.approx(row["value"], rel=1e-3)
+    assert row["high"] == pytest.approx(row["value"], rel=1e-3)
+
+
+def test_forecasts_come_in_the_order_of_the_scenarios() -> None:
+    asked = [study.scenario(dnn, "slow", 2) for dnn in "hfg"]
+    found = model().predict(asked)
+    assert found["scenario_id"].to_list() == [one.scenario_id for one in asked]
+    largest, smallest, middle = found["value"]
+    assert smallest < middle < largest
+
+
+def test_operations_at_full_speed_count_as_at_the_share() -> None:
+    found = study.tables(("c",), (1,))
+    names = ("runs", "scenarios", "operations", "shapes", "times", "samples")
+    rows = observed(**{name: found[name] for name in names})
+    by_node = dict(rows.select("node_type", pl.col("count") * pl.col("mean_us") / 1e6).iter_rows())
+    for node_type, operations_s in by_node.items():
+        assert operations_s == pytest.approx(study.operations_s("c", node_type) / study.SHARE)
+
+
+def test_windows_and_repeated_runs_count_with_their_mean() -> None:
+    found = study.tables(("b",))
+    steps = measured_steps(
+        **{name: found[name] for name in ("runs", "scenarios", "samples", "dnns")}
+    )
+    columns = ["dnn", "node_type", "devices", "link_mbps", "parameter_count", "step_s"]
+    assert steps.sort("node_type", "devices").select(columns).rows() == [
+        ("b", node, k, link, 4_000_000, pytest.approx(study.step_s("b", node, k)))
+        for node in ("fast", "slow")
+        for k, link in ((1, None), (2, study.LINK_MBPS))
+    ]
+
+
+def test_a_single_device_is_the_same_on_every_link() -> None:
+    asked = [study.scenario("d", "fast", 1, link) for link in (100.0, study.LINK_MBPS)]
+    one, other = model().predict(asked)["value"]
+    assert one == other
+
+
+def test_parameters_are_what_was_fitted() -> None:
+    fit = model()
+    assert Ceer.from_json(fit.parameters_json()) == fit.model
+    assert json.loads(fit.parameters_json())["dnns"] == list(study.DNNS)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (study.scenario("g", "other", 1), r"on other: .* found nothing; add it to the profiles"),
+        (study.scenario("g", "slow", 3), r"3 device\(s\) at 200 Mb/s of any DNN, found 1 device"),
+        (study.scenario("g", "slow", 2, 100.0), r"2 device\(s\) at 100 Mb/s"),
+        (with_server(), "not async_parameter_server"),
+    ],
+)
+def test_what_was_not_measured_is_named_with_the_command(asked: Scenario, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        model().predict([asked])
+
+
+def test_operations_that_no_profile_had_are_named() -> None:
+    def unknown(load: Workload) -> Network:
+        return network_of(operation("", "Erf", 0, inputs=((900 * MB,),)))
+
+    fit = FittedCeer(model().model, unknown)
+    with pytest.raises(BadInput, match=r"no profiled DNN has Erf; .*`stepcast run`"):
+        fit.predict([study.scenario("g", "slow", 2)])
+
+
+def test_what_ceer_is_not_about_is_declined() -> None:
+    assert declines(study.scenario("a", "slow", 4)) is None
+    mixed = Scenario(
+        workload=Workload(dnn="a", image_size=32, batch_size=8),
+        strategy=Strategy(kind="all_reduce", workers=2),
+        nodes=tuple(NodeGroup(role="worker", node_type=name, count=1) for name in study.SLOWNESS),
+    )
+    torch = mixed.model_copy(
+        update={"workload": mixed.workload.model_copy(update={"framework": "pytorch"})}
+    )
+    assert "fast and slow" in str(declines(mixed))
+    assert "not pytorch" in str(declines(torch))
+    groups = [
+        NodeGroup(role="worker", node_type="slow", count=1, batch_size=size) for size in (None, 4)
+    ]
+    uneven = Scenario(workload=mixed.workload, strategy=mixed.strategy, nodes=tuple(groups))
+    assert "the same batch each" in str(declines(uneven))
+
+
+def test_other_runs_are_left_out() -> None:
+    found = study.tables()
+    other = with_server()
+    found["runs"] = pl.concat(
+        [found["runs"], pl.DataFrame({"scenario_id": [other.scenario_id], "run_id": ["other"]})]
+    )
+    found["scenarios"] = pl.concat(
+        [
+            found["scenarios"],
+            pl.DataFrame(
+                {
+                    "scenario_id": [other.scenario_id],
+                    "canonical": [other.canonical_json()],
+                    "run_id": ["other"],
+                }
+            ),
+        ]
+    )
+    assert model(found).parameters_json() == model().parameters_json()
+    alone = {name: frame.filter(pl.col("run_id") == "other") for name, frame in found.items()}
+    with pytest.raises(BadInput, match="found none among 1 runs"):
+        FIT(**alone)

@@ -1,0 +1,110 @@
+"""Training steps of PyTorch, extracted without computing, beside hand-worked and executed ones."""
+
+import json
+from collections import Counter
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+import networks
+from networks.operation_graph import GraphOperation
+from networks.pytorch_graph import pytorch_graph, step_operators
+
+
+class Tiny(nn.Module):
+    """A convolution of 3 to 4 channels by 3 × 3 in steps of 2, a ReLU, a mean, two logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False)
+        self.dense = nn.Linear(4, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.dense(self.convolution(images).relu().mean((2, 3)))
+        return logits
+
+
+def operators(module: nn.Module, side: int = 8) -> tuple[GraphOperation, ...]:
+    """A step of two images, with real tensors."""
+    return step_operators(module, torch.rand(2, 3, side, side), torch.tensor([0, 1]))
+
+
+def of_type(found: tuple[GraphOperation, ...], operation_type: str) -> list[GraphOperation]:
+    return [one for one in found if one.type == operation_type]
+
+
+def test_a_convolution_and_its_gradient() -> None:
+    found = operators(Tiny())
+    (forward,) = of_type(found, "aten::convolution")
+    assert json.loads(forward.inputs)[:2] == [[2, 3, 8, 8], [4, 3, 3, 3]]
+    assert json.loads(forward.outputs) == [[2, 4, 4, 4]]
+    assert json.loads(forward.attributes)["values"][3:5] == ["[2, 2]", "[1, 1]"]
+    assert forward.input_bytes == 4 * (2 * 3 * 8 * 8 + 4 * 3 * 3 * 3)
+    assert forward.output_bytes == 4 * 2 * 4 * 4 * 4
+    # 27 products for each of 2 · 4 · 4 · 4 values, and as many additions.
+    assert forward.flops == 2 * 27 * 128
+    (backward,) = of_type(found, "aten::convolution_backward")
+    assert json.loads(backward.inputs)[:3] == [[2, 4, 4, 4], [2, 3, 8, 8], [4, 3, 3, 3]]
+    # The image needs no gradient: only the filter's is computed.
+    assert json.loads(backward.attributes)["values"][-1] == "[False, True, False]"
+    assert json.loads(backward.outputs) == [[], [4, 3, 3, 3], []]
+
+
+def test_each_group_of_a_convolution_meets_its_own_channels() -> None:
+    layers = (nn.Conv2d(3, 3, 3, groups=groups, bias=False) for groups in (1, 3))
+    found = operators(nn.Sequential(*layers, nn.Flatten()), 6)
+    dense, apart = (one.flops for one in of_type(found, "aten::convolution"))
+    assert (dense, apart) == (2 * 27 * 2 * 3 * 16, 2 * 9 * 2 * 3 * 4)
+    # Backwards the last comes first, and needs gradients of its input and of its filter.
+    apart, dense = (one.flops for one in of_type(found, "aten::convolution_backward"))
+    assert (apart, dense) == (2 * 2 * 9 * 2 * 3 * 4, 2 * 27 * 2 * 3 * 16)
+
+
+def test_dense_layers_and_the_update_of_every_parameter() -> None:
+    found = operators(Tiny())
+    (dense,) = of_type(found, "aten::addmm")
+    assert json.loads(dense.inputs)[:3] == [[2], [2, 4], [4, 2]]
+    assert dense.flops == 2 * 2 * 4 * 2
+    # What the dense layer was given, and its weights, each have a gradient.
+    assert [one.flops for one in of_type(found, "aten::mm")] == [2 * 2 * 2 * 4, 2 * 2 * 2 * 4]
+    updates = [one for one in of_type(found, "aten::add_") if "-0.01" in one.attributes]
+    assert [json.loads(one.inputs)[0] for one in updates] == [[4, 3, 3, 3], [2, 4], [2]]
+    assert len({one.name for one in found}) == len(found)
+
+
+@pytest.mark.parametrize("dnn", ["small_cnn", "alexnet", "squeezenet", "resnet18", "mobilenet"])
+def test_the_graph_is_what_is_executed(dnn: str) -> None:
+    side = max(networks.minimum_image_size(dnn, "pytorch"), 40)
+    graph = pytorch_graph(dnn, 2, side)
+    module = networks.build_pytorch(dnn, side)
+    executed = operators(module, side)
+    assert graph.operations == executed
+    assert graph.parameter_count == sum(one.numel() for one in module.parameters())
+
+
+@pytest.mark.parametrize("dnn", ["vgg11", "resnet50"])
+def test_work_agrees_with_pytorch_s_own_count(dnn: str) -> None:
+    side = 40
+    graph = pytorch_graph(dnn, 2, side)
+    module = networks.build_pytorch(dnn, side)
+    with FlopCounterMode(display=False) as counted:
+        logits = module(torch.rand(2, 3, side, side))
+        nn.functional.cross_entropy(logits, torch.tensor([0, 1])).backward()
+    assert sum(one.flops or 0 for one in graph.operations) == counted.get_total_flops()
+
+
+def test_the_batch_scales_convolutions_and_not_updates() -> None:
+    one, two = (pytorch_graph("resnet18", batch, 64) for batch in (4, 8))
+    assert Counter(op.type for op in one.operations) == Counter(op.type for op in two.operations)
+    for small, large in zip(one.operations, two.operations, strict=True):
+        if small.type == "aten::convolution":
+            assert large.flops == 2 * (small.flops or 0)
+        if small.type == "aten::add_" and "-0.01" in small.attributes:
+            assert large.inputs == small.inputs
+
+
+def test_an_unknown_network_is_refused() -> None:
+    with pytest.raises(networks.UnknownNetwork):
+        pytorch_graph("resnet_18", 2, 64)
