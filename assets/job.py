@@ -55,6 +55,13 @@ class Job(Record):
     def _one_type_needs_no_list(cls, worker: object) -> object:
         return (worker,) if isinstance(worker, str) else worker
 
+    @field_validator("worker")
+    @classmethod
+    def _types_differ(cls, worker: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(worker)) < len(worker):
+            raise ValueError(f"should name each node type once, found {list(worker)}")
+        return worker
+
     @field_validator("workers")
     @classmethod
     def _at_least_one(cls, workers: tuple[int, ...]) -> tuple[int, ...]:

@@ -160,7 +160,7 @@ def stream(file: Path) -> Iterator[pa.Table]:
                 yield conform(name, pa.Table.from_batches([batch]), file.name)
     except FileNotFoundError as error:
         raise BadInput(f"{file.name} is missing") from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # An errno is the machine's trouble (no permission, a failing disk), not the file's.
         if isinstance(error, OSError) and error.errno is not None:
             raise

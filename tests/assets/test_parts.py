@@ -147,6 +147,7 @@ def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
         (DDP, "batch_size: 4,", "batch_size: 4, server: emu.server,", "an all_reduce has no"),
         (DDP, "allreduce:", "# allreduce:", "allreduce: missing"),
         (STUDY, "server: emu.server,", "", "server: missing; name the node type"),
+        (MIXED, "emu.native.c15]", "emu.native.c25]", r"jobs\[0\]\.worker: should name each"),
         (
             SYNCHRONOUS,
             "fitted: true",

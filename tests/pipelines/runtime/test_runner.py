@@ -28,7 +28,7 @@ class Ran:
         answer: int | None = None,
         notices: Callable[[str], str] | None = None,
         program: str = COUNTING,
-        silence_s: float = 2.0,
+        silence_s: float = 20.0,
         stop_at: str | None = None,
         **changes: object,
     ) -> None:
@@ -77,7 +77,7 @@ def interrupt(node_type: str, at: int, how: str) -> dict[str, object]:
 
 def test_a_notice_and_silence_are_losses_like_any(tmp_path: Path) -> None:
     losses = [interrupt(FAST, 15, "notice"), interrupt(SLOW, 35, "freeze")]
-    ran = Ran(tmp_path, interruptions=losses)
+    ran = Ran(tmp_path, interruptions=losses, silence_s=3.0)
     assert (ran.state.phase, ran.state.step) == ("finished", ITERATIONS)
     assert ran.losses == [(FAST, "notice"), (SLOW, "silent")]
     assert ran.plans == [
@@ -134,7 +134,7 @@ def test_a_deadline_that_nothing_meets_is_told_before_anything_is_rented(tmp_pat
 
 
 def test_a_bug_ends_the_job_once_it_meets_it_twice(tmp_path: Path) -> None:
-    ran = Ran(tmp_path, seed=13, silence_s=1.0)
+    ran = Ran(tmp_path, seed=13)
     assert ran.state.phase == "aborted"
     assert ran.state.error == "training failed with all nodes alive: unlucky"
     assert [one.step for one in ran.of("training")] == [0, ran.state.step]
