@@ -54,6 +54,8 @@ def test_progress_plans_and_the_last_deadline_are_drawn() -> None:
     assert np.asarray(deadline.get_xdata()).tolist() == [120.0, 120.0]
     labels = [label.get_text() for label in below.get_yticklabels()]
     assert labels == ["node0", "node1", "node2", "node3"]
-    assert [text.get_text() for text in below.get_legend().get_texts()] == ["fast", "slow"]
+    legend = below.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["fast", "slow"]
     assert "2 fast@4" in plots.to_svg(figure)
     assert plots.to_png(figure, dpi=50).startswith(b"\x89PNG")
