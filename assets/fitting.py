@@ -156,8 +156,8 @@ def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | N
 
     Empty if the system is not about such jobs.
     """
-    shown = job.fitted and job.kind == "synchronous"
-    if system.kind != job.kind or shown or (system.one_server and job.servers == 1):
+    about = system.kind == job.kind and not (system.one_server and job.servers == 1)
+    if not (about and job.is_judged):
         return {}
     profiled = seen_job(system, job).profiled(round_.backend)
     return {one: system.declines(profiled, one) for one in job.scenarios(round_.backend)}

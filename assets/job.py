@@ -94,6 +94,11 @@ class Job(Record):
         return "ddp" if self.framework == "pytorch" else "synchronous"
 
     @property
+    def is_judged(self) -> bool:
+        """Whether it is predicted and then measured, not shown to predictors."""
+        return not (self.fitted and self.kind == "synchronous")
+
+    @property
     def metric(self) -> str:
         """What is predicted and measured of it."""
         return "throughput_steps_per_s" if self.kind == "asynchronous" else "step_time_s"

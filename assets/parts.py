@@ -194,13 +194,13 @@ def _slowdowns(study: Study, backend: Backend) -> Iterator[Part]:
 
 def _training(study: Study, backend: Backend) -> Iterator[Part]:
     for job in study.jobs:
-        purpose: Purpose = _purpose(job) if job.kind == "synchronous" else "measurement"
+        purpose: Purpose = "measurement" if job.is_judged else "profile"
         for scenario in job.scenarios(backend):
             yield Part(MEASURING[job.kind], job, scenario.link_mbps, scenario, purpose)
 
 
 def _purpose(job: Job) -> Purpose:
-    return "measurement" if job.kind == "synchronous" and not job.fitted else "profile"
+    return "measurement" if job.kind == "synchronous" and job.is_judged else "profile"
 
 
 def _by_workers(study: Study) -> list[Job]:

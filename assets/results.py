@@ -147,6 +147,7 @@ def _scenarios(round_: Round) -> pl.DataFrame:
             scenario.scenario_id,
         )
         for index, job in enumerate(round_.study.jobs)
+        if job.is_judged
         for scenario in job.scenarios(round_.backend)
     ]
     schema = {

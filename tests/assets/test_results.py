@@ -11,7 +11,8 @@ from assets.results import JUDGED, Summary, by_system, curves, forecasts, outcom
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
 from assets.wording import headline
-from tests.synthetic import HOST
+from tests.assets.test_parts import SYNCHRONOUS
+from tests.synthetic import HOST, write_study
 
 
 @pytest.fixture
@@ -50,6 +51,15 @@ def judged(round_: Round, errors: dict[int, float], **changes: object) -> pl.Dat
     ]
     extra = {"made_at": pl.Datetime("us", "UTC")}
     return pl.DataFrame(rows, schema_overrides={**JUDGED, **extra})
+
+
+def test_what_predictors_may_see_whole_is_not_judged(tmp_path: Path) -> None:
+    study = read_study(write_study(tmp_path, SYNCHRONOUS))
+    found = open_round(study, "emulated", HOST, [])
+    judged_ones = judged(found, {2: 3.0}, metric="step_time_s", system="ceer")
+    rows = outcome(found, judged_ones.unique("scenario_id"))
+    assert rows["dnn"].to_list() == ["small_cnn"]
+    assert unjudged(rows) == []
 
 
 def test_every_scenario_has_a_row_in_the_order_of_the_study(round_: Round) -> None:
