@@ -113,6 +113,11 @@ class Job(Record):
         """What `metric` is, as figures and tables name it."""
         return "steps/s of all workers" if self.kind == "asynchronous" else "seconds per step"
 
+    @property
+    def baseline_in_words(self) -> str:
+        """What predictions stand beside, as figures and tables name it."""
+        return "Ceer as published" if self.kind == "synchronous" else "linear scaling"
+
     def nodes(self, workers: int) -> tuple[NodeGroup, ...]:
         """Return the groups of workers and servers for a number of workers."""
         counts = {

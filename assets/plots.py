@@ -64,8 +64,10 @@ def _lay_out(figure: Figure) -> None:
 
 
 @styled
-def scaling(rows: pl.DataFrame, label: str, title: str = "") -> Figure:
-    """Plot one job's metric by number of workers: predicted, linear, and measured if known.
+def scaling(
+    rows: pl.DataFrame, label: str, title: str = "", baseline: str = "linear scaling"
+) -> Figure:
+    """Plot one job's metric by number of workers: predicted, baseline, and measured if known.
 
     `rows` has workers, predicted, low, high, linear, measured and spread_percent.
     """
@@ -73,7 +75,7 @@ def scaling(rows: pl.DataFrame, label: str, title: str = "") -> Figure:
     workers = rows["workers"].to_list()
     axes.fill_between(workers, rows["low"], rows["high"], color=PREDICTED, alpha=0.2, lw=0)
     axes.plot(workers, rows["predicted"], "-o", ms=4, color=PREDICTED, label="predicted")
-    axes.plot(workers, rows["linear"], "--", color=LINEAR, label="linear scaling")
+    axes.plot(workers, rows["linear"], "--", color=LINEAR, label=baseline)
     known = rows.filter(pl.col("measured").is_not_null())
     if known.height:
         halves = known["measured"] * known["spread_percent"].fill_null(0) / 200

@@ -43,8 +43,6 @@ _HEAD = (
     "measured",
     "error",
     "within-run spread",
-    "linear scaling",
-    "error of linear scaling",
     "split",
 )
 
@@ -75,8 +73,8 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
         repeat=round_.repeat,
         description=escape(round_.study.description),
         warning=_warning(round_, rows),
-        figures=_figures(summary(rows)),
-        scenarios=_scenarios(rows),
+        figures=_figures(summary(rows), round_.study.jobs[0].baseline_in_words),
+        scenarios=_scenarios(rows, round_.study.jobs[0].baseline_in_words),
         systems=_systems(systems),
         metric=round_.study.jobs[0].metric_in_words,
         bound=_BOUND if asynchronous else "",
@@ -102,14 +100,14 @@ def _warning(round_: Round, rows: pl.DataFrame) -> str:
     return "".join(f'<p class="warning">{escape(note)}</p>' for note in notes)
 
 
-def _figures(result: Summary) -> str:
+def _figures(result: Summary, baseline: str) -> str:
     cards = (
         (
             "Mean absolute error, W ≥ 2",
             percent(result.error),
             f"over {count(result.n, 'scenario')}{_uncounted(result)}",
         ),
-        ("Error of linear scaling", percent(result.linear_error), "the same scenarios"),
+        (f"Error of {baseline}", percent(result.linear_error), "the same scenarios"),
         ("Noise floor", percent(result.noise_floor), _floor_note(result)),
     )
     return "\n".join(
@@ -128,7 +126,7 @@ def _floor_note(result: Summary) -> str:
     return f"over {count(result.noise_n, 'scenario')} measured in several rounds"
 
 
-def _scenarios(rows: pl.DataFrame) -> str:
+def _scenarios(rows: pl.DataFrame, baseline: str) -> str:
     body = [
         [
             Cell(row["label"], is_number=False),
@@ -143,7 +141,8 @@ def _scenarios(rows: pl.DataFrame) -> str:
         ]
         for row in rows.to_dicts()
     ]
-    return table(_HEAD, body)
+    head = (*_HEAD[:6], baseline, f"error of {baseline}", *_HEAD[6:])
+    return table(head, body)
 
 
 def _systems(systems: pl.DataFrame) -> str:
@@ -175,7 +174,9 @@ def _job(rows: pl.DataFrame, job: Job) -> tuple[str, str]:
     )
     described = f"{job.metric_in_words} by number of workers, {title}. {said}"
     caption = "Band: prediction interval. Bars: spread between the windows of the run."
-    return title, captioned(plots.scaling(rows, job.metric_in_words), described, caption)
+    return title, captioned(
+        plots.scaling(rows, job.metric_in_words, baseline=job.baseline_in_words), described, caption
+    )
 
 
 def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedModels) -> str:

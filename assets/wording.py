@@ -44,13 +44,13 @@ def floor(result: Summary) -> str:
     return f"{percent(result.noise_floor)} (n = {result.noise_n})"
 
 
-def headline(result: Summary) -> str:
-    """Return the one line that says how wrong the predictions were."""
+def headline(result: Summary, baseline: str) -> str:
+    """Return the one line that says how wrong the predictions were, and the baseline's."""
     busy = f" Not counted, the host being busy: {result.busy_n}." if result.busy_n else ""
     if result.error is None:
         none = "counts" if result.busy_n else "has been judged"
         return f"No scenario with 2 or more workers {none}.{busy}"
     return (
         f"Mean absolute error over W ≥ 2: {percent(result.error)} (n = {result.n}); "
-        f"noise floor {floor(result)}; linear scaling errs by {percent(result.linear_error)}.{busy}"
+        f"noise floor {floor(result)}; {baseline} errs by {percent(result.linear_error)}.{busy}"
     )

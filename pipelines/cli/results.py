@@ -9,14 +9,21 @@ from assets.wording import headline, interval, number, percent
 from pipelines.cli.tables import console
 
 
-def print_results(rows: pl.DataFrame, metric: str) -> None:
+def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
     """Print a round's scenarios, predicted beside measured, and how wrong that was on average.
 
-    `metric` says in words what was predicted.
+    `metric` says in words what was predicted, `baseline` what stands beside it.
     """
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("scenario")
-    for title in ("predicted", "interval", "measured", "error", "spread*", "linear's error"):
+    for title in (
+        "predicted",
+        "interval",
+        "measured",
+        "error",
+        "spread*",
+        f"{baseline.split()[0]}'s error",
+    ):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("split")
     for row in rows.to_dicts():
@@ -33,4 +40,4 @@ def print_results(rows: pl.DataFrame, metric: str) -> None:
     out = console()
     out.print(table)
     out.print(f"Figures are {metric}. * within-run: between windows.")
-    out.print(headline(summary(rows)))
+    out.print(headline(summary(rows), baseline))

@@ -96,7 +96,7 @@ def test_the_summary_is_of_scenarios_with_several_workers(round_: Round) -> None
         noise_floor=2.0,
         noise_n=1,
     )
-    assert headline(summary(rows)) == (
+    assert headline(summary(rows), "linear scaling") == (
         "Mean absolute error over W ≥ 2: 6.0 % (n = 2); noise floor 2.0 % (n = 1); "
         "linear scaling errs by 104.0 %."
     )
@@ -108,7 +108,7 @@ def test_a_busy_host_s_scenarios_are_left_out_of_the_summary(round_: Round) -> N
     busy = several.with_columns(host_busy=pl.col("scenario_id") == first)
     found = summary(outcome(round_, busy))
     assert (found.n, found.busy_n, found.error) == (1, 1, 8.0)
-    assert headline(found).endswith(" Not counted, the host being busy: 1.")
+    assert headline(found, "linear scaling").endswith(" Not counted, the host being busy: 1.")
 
 
 def test_without_judged_scenarios_there_is_no_figure(round_: Round) -> None:
@@ -116,7 +116,9 @@ def test_without_judged_scenarios_there_is_no_figure(round_: Round) -> None:
     assert nothing == Summary(
         n=0, busy_n=0, error=None, linear_error=None, noise_floor=None, noise_n=0
     )
-    assert headline(nothing) == "No scenario with 2 or more workers has been judged."
+    assert (
+        headline(nothing, "linear scaling") == "No scenario with 2 or more workers has been judged."
+    )
 
 
 def test_systems_stand_beside_each_other_by_network(round_: Round) -> None:
