@@ -26,9 +26,9 @@ def table(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResu
     """Predicted beside measured, one row for each scenario of the round that ran last."""
     round_ = study.latest_round()
     rows = outcome(round_, warehouse.open().accuracy())
-    one = round_.study.jobs[0]
+    metric, baseline = round_.study.metric_in_words, round_.study.baseline_in_words
     figures = [
-        plots.scaling(job, one.metric_in_words, job["dnn"][0], one.baseline_in_words)
+        plots.scaling(job, metric, job["dnn"][0], baseline)
         for job in rows.partition_by("job", maintain_order=True)
     ]
     return MaterializeResult(metadata=of_frame(rows, round_, figures))

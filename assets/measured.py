@@ -33,10 +33,9 @@ def throughput(
     refuse_unpredicted(round_, warehouse.published_ledger())
     round_ = measure(round_, warehouse.landing, progress)
     samples = landed.rows(round_, warehouse.landing, MEASURING[round_.study.kind], "sample")
-    job = round_.study.jobs[0]
-    windows = samples.filter(pl.col("metric") == job.metric)
+    windows = samples.filter(pl.col("metric") == round_.study.metric)
     names = windows["name"].unique(maintain_order=True).to_list()
-    figure = plots.windows(windows, names, f"{job.metric_in_words}, one point per window")
+    figure = plots.windows(windows, names, f"{round_.study.metric_in_words}, one point per window")
     return MaterializeResult(metadata=of_frame(samples, round_, [figure]))
 
 

@@ -58,7 +58,7 @@ def _run(round_: Round, probe: Probe, purpose: Purpose, landing: Path, progress:
     for parts in _together(round_.missing_of(probe, purpose)):
         first, last = parts[0], None
         with (
-            _context(round_, first.purpose, landing) as context,
+            _context(round_, purpose, landing) as context,
             open_cluster(round_.backend, _nodes(parts, round_.study), first.link_mbps) as cluster,
         ):
             results = _CALLS[probe](cluster, parts, round_.study, context, progress.say)
@@ -164,7 +164,10 @@ _PROFILING: Mapping[Probe, Callable[[Study], tuple[Callable[..., ProbeResult], d
         torch_compute.profile,
         _settings(study.compute, without="slowdown_trials"),
     ),
-    "slowdown": lambda study: (slowdown.measure, {"trials": _slowdown_trials(study)}),
+    "slowdown": lambda study: (
+        slowdown.measure,
+        {"trials": _settings(study.compute)["slowdown_trials"]},
+    ),
 }
 _CALLS: Mapping[Probe, Call] = {
     "links": _links,
@@ -173,10 +176,6 @@ _CALLS: Mapping[Probe, Call] = {
     **dict.fromkeys(_PROFILING, _profile),
     **dict.fromkeys(MEASURING.values(), _train),
 }
-
-
-def _slowdown_trials(study: Study) -> int | None:
-    return study.compute.slowdown_trials if study.compute else None
 
 
 def _settings(section: Record | None, without: str = "") -> dict[str, Any]:

@@ -29,7 +29,7 @@ def _predictions(system: System, fits: AssetsDefinition) -> AssetsDefinition:
         round_ = study.latest_round()
         ledger = predict_missing(system, round_, warehouse.open(), progress)
         rows = forecasts(round_, ledger, system.name).drop_nulls("predicted")
-        label = round_.study.jobs[0].metric_in_words
+        label = round_.study.metric_in_words
         figures = [study_plots.forecasts(curves(rows), label, system.name)] if rows.height else []
         return MaterializeResult(metadata=of_frame(ledger, round_, figures))
 

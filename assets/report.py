@@ -11,7 +11,6 @@ from assets import landed, plots, provenance
 from assets.captured import captured_profiles
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
-from assets.job import Job
 from assets.results import Summary, summary
 from assets.rounds import Round
 from assets.sections import (
@@ -29,6 +28,7 @@ from assets.sections import (
     windows,
 )
 from assets.simulations import FittedModels
+from assets.study import Study
 from assets.wording import DASH, count, floor, interval, link_speed, number, percent
 from warehouse.durable import remove, temporary
 
@@ -73,13 +73,13 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
         repeat=round_.repeat,
         description=escape(round_.study.description),
         warning=_warning(round_, rows),
-        figures=_figures(summary(rows), round_.study.jobs[0].baseline_in_words),
-        scenarios=_scenarios(rows, round_.study.jobs[0].baseline_in_words),
+        figures=_figures(summary(rows), round_.study.baseline_in_words),
+        scenarios=_scenarios(rows, round_.study.baseline_in_words),
         systems=_systems(systems),
-        metric=round_.study.jobs[0].metric_in_words,
+        metric=round_.study.metric_in_words,
         bound=_BOUND if asynchronous else "",
         causes=residuals.section(round_, rows, landing, models) if asynchronous else "",
-        jobs=grid([_job(job, round_.study.jobs[0]) for job in jobs]),
+        jobs=grid([_job(job, round_.study) for job in jobs]),
         sections=_sections(round_, rows, landing, models),
         links=_links(landed.rows(round_, landing, "links", "link")),
         judged=_judged(summary(rows)),
@@ -164,7 +164,7 @@ def _systems(systems: pl.DataFrame) -> str:
     return table(["system", *dnns, "all", "scenarios", "one worker"], body)
 
 
-def _job(rows: pl.DataFrame, job: Job) -> tuple[str, str]:
+def _job(rows: pl.DataFrame, study: Study) -> tuple[str, str]:
     title = rows["label"][0].rpartition(", W=")[0]
     known = rows.filter(pl.col("measured").is_not_null()).to_dicts()
     said = "; ".join(
@@ -172,10 +172,12 @@ def _job(rows: pl.DataFrame, job: Job) -> tuple[str, str]:
         f"{number(row['measured'])} measured"
         for row in known
     )
-    described = f"{job.metric_in_words} by number of workers, {title}. {said}"
+    described = f"{study.metric_in_words} by number of workers, {title}. {said}"
     caption = "Band: prediction interval. Bars: spread between the windows of the run."
     return title, captioned(
-        plots.scaling(rows, job.metric_in_words, baseline=job.baseline_in_words), described, caption
+        plots.scaling(rows, study.metric_in_words, baseline=study.baseline_in_words),
+        described,
+        caption,
     )
 
 

@@ -66,7 +66,7 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") ->
     ours = ledger.filter(
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
-        pl.col("metric") == round_.study.jobs[0].metric,
+        pl.col("metric") == round_.study.metric,
     ).rename({"subject_id": "scenario_id", "value": "predicted"})
     predicted = _of_system(ours, system).select("scenario_id", "predicted", "low", "high")
     baseline = _of_system(ours, *BASELINE.values()).select("scenario_id", linear="predicted")
@@ -167,7 +167,7 @@ def _of_round(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
         pl.col("repeat") == round_.repeat,
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
-        pl.col("metric") == round_.study.jobs[0].metric,
+        pl.col("metric") == round_.study.metric,
     )
 
 

@@ -135,6 +135,21 @@ class Study(Record):
         """What all its jobs are."""
         return self.jobs[0].kind
 
+    @property
+    def metric(self) -> str:
+        """What is predicted and measured of all its jobs."""
+        return self.jobs[0].metric
+
+    @property
+    def metric_in_words(self) -> str:
+        """What `metric` is, as figures and tables name it."""
+        return self.jobs[0].metric_in_words
+
+    @property
+    def baseline_in_words(self) -> str:
+        """What predictions stand beside, as figures and tables name it."""
+        return self.jobs[0].baseline_in_words
+
     def in_round(self, repeat: int) -> "Study":
         """Return what a round does: all of the first one, and what is repeated in later ones."""
         if repeat == 1 or self.again.fraction == 1:

@@ -14,9 +14,10 @@ from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
 from profilers.quiet import Measured, Patience
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.tf_family import STEP_SCHEMA, check_family
 from profilers.tf_job import StepTime
 from profilers.tf_sync_job import SyncJob
-from warehouse.records import BadInput, ProbeFailed, Scenario
+from warehouse.records import ProbeFailed, Scenario
 
 DISCARDED_STEPS = 5
 """Steps of each scenario that are never counted."""
@@ -57,8 +58,7 @@ def measure(
         BadInput: the scenarios differ in more than W, need more workers than there are, or are of
             another strategy or framework.
     """
-    largest = max(scenarios, key=lambda scenario: scenario.strategy.workers)
-    _check_family(largest, scenarios, len(cluster.of_role("worker")))
+    largest = check_family(scenarios, len(cluster.of_role("worker")))
     world_sizes = sorted({scenario.strategy.workers for scenario in scenarios})
     remaining = list(scenarios)
     started_at = datetime.now(UTC)
@@ -171,20 +171,4 @@ def _step_frame(parts: Sequence[Replicas]) -> pl.DataFrame:
                 times = (step.start_us, step.end_us)
                 rows.append((worker, first + number, window, False, *times))
         first += len(replicas[0])
-    schema = {
-        "worker": pl.Int16,
-        "step": pl.Int32,
-        "window": pl.Int16,
-        "traced": pl.Boolean,
-        "start_us": pl.Int64,
-        "end_us": pl.Int64,
-    }
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _check_family(largest: Scenario, scenarios: Sequence[Scenario], workers: int) -> None:
-    for scenario in scenarios:
-        if scenario.with_workers(largest.strategy.workers) != largest:
-            raise BadInput(f"{scenario.label} and {largest.label} differ in more than W")
-    if largest.strategy.workers > workers:
-        raise BadInput(f"{largest.label} needs more workers than the cluster's {workers}")
+    return pl.DataFrame(rows, schema=STEP_SCHEMA, orient="row")

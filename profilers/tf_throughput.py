@@ -17,9 +17,10 @@ from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.hostlock import host_lock
 from profilers.quiet import MOST_STOLEN, Measured
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.tf_family import STEP_SCHEMA, check_family
 from profilers.tf_job import AsyncJob, StepTime
 from profilers.throughput import Window, is_stationary, steps_per_s
-from warehouse.records import BadInput, ProbeFailed, Role, Scenario
+from warehouse.records import ProbeFailed, Role, Scenario
 
 MIN_DISCARDED_STEPS = 8
 """Steps of each worker after the barrier that are never counted."""
@@ -60,8 +61,7 @@ def measure(
     Raises:
         BadInput: the scenarios differ in more than W, or need more workers than there are.
     """
-    largest = max(scenarios, key=lambda scenario: scenario.strategy.workers)
-    _check_family(largest, scenarios, len(cluster.of_role("worker")))
+    largest = check_family(scenarios, len(cluster.of_role("worker")))
     remaining = list(scenarios)
     started_at = datetime.now(UTC)
     try:
@@ -195,15 +195,7 @@ def _step_frame(recorder: Recorder) -> pl.DataFrame:
         for worker, steps in recorder.series.items()
         for number, step in enumerate(steps)
     ]
-    schema = {
-        "worker": pl.Int16,
-        "step": pl.Int32,
-        "window": pl.Int16,
-        "traced": pl.Boolean,
-        "start_us": pl.Int64,
-        "end_us": pl.Int64,
-    }
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=STEP_SCHEMA, orient="row")
 
 
 def _window_of(step: StepTime, windows: Sequence[Window]) -> int | None:
@@ -212,11 +204,3 @@ def _window_of(step: StepTime, windows: Sequence[Window]) -> int | None:
         if window.start_us < step.end_us <= window.end_us:
             return number
     return None
-
-
-def _check_family(largest: Scenario, scenarios: Sequence[Scenario], workers: int) -> None:
-    for scenario in scenarios:
-        if largest.with_workers(scenario.strategy.workers) != scenario:
-            raise BadInput(f"{scenario.label} and {largest.label} differ in more than W")
-    if largest.strategy.workers > workers:
-        raise BadInput(f"{largest.label} needs more workers than the cluster's {workers}")

@@ -33,6 +33,29 @@ jobs:
   - {dnn: alexnet, image_size: 64, batch_size: 4, worker: emu.native.c25, server: emu.server,
      link_mbps: 200, workers: [1, 3]}
 """
+DDP = """
+name: paper
+links: {flows: [1, 2], seconds: 1, trials: 2}
+allreduce: {sizes_bytes: [4, 1048576], world_sizes: [2, 3], trials: 3}
+compute: {batch_sizes: [1, 8], trials: 5, watched_trials: 2}
+iterate: {iterations: 20}
+jobs:
+  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 32, batch_size: 4,
+     worker: emu.native.c25, link_mbps: 800, workers: [2, 3]}
+  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 32, batch_size: 8,
+     worker: [emu.native.c25, emu.avx2.c25], link_mbps: 800, workers: [3]}
+"""
+SYNCHRONOUS = """
+name: paper
+links: {flows: [1], seconds: 1, trials: 1}
+profile: {traced_steps: 4, untraced_steps: 4}
+measure: {windows: 2, window_s: 1}
+jobs:
+  - {dnn: alexnet, strategy: all_reduce, image_size: 64, batch_size: 4, worker: emu.native.c25,
+     link_mbps: 800, workers: [1, 2], fitted: true}
+  - {dnn: small_cnn, strategy: all_reduce, image_size: 24, batch_size: 4, worker: emu.native.c25,
+     link_mbps: 800, workers: [2]}
+"""
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
 MIXED = STUDY.replace("worker: emu.native.c25", "worker: [emu.native.c25, emu.native.c15]", 1)
 """The first job's workers are of two types."""

@@ -113,8 +113,7 @@ def _loopback_warnings(round_: Round) -> Iterator[str]:
 
 def _show(round_: Round, place: Path) -> None:
     rows = outcome(round_, Warehouse(place).accuracy())
-    job = round_.study.jobs[0]
-    print_results(rows, job.metric_in_words, job.baseline_in_words)
+    print_results(rows, round_.study.metric_in_words, round_.study.baseline_in_words)
     typer.echo(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
     typer.echo(f"report     {place / report.FILE}")
     typer.echo(f'warehouse  {place / HISTORY} (stepcast sql "SELECT * FROM report.accuracy")')

@@ -11,8 +11,7 @@ from assets.results import JUDGED, Summary, by_system, curves, forecasts, outcom
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
 from assets.wording import headline
-from tests.assets.test_parts import SYNCHRONOUS
-from tests.synthetic import HOST, write_study
+from tests.synthetic import HOST, SYNCHRONOUS, write_study
 
 
 @pytest.fixture
