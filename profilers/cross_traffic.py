@@ -4,6 +4,7 @@ Datagrams, because they do not slow down for those who train: what is left of th
 """
 
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,11 @@ from warehouse.records import BadInput, ProbeFailed
 
 _LONGEST_S = 86_400
 """iperf3 must be given an end; it is killed when training ends."""
+_START_TIMEOUT_S = 15.0
+_FLOWING_BYTES = 100_000
+"""More than iperf3's first messages: datagrams flow."""
+_RECEIVED, _SENT = 0, 8
+"""Columns of bytes in /proc/net/dev."""
 
 
 @contextmanager
@@ -21,9 +27,11 @@ def cross_traffic(cluster: Cluster, fraction: float | None) -> Iterator[None]:
 
     Does nothing without a fraction.
 
+    Begins once the servers send: with --bidir that direction starts last.
+
     Raises:
         BadInput: the cluster has no neighbour, or links without a speed.
-        ProbeFailed: iperf3 ended before the training.
+        ProbeFailed: no traffic after 15 s, or iperf3 ended before the training.
     """
     if fraction is None:
         yield
@@ -38,7 +46,9 @@ def cross_traffic(cluster: Cluster, fraction: float | None) -> Iterator[None]:
     processes = []
     try:
         for server in cluster.of_role("server"):
+            had_bytes = _counters(cluster, server)[_SENT]
             processes += _exchange(cluster, neighbours[0], server, rate_bps)
+            _wait_until_it_sends(cluster, server, had_bytes)
         yield
         ended = [one for one in processes if one.poll() is not None]
         if ended:
@@ -50,13 +60,24 @@ def cross_traffic(cluster: Cluster, fraction: float | None) -> Iterator[None]:
 
 def received_bytes(cluster: Cluster) -> int:
     """Return the bytes that the neighbours have received so far, with their headers."""
-    total = 0
-    for node in cluster.of_role("neighbour"):
-        for line in cluster.run(node, ["cat", "/proc/net/dev"]).splitlines():
-            name, _, counters = line.partition(":")
-            if name.strip() == cluster.interface:
-                total += int(counters.split()[0])
-    return total
+    return sum(_counters(cluster, node)[_RECEIVED] for node in cluster.of_role("neighbour"))
+
+
+def _wait_until_it_sends(cluster: Cluster, server: Node, had_bytes: int) -> None:
+    give_up_at_s = time.monotonic() + _START_TIMEOUT_S
+    while _counters(cluster, server)[_SENT] < had_bytes + _FLOWING_BYTES:
+        if time.monotonic() > give_up_at_s:
+            raise ProbeFailed(f"cross traffic: none from {server.name} in {_START_TIMEOUT_S:.0f} s")
+        time.sleep(0.05)
+
+
+def _counters(cluster: Cluster, node: Node) -> list[int]:
+    """Return what the node's interface has counted, as /proc/net/dev orders it."""
+    for line in cluster.run(node, ["cat", "/proc/net/dev"]).splitlines():
+        name, _, counters = line.partition(":")
+        if name.strip() == cluster.interface:
+            return [int(count) for count in counters.split()]
+    raise ProbeFailed(f"{node.name} has no interface {cluster.interface}")
 
 
 def _exchange(
