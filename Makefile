@@ -4,7 +4,7 @@
 #   STUDY=studies/mine.yaml      what `make demo` runs
 #   ACCURACY="demo"               studies that `make accuracy` rebuilds; all unless given
 #   DATA=folder                  public measurements, for `make accuracy-external`
-#   PYTEST="-k links"            what `make test` passes to pytest
+#   PYTEST="-k links"            what `make test` passes to pytest, instead of running all tests
 
 BIN := .venv/bin
 STUDY ?= studies/demo.yaml
@@ -22,8 +22,14 @@ setup: ## create .venv with the locked packages, install missing system tools
 demo: setup ## profile one worker, predict many, measure them, show the error
 	$(BIN)/stepcast run $(STUDY)
 
+# Tests on an emulated cluster measure, so nothing may run beside them.
 test: setup ## run all tests, those on an emulated cluster included
+ifeq ($(PYTEST),)
+	$(BIN)/pytest -m "not cluster" --numprocesses 2 --dist loadfile
+	$(BIN)/pytest -m cluster
+else
 	$(BIN)/pytest $(PYTEST)
+endif
 
 ui: setup ## open Dagster on everything that ran
 	$(BIN)/stepcast ui

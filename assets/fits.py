@@ -1,11 +1,12 @@
 """Each predictor, fitted to what it may see of the profiles."""
 
 import polars as pl
-from dagster import AssetsDefinition, MaterializeResult, asset
+from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
 
 from assets.fitting import fit_jobs
 from assets.metadata import OWNERS, of_frame
 from assets.profiles import profiles_loaded
+from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
 from assets.systems import SYSTEMS, System
 
@@ -21,9 +22,11 @@ def _fits(system: System) -> AssetsDefinition:
         pool="warehouse",
         code_version=system.version,
     )
-    def fits(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResult:
+    def fits(
+        study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+    ) -> MaterializeResult:
         round_, house = study.latest_round(), warehouse.open()
-        fitted = fit_jobs(system, round_, house)
+        fitted = fit_jobs(system, round_, house, progress)
         house.record_fit(*(fit.record for fit in fitted))
         rows = pl.DataFrame(
             [

@@ -14,7 +14,7 @@ from assets.parts import judged_parts, profile_parts
 from assets.plan import prediction_name
 from assets.progress import Progress
 from assets.rounds import Round
-from assets.systems import ARGUMENTS, SYSTEMS, Fitted, System, seen_job
+from assets.systems import ARGUMENTS, INDISPENSABLE, SYSTEMS, Fitted, System, seen_job
 from assets.version import code_version
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Run, Scenario
@@ -34,16 +34,20 @@ class JobFit:
     record: FitRecord
 
 
-def fit_jobs(system: System, round_: Round, warehouse: Warehouse) -> list[JobFit]:
+def fit_jobs(
+    system: System, round_: Round, warehouse: Warehouse, progress: Progress
+) -> list[JobFit]:
     """Fit a system to each job of a round, on what predictors may see of its profile runs.
 
-    Jobs of which the system would predict nothing are left out.
+    Jobs of which the system would predict nothing are left out, and, with a warning, those to
+    which a system that is not indispensable cannot be fitted.
 
     Raises:
-        BadInput: a job has no profile in this round yet.
+        BadInput: a job has no profile in this round yet, or one that an indispensable system
+            cannot be fitted to.
     """
     jobs = [job for job in round_.study.jobs if None in _declined(system, round_, job).values()]
-    return _fit(system, round_, jobs, warehouse)
+    return _fit(system, round_, jobs, warehouse, progress)
 
 
 def predict(fit: JobFit, round_: Round, scenario: Scenario) -> Prediction:
@@ -78,11 +82,11 @@ def predict_missing(
     """Write to the ledger what a system has not forecast for this round; return its ledger rows.
 
     A forecast that is there already is not made again, so an interrupted round keeps its own. What
-    the system declines is told with the reason. `fits` are what `fit_jobs` returns, where that is
-    at hand.
+    the system declines is told with the reason, and so is what it cannot be fitted to. `fits` are
+    what `fit_jobs` returns, where that is at hand.
 
     Raises:
-        BadInput: a job has no profile in this round yet.
+        BadInput: as `fit_jobs`.
     """
     for reason, labels in _unpredicted(system, round_).items():
         progress.warn(f"{system.name} does not predict {_some(labels)}: {reason}")
@@ -96,12 +100,12 @@ def predict_missing(
     known = set(ledger["subject_id"])
     missing = {job: None for job, scenario in wanted if scenario.scenario_id not in known}
     if fits is None and missing:
-        fits = _fit(system, round_, list(missing), warehouse)
+        fits = _fit(system, round_, list(missing), warehouse, progress)
     by_job = {fit.job: fit for fit in fits or ()}
     new: list[Prediction] = []
     for job, scenario in wanted:
         name = prediction_name(system.name, scenario)
-        if scenario.scenario_id not in known:
+        if scenario.scenario_id not in known and job in by_job:
             progress.say(name)
             new.append(predict(by_job[job], round_, scenario))
         progress.finished(name)
@@ -115,7 +119,8 @@ def predict_missing(
 def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     """Do nothing if the ledger holds all forecasts of what a round still measures.
 
-    Those are of every system for every scenario that it does not decline.
+    Those are of every indispensable system for every scenario that it does not decline. Later
+    forecasts of others are in the ledger after the measurement, and judged by nothing.
 
     Raises:
         BadInput: it does not; what is measured before it is predicted judges nothing.
@@ -124,7 +129,8 @@ def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     there = set(ledger.select(columns).rows())
     key = (round_.study.name, round_.repeat, round_.backend, round_.host_id)
     judging = judged_parts(round_.study, round_.backend)
-    for part, system in product(set(round_.missing) & set(judging), SYSTEMS):
+    systems = [system for system in SYSTEMS if system.name in INDISPENSABLE]
+    for part, system in product(set(round_.missing) & set(judging), systems):
         assert part.scenario is not None
         if _declined(system, round_, part.job).get(part.scenario, "no word") is not None:
             continue
@@ -177,10 +183,13 @@ def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> Jo
     Raises:
         BadInput: the job has no profile in this round yet.
     """
-    return next(fit for fit in _fit(system, round_, [job], warehouse) if fit.job == job)
+    fits = _fit(system, round_, [job], warehouse, Progress())
+    return next(fit for fit in fits if fit.job == job)
 
 
-def _fit(system: System, round_: Round, jobs: Sequence[Job], warehouse: Warehouse) -> list[JobFit]:
+def _fit(
+    system: System, round_: Round, jobs: Sequence[Job], warehouse: Warehouse, progress: Progress
+) -> list[JobFit]:
     if not jobs:
         return []
     shown = round_.study.jobs if system.whole_study else jobs
@@ -194,9 +203,18 @@ def _fit(system: System, round_: Round, jobs: Sequence[Job], warehouse: Warehous
     for run_ids in dict.fromkeys(seen.values()):
         of_job = pl.col("run_id").is_in(run_ids)
         tables = {name: table.filter(of_job) for name, table in rows.items()}
-        model = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})
+        try:
+            model = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})
+        except BadInput as error:
+            if system.name in INDISPENSABLE:
+                raise
+            unfit = [
+                job.profiled(round_.backend).label for job, ids in seen.items() if ids == run_ids
+            ]
+            progress.warn(f"{system.name} is left out for {_some(unfit)}: {error}")
+            continue
         fitted[run_ids] = model, _record(system, round_, run_ids, model, tables)
-    return [JobFit(job, *fitted[run_ids]) for job, run_ids in seen.items()]
+    return [JobFit(job, *fitted[ids]) for job, ids in seen.items() if ids in fitted]
 
 
 def _record(

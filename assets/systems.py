@@ -61,12 +61,15 @@ FOREMOST: Mapping[JobKind, str] = {
     "ddp": "srift",
     "synchronous": "ceer",
 }
-"""The system that reports are about; `BASELINE` stands beside it."""
+"""The system that reports are about."""
 BASELINE: Mapping[JobKind, str] = {
     "asynchronous": "linear",
     "ddp": "ideal_scaling",
     "synchronous": "ceer_paper",
 }
+"""What stands beside it."""
+INDISPENSABLE = frozenset({*FOREMOST.values(), *BASELINE.values()})
+"""Systems without which nothing is measured; others are left out where they cannot be fitted."""
 
 
 def seen_job(system: System, job: Job) -> Job:

@@ -46,7 +46,7 @@ def reproduce(
         progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
         _load(reference, round_.runs, "profile", warehouse)
         for system in SYSTEMS:
-            fits = fit_jobs(system, round_, warehouse)
+            fits = fit_jobs(system, round_, warehouse, progress)
             warehouse.record_fit(*(fit.record for fit in fits))
             predict_missing(system, round_, warehouse, progress, fits)
         _load(reference, round_.runs, "measurement", warehouse)

@@ -109,20 +109,27 @@ class Rank:
             ends_ns=[ends for _, ends in measured],
         )
 
-    def reduce_until(self, size_bytes: int, finished: Event) -> int:
-        """All-reduce a buffer again and again until all ranks have finished; return how often.
+    def reduce_until(self, size_bytes: int, finished: Event) -> list[float]:
+        """All-reduce a buffer again and again until all ranks have finished.
 
         Its first element counts the ranks that have, so that all stop after the same number.
+
+        Returns:
+            Seconds of each all-reduce that ended before this rank had finished.
         """
         torch = self._torch
         buffer = torch.zeros(size_bytes // 4, dtype=torch.float32, device=self.device)
         ranks = self._dist.get_world_size(self.groups[0])
-        times = 0
-        while buffer[0].item() < ranks:
+        seconds: list[float] = []
+        have_finished = 0.0
+        while have_finished < ranks:
             buffer[0] = float(finished.is_set())
+            started_s = time.monotonic()
             self._dist.all_reduce(buffer, group=self.groups[0])
-            times += 1
-        return times
+            have_finished = buffer[0].item()
+            if not finished.is_set():
+                seconds.append(time.monotonic() - started_s)
+        return seconds
 
     def _reduce_together(self, buffers: Sequence[Any]) -> tuple[list[int], list[int]]:
         works, starts, ends = [], [], []

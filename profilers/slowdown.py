@@ -1,10 +1,11 @@
-"""Probe `slowdown`: how much longer passes take while an all-reduce goes on in the same program.
+"""Probe `slowdown`: how much longer passes and all-reduces take if both go on in one program.
 
-Where nodes compute on processors, all-reduces take time of the share that computes; on GPUs they
-take some of its multiprocessors. The paper leaves it out.
+Where nodes compute on processors, both take time of the same share; on GPUs all-reduces take some
+of the multiprocessors. The paper leaves it out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
@@ -51,9 +52,9 @@ def measure(
         progress: told what runs now.
 
     Returns:
-        A run with table `cluster_node` and samples `forward_slowdown` and `backward_slowdown`: what
-        a pass takes longer, as a part of its time alone, over all ranks. A failed run if the job
-        failed.
+        A run with table `cluster_node` and samples `forward_slowdown`, `backward_slowdown` and
+        `allreduce_slowdown`: what each takes longer, as a part of its time alone, over all ranks.
+        A failed run if the job failed.
 
     Raises:
         BadInput: a single worker, or another framework or strategy.
@@ -73,11 +74,14 @@ def measure(
             ranks = Ranks(cluster, programs, workers, "profilers.slowdown_node", config)
             ranks.connect(list(ranks.facts), 1)
             patience = Patience()
-            train = partial(_train, ranks, scenario.workload.batch_size, WARM_UPS + trials)
+            steps = WARM_UPS + trials
+            command = {"batch_size": scenario.workload.batch_size, "steps": steps}
             progress(f"slowdown of {scenario.workload.dnn}: alone")
-            alone = patience.quietly(train)
+            trained = patience.quietly(partial(_train, ranks, command))
+            progress(f"slowdown of {scenario.workload.dnn}: all-reduces alone")
+            reduced = patience.quietly(partial(_reduce, ranks, size_bytes, steps))
             progress(f"slowdown of {scenario.workload.dnn}: beside all-reduces")
-            beside = patience.quietly(partial(train, size_bytes))
+            both = patience.quietly(partial(_overlap, ranks, command, size_bytes))
     except ProbeFailed as error:
         return failed("slowdown", cluster, scenario, context, started_at, error)
     settings: dict[str, Setting] = {
@@ -85,21 +89,32 @@ def measure(
         "warm_ups": WARM_UPS,
         "size_bytes": size_bytes,
         "library": ranks.library,
-        "stolen_cpu_fraction": round((alone.stolen + beside.stolen) / 2, 4),
+        "stolen_cpu_fraction": round(fmean(one.stolen for one in (trained, reduced, both)), 4),
     }
     run = finished_run("slowdown", cluster, scenario, context, started_at, settings)
     tables = {
-        "sample": slowdowns(alone.value, beside.value),
+        "sample": slowdowns(Times(trained.value, reduced.value), both.value),
         "cluster_node": cluster_nodes(ranks.members(list(ranks.facts))),
     }
     return ProbeResult(run, scenario, tables)
 
 
-def slowdowns(alone: Sequence[Step], beside: Sequence[Step]) -> pl.DataFrame:
-    """Return samples `forward_slowdown` and `backward_slowdown` of steps of both kinds."""
+@dataclass(frozen=True)
+class Times:
+    """What counts, of all ranks: steps, and the seconds of all-reduces."""
+
+    steps: Sequence[Step]
+    reduce_s: Sequence[float]
+
+
+def slowdowns(alone: Times, beside: Times) -> pl.DataFrame:
+    """Return samples `forward_slowdown`, `backward_slowdown` and `allreduce_slowdown`."""
     values = {
-        "forward_slowdown": _longer([s.forward_s for s in alone], [s.forward_s for s in beside]),
-        "backward_slowdown": _longer([s.backward_s for s in alone], [s.backward_s for s in beside]),
+        "forward_slowdown": _longer(*([s.forward_s for s in one.steps] for one in (alone, beside))),
+        "backward_slowdown": _longer(
+            *([s.backward_s for s in one.steps] for one in (alone, beside))
+        ),
+        "allreduce_slowdown": _longer(alone.reduce_s, beside.reduce_s),
     }
     return pl.DataFrame(
         [
@@ -119,22 +134,50 @@ def _config(cluster: Cluster, scenario: Scenario, node: Node, device: int) -> st
     return SlowdownConfig(rank, ComputeConfig.of(cluster.interface, scenario, node)).to_json()
 
 
-def _train(ranks: Ranks, batch_size: int, steps: int, size_bytes: int | None = None) -> list[Step]:
-    """Train steps on all ranks, beside all-reduces of `size_bytes`; leave out the warm-ups."""
+def _train(ranks: Ranks, command: Mapping[str, int]) -> list[Step]:
+    """Train on all ranks; leave out the warm-ups."""
+    fields = {**command, "watched": False}
+    replies = _ask(ranks, "trained", command["steps"], do="train", **fields)
+    return [step for reply in replies for step in _steps(reply)]
+
+
+def _reduce(ranks: Ranks, size_bytes: int, times: int) -> list[float]:
+    """All-reduce on all ranks; leave out the warm-ups. Return the seconds of each."""
+    fields = {"size_bytes": size_bytes, "concurrent": 1, "times": times}
+    replies = _ask(ranks, "reduced", times, do="reduce", **fields)
+    return [
+        (end_ns - start_ns) / 1e9
+        for reply in replies
+        for (start_ns,), (end_ns,) in list(
+            zip(_times_ns(reply, "starts_ns"), _times_ns(reply, "ends_ns"), strict=True)
+        )[WARM_UPS:]
+    ]
+
+
+def _overlap(ranks: Ranks, command: Mapping[str, int], size_bytes: int) -> Times:
+    """Do both on all ranks; leave out steps that warm up, and the first all-reduce."""
+    fields = {**command, "size_bytes": size_bytes}
+    replies = _ask(ranks, "overlapped", command["steps"], do="overlap", **fields)
+    steps = [step for reply in replies for step in _steps(reply)]
+    reduce_s = [one for reply in replies for one in cast(list[float], reply["reduce_s"])[1:]]
+    if not reduce_s:
+        raise ProbeFailed("training was over before two all-reduces were; use more trials")
+    return Times(steps, reduce_s)
+
+
+def _ask(ranks: Ranks, answer: str, each: int, **command: object) -> list[Message]:
+    """Give all ranks a command, and time for so many steps or all-reduces."""
     names = list(ranks.facts)
-    command: dict[str, object] = {"batch_size": batch_size, "steps": steps}
-    timeout_s = STEP_TIMEOUT_S * steps
-    if size_bytes is None:
-        command["watched"] = False
-        replies = ranks.programs.ask(names, "trained", timeout_s, do="train", **command)
-    else:
-        command["size_bytes"] = size_bytes
-        replies = ranks.programs.ask(names, "overlapped", timeout_s, do="overlap", **command)
-    return [step for name in names for step in _steps(replies[name])[WARM_UPS:]]
+    replies = ranks.programs.ask(names, answer, STEP_TIMEOUT_S * each, **command)
+    return [replies[name] for name in names]
+
+
+def _times_ns(reply: Message, name: str) -> list[list[int]]:
+    return cast(list[list[int]], reply[name])
 
 
 def _steps(reply: Message) -> list[Step]:
     done = cast(Sequence[Mapping[str, Any]] | None, reply["steps"])
     if done is None:
         raise ProbeFailed("the batch does not fit the nodes' memory; use a smaller one")
-    return [Step(**fields) for fields in done]
+    return [Step(**fields) for fields in done[WARM_UPS:]]

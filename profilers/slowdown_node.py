@@ -1,7 +1,7 @@
 """The program of a rank that trains while it all-reduces.
 
 Started as `python -m profilers.slowdown_node CONFIG_JSON`; see `torch_nodes.obey`. Commands:
-`join` and `group` of `allreduce_node`, `train` of `compute_node`, and `overlap`.
+`join`, `group` and `reduce` of `allreduce_node`, `train` of `compute_node`, and `overlap`.
 """
 
 import json
@@ -35,7 +35,7 @@ class Overlap:
         self._rank, self._device, self._say = rank, device, say
 
     def overlap(self, batch_size: int, steps: int, size_bytes: int) -> None:
-        """Train steps while buffers are reduced all the time; report steps and reductions."""
+        """Train steps while buffers are reduced all the time; report steps and all-reduces."""
         finished = Event()
         with ThreadPoolExecutor(1) as thread:
             reducing = thread.submit(self._rank.reduce_until, size_bytes, finished)
@@ -43,8 +43,8 @@ class Overlap:
                 done = [self._device.trainer.step(batch_size) for _ in range(steps)]
             finally:
                 finished.set()
-            reductions = reducing.result()
-        self._say("overlapped", steps=[asdict(step) for step in done], reductions=reductions)
+            reduce_s = reducing.result()
+        self._say("overlapped", steps=[asdict(step) for step in done], reduce_s=reduce_s)
 
 
 def main() -> None:
@@ -57,7 +57,13 @@ def main() -> None:
     both = Overlap(rank, device, say)
     say("ready", **torch_nodes.own_facts(rank_config.interface))
     torch_nodes.obey(
-        {"join": rank.join, "group": rank.group, "train": device.train, "overlap": both.overlap}
+        {
+            "join": rank.join,
+            "group": rank.group,
+            "reduce": rank.reduce,
+            "train": device.train,
+            "overlap": both.overlap,
+        }
     )
 
 

@@ -11,7 +11,16 @@ from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
 from assets.study_file import read_study
-from assets.systems import ASYNC_SGD, LIN, LINE_RATE, LINEAR, ONE_SERVER, SYSTEMS, System
+from assets.systems import (
+    ASYNC_SGD,
+    LIN,
+    LINE_RATE,
+    LINEAR,
+    ONE_SERVER,
+    SYSTEMS,
+    Fitted,
+    System,
+)
 from profilers.host import host_id
 from tests.synthetic import FORECASTERS, MIXED, STUDY, PaperProbes, profiled, write_study
 from warehouse.landing import landed_runs
@@ -36,7 +45,7 @@ def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round
 
 
 def record_fits(round_: Round, warehouse: Warehouse, *systems: System) -> None:
-    fits = [fit for system in systems for fit in fit_jobs(system, round_, warehouse)]
+    fits = [fit for system in systems for fit in fit_jobs(system, round_, warehouse, Progress())]
     warehouse.record_fit(*(fit.record for fit in fits))
 
 
@@ -47,7 +56,7 @@ def ledger(warehouse: Warehouse) -> pl.DataFrame:
 def test_a_fit_names_the_runs_and_rows_it_saw(round_: Round, warehouse: Warehouse) -> None:
     probes_of = {run.run_id: run.probe for run in round_.runs}
     for system, probes in ((ASYNC_SGD, ["links", "tf_trace"]), (LINEAR, ["tf_trace"])):
-        for fit in fit_jobs(system, round_, warehouse):
+        for fit in fit_jobs(system, round_, warehouse, Progress()):
             assert [probes_of[run_id] for run_id in fit.record.run_ids] == probes
             assert fit.record.row_count > len(probes)
             assert fit.record.host_id == host_id()
@@ -55,7 +64,7 @@ def test_a_fit_names_the_runs_and_rows_it_saw(round_: Round, warehouse: Warehous
 
 def test_a_fit_is_the_same_fit_again(round_: Round, warehouse: Warehouse) -> None:
     for system in FORECASTERS:
-        first, second = (fit_jobs(system, round_, warehouse) for _ in range(2))
+        first, second = (fit_jobs(system, round_, warehouse, Progress()) for _ in range(2))
         assert [one.record.fit_id for one in first] == [one.record.fit_id for one in second]
         assert len({one.record.fit_id for one in first}) == 2
 
@@ -63,7 +72,7 @@ def test_a_fit_is_the_same_fit_again(round_: Round, warehouse: Warehouse) -> Non
 def test_without_a_profile_there_is_no_fit(study_file: Path, warehouse: Warehouse) -> None:
     empty = open_round(read_study(study_file), "loopback", host_id(), [])
     with pytest.raises(BadInput, match="round 1 of paper has no links and tf_trace run of it"):
-        fit_jobs(ASYNC_SGD, empty, warehouse)
+        fit_jobs(ASYNC_SGD, empty, warehouse, Progress())
 
 
 def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
@@ -96,16 +105,37 @@ def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
     return [by_id[one] for one in rows["subject_id"]]
 
 
-def test_nothing_is_measured_before_every_system_has_predicted_it(
-    round_: Round, warehouse: Warehouse
-) -> None:
+def test_nothing_is_measured_before_it_is_predicted(round_: Round, warehouse: Warehouse) -> None:
     record_fits(round_, warehouse, *SYSTEMS)
-    for system in FORECASTERS:
+    for system in (ASYNC_SGD, LINEAR):
         message = f"no prediction by {system.name} for round 1 of paper"
         with pytest.raises(BadInput, match=message):
             refuse_unpredicted(round_, ledger(warehouse))
         predict_missing(system, round_, warehouse, Progress())
     refuse_unpredicted(round_, ledger(warehouse))
+
+
+def unfit(**tables: pl.DataFrame) -> Fitted:
+    raise BadInput("its packets were lost")
+
+
+def test_a_system_that_cannot_be_fitted_is_left_out(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    listener = Progress()
+    monkeypatch.setattr(listener, "warn", told.append)
+    system = replace(LIN, fit=unfit)
+    assert fit_jobs(system, round_, warehouse, listener) == []
+    assert predict_missing(system, round_, warehouse, listener).is_empty()
+    assert len(told) == 4
+    assert all("lin is left out for" in one and "its packets were lost" in one for one in told)
+
+
+def test_one_that_is_indispensable_is_not(round_: Round, warehouse: Warehouse) -> None:
+    for system in (ASYNC_SGD, LINEAR):
+        with pytest.raises(BadInput, match="its packets were lost"):
+            fit_jobs(replace(system, fit=unfit), round_, warehouse, Progress())
 
 
 def no_three(profiled: Scenario, scenario: Scenario) -> str | None:
@@ -157,7 +187,7 @@ def test_jobs_of_which_nothing_is_predicted_need_no_fit(
 ) -> None:
     empty = open_round(read_study(study_file), "loopback", host_id(), [])
     silent = replace(LINEAR, declines=lambda profiled, scenario: "it never says anything")
-    assert fit_jobs(silent, empty, warehouse) == []
+    assert fit_jobs(silent, empty, warehouse, Progress()) == []
     assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
 
 
@@ -191,7 +221,7 @@ def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
     profiles = {run.run_id: run.scenario_id for run in two_servers.runs}
     job = two_servers.study.jobs[0]
     for system, shown in ((ASYNC_SGD, job), (ONE_SERVER, job.on_one_server())):
-        fit = fit_jobs(system, two_servers, warehouse)[0]
+        fit = fit_jobs(system, two_servers, warehouse, Progress())[0]
         seen = {profiles[run_id] for run_id in fit.record.run_ids} - {None}
         assert seen == {shown.profiled("loopback").scenario_id}
         predict_missing(system, two_servers, warehouse, Progress())
@@ -222,7 +252,7 @@ def test_workers_of_two_types_are_predicted_from_a_profile_of_each(
         (LIN, 1, {one}),
         (LINE_RATE, 1, {one, two}),
     ):
-        fit = next(fit for fit in fit_jobs(system, mixed, warehouse) if fit.job == job)
+        fit = next(fit for fit in fit_jobs(system, mixed, warehouse, Progress()) if fit.job == job)
         seen = {scenario_of[run_id] for run_id in fit.record.run_ids} - {None}
         assert seen == set(profiles[:shown])
         rows = predict_missing(system, mixed, warehouse, Progress())

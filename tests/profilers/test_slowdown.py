@@ -8,6 +8,7 @@ from profilers import slowdown
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.result import RunContext
+from profilers.slowdown import Times
 from profilers.torch_training import Step
 from tests.profilers.torch_jobs import scenario
 from warehouse import tables
@@ -17,8 +18,9 @@ from warehouse.records import BadInput, NodeGroup
 def test_slowdowns_are_parts_of_the_time_alone() -> None:
     alone = [Step(1.0, 4.0, 0.1), Step(3.0, 4.0, 0.1)]
     beside = [Step(2.0, 5.0, 9.9), Step(2.0, 7.0, 9.9)]
-    found = dict(slowdown.slowdowns(alone, beside).select("metric", "value").iter_rows())
-    assert found == {"forward_slowdown": 0.0, "backward_slowdown": 0.5}
+    sample = slowdown.slowdowns(Times(alone, [0.5, 1.5]), Times(beside, [2.0, 4.0]))
+    found = dict(sample.select("metric", "value").iter_rows())
+    assert found == {"forward_slowdown": 0.0, "backward_slowdown": 0.5, "allreduce_slowdown": 2.0}
 
 
 def test_a_single_worker_has_nobody_to_reduce_with(tmp_path: Path) -> None:
@@ -44,7 +46,8 @@ def test_two_nodes_train_beside_all_reduces(alone: None, tmp_path: Path) -> None
         )
     assert result.run.status == "ok", result.run.error
     sample = result.tables["sample"]
-    assert set(sample["metric"]) == {"forward_slowdown", "backward_slowdown"}
+    metrics = {f"{what}_slowdown" for what in ("forward", "backward", "allreduce")}
+    assert set(sample["metric"]) == metrics
     assert (sample["value"] > -1).all()
     for name, table in result.tables.items():
         assert set(table.columns) <= set(tables.SCHEMAS[name].names)

@@ -1,22 +1,68 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from tests.warehouse.story import tell
-from warehouse.records import BadInput, Scenario
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
 from warehouse.warehouse import QUERIES
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
 
 FILES = sorted(QUERIES.glob("*.sql"))
+STEPS = {
+    ("emu.avx2.c15", 1): [1.0],
+    ("emu.avx2.c15", 2): [1.0, 1.5],
+    ("emu.avx512.c15", 2): [0.5],
+    ("emu.sse41.c15", 2): [1.0],
+}
+"""Seconds of synchronous steps of 8 images per node, one for each run, by node type and nodes."""
+HOURLY_USD = {"emu.avx2.c15": 0.028, "emu.avx512.c15": 0.037, "emu.sse41.c15": 0.016}
+"""As the catalogue declares them."""
+
+
+def synchronous(make: "Maker") -> None:
+    """Land synchronous steps; one node with twice the batch comes last."""
+    for (node_type, workers), times in STEPS.items():
+        for repeat, step_s in enumerate(times, start=1):
+            step(make, node_type, workers, 8, step_s, repeat)
+    step(make, "emu.avx2.c15", 1, 16, 1.25, 1)
+    make.warehouse.load()
+
+
+def step(
+    make: "Maker", node_type: str, workers: int, batch_size: int, step_s: float, repeat: int
+) -> None:
+    scenario = Scenario(
+        workload=Workload(dnn="cnn", image_size=32, batch_size=batch_size, framework="pytorch"),
+        strategy=Strategy(kind="all_reduce", workers=workers),
+        nodes=(NodeGroup(role="worker", node_type=node_type, count=workers),),
+        link_mbps=100,
+    )
+    run_id = f"ring-{node_type}-{workers}-b{batch_size}-{repeat}"
+    run = make.run(run_id, scenario, "measurement", study="rings", repeat=repeat)
+    sample = {"metric": ["step_time_s"], "unit": ["s"], "value": [step_s]}
+    window = pl.lit(None, pl.Int16)
+    make.land(run, scenario, {"sample": pl.DataFrame(sample).with_columns(window=window)})
+
+
+def tell_all(make: "Maker") -> None:
+    tell(make)
+    synchronous(make)
 
 
 @pytest.fixture
 def told(built: "Built", fresh: "Maker") -> "Maker":
     """Return a maker whose warehouse has something of everything."""
-    return built(tell, fresh.home)
+    return built(tell_all, fresh.home)
+
+
+@pytest.fixture
+def rings(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker whose warehouse has synchronous steps only."""
+    return built(synchronous, fresh.home)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -62,6 +108,67 @@ def test_the_cheapest_node_type_is_paid_for_with_its_servers(told: "Maker") -> N
     spot = told.warehouse.query("cheapest_node_type", market="spot")
     assert spot["unpriced"].to_list() == ["emu.avx2.1c, emu.server"] * 2
     assert spot["usd_per_million_examples"].to_list() == [None, None]
+
+
+def test_nodes_that_are_slower_and_dearer_are_dominated(rings: "Maker") -> None:
+    found = rings.warehouse.query("cost_efficiency")
+    columns = ["worker_node_type", "batch_size", "workers", "examples_per_s"]
+    rows = found.select(columns).rows()
+    assert rows == [
+        ("emu.avx2.c15", 8, 1, 8.0),
+        ("emu.avx2.c15", 8, 2, 12.8),
+        ("emu.avx2.c15", 16, 1, 12.8),
+        ("emu.avx512.c15", 8, 2, 32.0),
+        ("emu.sse41.c15", 8, 2, 16.0),
+    ]
+    # One node of avx2 has no equal; two of the others do more, and more for a dollar.
+    assert found["dominated_by"].to_list() == [
+        None,
+        "emu.avx512.c15, emu.sse41.c15",
+        None,
+        None,
+        None,
+    ]
+    assert found["examples_per_usd"].to_list() == pytest.approx(
+        [3600 * speed / (workers * HOURLY_USD[name]) for name, _, workers, speed in rows]
+    )
+    assert found["runs"].to_list() == [1, 2, 1, 1, 1]
+
+
+def test_scaling_keeps_the_batch_of_a_node_or_of_all(rings: "Maker") -> None:
+    found = rings.warehouse.query("cost_efficiency", dnn="cnn")
+    # Two nodes do 6.4 images a second each instead of 8; together as many as one with 16 images.
+    assert found["weak_percent"].to_list() == pytest.approx([100, 80, 100, 100, 100])
+    assert found["strong_speedup"].to_list() == pytest.approx([1, 1, 1, 1, 1])
+    assert rings.warehouse.query("cost_efficiency", dnn="other").is_empty()
+    spot = rings.warehouse.query("cost_efficiency", market="spot")
+    assert spot["examples_per_usd"].null_count() == spot.height == 5
+
+
+def compute(make: "Maker") -> None:
+    """Land passes over 8 images: 1 and 3 s on one node, 1.5 and 1.5 s on the next one."""
+    scenario = make.scenario(1)
+    for run_id, seconds in (("first", [1.0, 3.0]), ("second", [1.5, 1.5])):
+        passes = {
+            "batch_size": [8, 8],
+            "trial": [0, 1],
+            "rank": [0, 0],
+            "forward_s": [0.25 * one for one in seconds],
+            "backward_s": [0.75 * one for one in seconds],
+            "update_s": [0.0, 0.0],
+        }
+        run = make.run(run_id, scenario, "profile")
+        make.land(run, scenario, {"compute": pl.DataFrame(passes)})
+    make.warehouse.load()
+
+
+def test_variance_is_between_trials_and_between_nodes(built: "Built", fresh: "Maker") -> None:
+    (row,) = built(compute, fresh.home).warehouse.query("variance").to_dicts()
+    assert (row["node_type"], row["what"]) == ("emu.avx2.1c", "cnn 64px, 8 images")
+    assert row["mean"] == pytest.approx(1.75)
+    assert row["temporal_percent"] == pytest.approx(100 * (2**0.5 / 2 + 0) / 2)
+    assert row["spatial_percent"] == pytest.approx(100 * (2 / 1.5 - 1))
+    assert (row["runs"], row["trials"]) == (2, 4)
 
 
 def fill_curve(make: "Maker") -> None:

@@ -1,0 +1,34 @@
+-- How much do passes and links vary, from moment to moment and from one cluster to another ($backend, NULL: each)?
+-- One row per node type and network at each batch, and per direction and number of flows of a link. temporal_percent:
+-- standard deviation over mean between the trials of a run, the mean over runs. spatial_percent: how much larger the
+-- mean of the largest run is than that of the smallest; every run makes its nodes anew (Srift, section 2).
+WITH trial AS (
+    SELECT
+        run_id, worker_node_type AS node_type, NULL::DOUBLE AS link_mbps,
+        format('{} {}px, {} images', dnn, image_size, compute.batch_size) AS what,
+        'compute_s' AS metric, forward_s + backward_s AS value
+    FROM raw.compute JOIN raw.run USING (run_id) JOIN report.scenario USING (scenario_id)
+    WHERE status = 'ok'
+    UNION ALL
+    SELECT
+        run_id, NULL, (any_value(config) ->> '$.link_mbps')::DOUBLE,
+        format('{}, {} flows', direction, flows), 'bandwidth_Bps', sum("bandwidth_Bps")
+    FROM raw.link JOIN raw.run USING (run_id)
+    WHERE status = 'ok'
+    GROUP BY run_id, direction, flows, trial
+),
+run AS (
+    SELECT
+        run_id, node_type, link_mbps, what, metric, avg(value) AS mean,
+        stddev_samp(value) / avg(value) AS variation, count(*) AS trials
+    FROM trial GROUP BY ALL
+)
+SELECT
+    backend, host_id, metric, node_type, link_mbps, what, avg(mean) AS mean,
+    100 * avg(variation) AS temporal_percent,
+    CASE WHEN count(*) > 1 THEN 100 * (max(mean) / min(mean) - 1) END AS spatial_percent,
+    count(*) AS runs, sum(trials)::BIGINT AS trials
+FROM run JOIN raw.run AS probed USING (run_id)
+WHERE $backend::VARCHAR IS NULL OR backend = $backend
+GROUP BY backend, host_id, metric, node_type, link_mbps, what
+ORDER BY ALL;
