@@ -106,14 +106,22 @@ class Times:
     steps: Sequence[Step]
     reduce_s: Sequence[float]
 
+    @property
+    def forward_s(self) -> list[float]:
+        """Return the seconds of each step's forward pass."""
+        return [one.forward_s for one in self.steps]
+
+    @property
+    def backward_s(self) -> list[float]:
+        """Return the seconds of each step's backward pass."""
+        return [one.backward_s for one in self.steps]
+
 
 def slowdowns(alone: Times, beside: Times) -> pl.DataFrame:
     """Return samples `forward_slowdown`, `backward_slowdown` and `allreduce_slowdown`."""
     values = {
-        "forward_slowdown": _longer(*([s.forward_s for s in one.steps] for one in (alone, beside))),
-        "backward_slowdown": _longer(
-            *([s.backward_s for s in one.steps] for one in (alone, beside))
-        ),
+        "forward_slowdown": _longer(alone.forward_s, beside.forward_s),
+        "backward_slowdown": _longer(alone.backward_s, beside.backward_s),
         "allreduce_slowdown": _longer(alone.reduce_s, beside.reduce_s),
     }
     return pl.DataFrame(

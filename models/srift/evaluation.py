@@ -102,6 +102,7 @@ class Evaluator:
             self._cap_Bps(rows[wanted]),
             self.performance.streams,
             self.performance.slowdown,
+            self.performance.hindrance,
         )
         self.simulated += int(wanted.sum())
         return passes.step_s(ends_s)

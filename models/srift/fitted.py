@@ -43,6 +43,7 @@ class FittedNetwork(NetworkProfile):
     buckets: Buckets | None = None
     streams: int | None = Field(default=None, ge=1)
     slowdown: float = Field(default=0.0, ge=0)
+    hindrance: float = Field(default=0.0, ge=0)
 
     @property
     def performance(self) -> Performance:
@@ -55,6 +56,7 @@ class FittedNetwork(NetworkProfile):
             probability=self.probability,
             streams=self.streams,
             slowdown=self.slowdown,
+            hindrance=self.hindrance,
         )
 
 
@@ -64,6 +66,7 @@ def fit(
     buckets: Buckets | None = None,
     streams: int | None = None,
     slowdown: float = 0.0,
+    hindrance: float = 0.0,
 ) -> FittedNetwork:
     """Fit to what was probed of one network on each node type.
 
@@ -73,6 +76,7 @@ def fit(
         buckets: PyTorch's buckets; None: ideal overlap.
         streams: how many all-reduces go on at a time; None: any number.
         slowdown: of the backward pass while any all-reduce goes on.
+        hindrance: of all-reduces as long as the backward pass goes on.
 
     Raises:
         BadInput: as `profile`.
@@ -86,6 +90,7 @@ def fit(
         buckets=buckets,
         streams=streams,
         slowdown=slowdown,
+        hindrance=hindrance,
     )
 
 

@@ -95,6 +95,7 @@ def _exchange(
         cap_Bps,
         performance.streams,
         performance.slowdown,
+        performance.hindrance,
     )
 
 

@@ -21,9 +21,10 @@ class Settings(Record):
 
     `bandwidth`: trees, or one of the formulas beside them. `buckets`: as PyTorch sends gradients;
     None: ideal overlap. `streams`: how many all-reduces go on at a time; `library`: as many as
-    PyTorch lets, None: any number. `slowdown`: whether all-reduces slow the backward pass down, as
-    was measured. Intervals cover `coverage`, if predictions err by chance with a relative standard
-    deviation of `model_error` besides what the bandwidth model errs on what was probed.
+    PyTorch lets, None: any number. `slowdown`: whether all-reduces and the backward pass slow each
+    other down, as was measured. Intervals cover `coverage`, if predictions err by chance with a
+    relative standard deviation of `model_error` besides what the bandwidth model errs on what was
+    probed.
     """
 
     bandwidth: Literal["learned", "alpha_beta", "rated"] = "learned"
@@ -44,14 +45,16 @@ PAPER = Settings(
 class ProfiledNetwork(NetworkProfile):
     """The profile of a network on each node type, with links of one speed.
 
-    `slowdown` is that of the backward pass while an all-reduce goes on: of this network, else the
-    mean of those that were measured, else 0.
+    `slowdown` is that of the backward pass while an all-reduce goes on, `hindrance` that of
+    all-reduces as long as it does: of this network, else the mean of those that were measured, else
+    0.
     """
 
     dnn: str
     image_size: int
     link_mbps: float | None
     slowdown: float = Field(ge=0)
+    hindrance: float = Field(default=0.0, ge=0)
 
 
 class Parameters(Record):

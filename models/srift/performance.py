@@ -55,6 +55,8 @@ class Performance:
             told otherwise); None: any number, as the paper.
         slowdown: by which part of its time the backward pass takes longer while any all-reduce goes
             on, because both use the same processor; 0: not at all, as the paper.
+        hindrance: by which part of its time an all-reduce takes longer as long as the backward pass
+            goes on, for the same reason; 0: not at all, as the paper.
     """
 
     layer_bytes: tuple[int, ...]
@@ -64,6 +66,7 @@ class Performance:
     probability: tuple[float, ...] | None = None
     streams: int | None = None
     slowdown: float = 0.0
+    hindrance: float = 0.0
 
     def node(self, node_type: str) -> NodeProfile:
         """Return the profile of a node type.
@@ -84,8 +87,8 @@ class Performance:
         found = transfers(
             self.layer_bytes, self.node(node_type).ready, self.probability, self.buckets
         )
-        # The end of a backward pass that is slowed down is one more event, of no bytes.
-        return found.with_end() if self.slowdown else found
+        # Where either disturbs the other, the end of the pass is one more event, of no bytes.
+        return found.with_end() if self.slowdown or self.hindrance else found
 
 
 class Group(Record):

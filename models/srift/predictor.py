@@ -1,6 +1,7 @@
 """Srift: how long an iteration of synchronous training takes (Luo et al., section 4)."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import NormalDist
@@ -85,6 +86,7 @@ class Srift:
             probability=found.probability,
             streams=STREAMS[self.parameters.library] if streams == "library" else streams,
             slowdown=found.slowdown if settings.slowdown else 0.0,
+            hindrance=found.hindrance if settings.slowdown else 0.0,
         )
 
     def interval(
@@ -197,7 +199,8 @@ def fit(
         allreduce: table allreduce.
         clusters: table cluster_node.
         links: table link, for b_cap.
-        samples: table sample, for `largest_batch_size` and `backward_slowdown`, where measured.
+        samples: table sample, for `largest_batch_size`, `backward_slowdown` and
+            `allreduce_slowdown`, where measured.
         settings: how to fit and predict.
 
     Raises:
@@ -227,8 +230,8 @@ def fit(
 
 
 def _networks(probed: Probed) -> Iterator[ProfiledNetwork]:
-    slowdowns = probed.slowdowns()
-    usual = float(np.mean(list(slowdowns.values()))) if slowdowns else 0.0
+    slowdowns = _or_usual(probed.slowdowns("backward_slowdown"))
+    hindrances = _or_usual(probed.slowdowns("allreduce_slowdown"))
     speeds = list(probed.link_Bps)
     for network, tables in probed.networks().items():
         for link_mbps in speeds:
@@ -237,11 +240,18 @@ def _networks(probed: Probed) -> Iterator[ProfiledNetwork]:
                 dnn=network.dnn,
                 image_size=network.image_size,
                 link_mbps=link_mbps,
-                slowdown=slowdowns.get(network, usual),
+                slowdown=slowdowns[network],
+                hindrance=hindrances[network],
                 layer_bytes=found.layer_bytes,
                 probability=found.probability,
                 nodes=found.nodes,
             )
+
+
+def _or_usual(measured: Mapping[Network, float]) -> Mapping[Network, float]:
+    """Return what was measured of some networks; of others the mean of those, 0 if none was."""
+    usual = float(np.mean(list(measured.values()))) if measured else 0.0
+    return defaultdict(lambda: usual, measured)
 
 
 def _speed(link_mbps: Speed) -> str:

@@ -92,9 +92,12 @@ class Probed:
         (links,) = (rows for speed, rows in self._by_speed(self.links) if speed == link_mbps)
         return {name: one._replace(links=links) for name, one in tables.items()}
 
-    def slowdowns(self) -> dict[Network, float]:
-        """Return the mean slowdown of each network's backward pass, where it was measured."""
-        rows = self.samples.filter(metric="backward_slowdown")
+    def slowdowns(self, metric: str) -> dict[Network, float]:
+        """Return the mean slowdown with each network, where it was measured.
+
+        `backward_slowdown` is that of its backward pass, `allreduce_slowdown` of all-reduces.
+        """
+        rows = self.samples.filter(metric=metric)
         values: dict[Network, list[float]] = {}
         scenarios = self._scenarios(rows["run_id"].to_list())
         for run_id, value in rows.select("run_id", "value").iter_rows():

@@ -38,10 +38,12 @@ def exchange(
     cap_Bps: float,
     most: int | None = None,
     slowdown: float = 0.0,
+    hindrance: float = 0.0,
 ) -> list[Event]:
     """Return all events in order; the last one ends the exchange, no transfers: no events.
 
-    The clock begins with the backward pass.
+    The clock begins with the backward pass. Where either disturbs the other, that ends when the
+    last transfer may start; a transfer of nothing makes that the end of the pass.
 
     Args:
         allreduces: the transfers.
@@ -49,11 +51,13 @@ def exchange(
         most: how many go on at a time, others wait for their turn; None: all, as in the paper.
         slowdown: by which part of its time the backward pass takes longer while any transfer goes
             on; 0 in the paper.
+        hindrance: by which part of its time a transfer takes longer as long as the backward pass
+            goes on; 0 in the paper.
 
     Source: section 4.3: event queue, concurrency counter and equation (2).
     """
     order = sorted(range(len(allreduces)), key=lambda index: allreduces[index].start_s)
-    simulation = _Simulation(allreduces, cap_Bps, most, slowdown, coming=deque(order))
+    simulation = _Simulation(allreduces, cap_Bps, most, slowdown, hindrance, coming=deque(order))
     return simulation.run()
 
 
@@ -62,9 +66,10 @@ def exchange_s(
     cap_Bps: float,
     most: int | None = None,
     slowdown: float = 0.0,
+    hindrance: float = 0.0,
 ) -> float:
     """Return when the exchange ends, seconds after the backward pass began."""
-    events = exchange(allreduces, cap_Bps, most, slowdown)
+    events = exchange(allreduces, cap_Bps, most, slowdown, hindrance)
     return events[-1].time_s if events else 0.0
 
 
@@ -90,6 +95,7 @@ class _Simulation:
     cap_Bps: float
     most: int | None
     slowdown: float
+    hindrance: float
     coming: deque[int]
     queue: list[tuple[float, bool, int, int]] = field(default_factory=list)
     active: dict[int, _Active] = field(default_factory=dict)
@@ -140,12 +146,14 @@ class _Simulation:
             self._note("start", index)
 
     def _reallocate(self) -> None:
-        """Apply equation (2), and estimate finishes again where a rate changed."""
+        """Apply equation (2) and hindrance; estimate finishes again where a rate changed."""
         total_Bps = sum(one.bus_Bps for one in self.active.values())
         for index, one in self.active.items():
             rate_Bps = one.bus_Bps
             if total_Bps >= self.cap_Bps:
                 rate_Bps = min(one.bus_Bps, self.cap_Bps / len(self.active))
+            if self.coming:
+                rate_Bps /= 1 + self.hindrance
             if rate_Bps != one.rate_Bps:
                 one.rate_Bps = rate_Bps
                 one.version += 1

@@ -58,7 +58,9 @@ def test_homes_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "is_dead"), [("stepcast-1-1-0-run", True), (owner_tag(), False), ("", False)]
+    ("tag", "is_dead"),
+    [("stepcast-1-1-0-run", True), (owner_tag(), False), ("", False)],
+    ids=["dead", "ours", "nobody's"],
 )
 def test_only_runs_of_dead_owners_are_ended(tag: str, is_dead: bool) -> None:
     with DagsterInstance.ephemeral() as instance:

@@ -75,6 +75,7 @@ def performances(draw: st.DrawFn, most_types: int = 3) -> Performance:
         probability=draw(st.sampled_from([None, (0.5,) * layers])),
         streams=draw(st.sampled_from([None, 1, 2])),
         slowdown=draw(st.sampled_from([0.0, 0.0, 0.5])),
+        hindrance=draw(st.sampled_from([0.0, 0.0, 1.5])),
     )
 
 

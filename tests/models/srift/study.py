@@ -20,7 +20,7 @@ LAYERS: Mapping[str, tuple[int, int]] = {
 """Gradients of the two layers; the second one is there after half of the backward pass."""
 LARGEST: Mapping[str, int] = {"fast": 48, "slow": 16}
 SPEEDS_MBPS = (200.0, 400.0)
-SLOWDOWN = 0.25
+SLOWDOWN, HINDRANCE = 0.25, 0.5
 MIXES = (("fast",), ("slow",), ("fast", "slow"))
 
 
@@ -102,8 +102,11 @@ def profiles() -> list[dict[str, pl.DataFrame]]:
 def slowdowns() -> list[dict[str, pl.DataFrame]]:
     """Return a run of slowdown of one network."""
     asked = scenario(group("fast", 2))
-    sample = _sample("slowdown", "backward_slowdown", SLOWDOWN)
-    return [{**_run("slowdown", 200.0, asked), "samples": sample}]
+    samples = [
+        _sample("slowdown", "backward_slowdown", SLOWDOWN),
+        _sample("slowdown", "allreduce_slowdown", HINDRANCE),
+    ]
+    return [{**_run("slowdown", 200.0, asked), "samples": pl.concat(samples)}]
 
 
 def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[dict[str, pl.DataFrame]]:

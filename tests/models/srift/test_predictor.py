@@ -67,10 +67,10 @@ def test_slowdown_and_buckets_as_measured_and_as_pytorch() -> None:
     found = fit(
         **study.tables(), settings=EXACT.model_copy(update={"slowdown": True, "buckets": Buckets()})
     )
-    slow = {one.dnn: one.slowdown for one in found.parameters.networks}
-    assert slow == {"small_cnn": study.SLOWDOWN, "alexnet": study.SLOWDOWN}
+    slow = {one.dnn: (one.slowdown, one.hindrance) for one in found.parameters.networks}
+    assert slow == dict.fromkeys(("small_cnn", "alexnet"), (study.SLOWDOWN, study.HINDRANCE))
     performance = found.performance(Network("small_cnn", 64), 200.0)
-    assert performance.slowdown == study.SLOWDOWN
+    assert (performance.slowdown, performance.hindrance) == (study.SLOWDOWN, study.HINDRANCE)
     sizes = performance.transfers("fast").size_bytes.tolist()
     assert sizes == [*LAYERS["small_cnn"][::-1], 1]
     asked = scenario(group("fast", 4))

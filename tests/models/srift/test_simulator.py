@@ -84,6 +84,18 @@ def test_transfers_slow_the_backward_pass() -> None:
     assert [one.time_s for one in exchange(jobs, 100.0)] == [1.0, 3.0, 3.0, 4.0]
 
 
+def test_the_backward_pass_hinders_transfers() -> None:
+    """From 1 s to the end of the pass, 4 s, 6 of 8 bytes go at half speed.
+
+    Both at once: the pass goes on at half speed after 1 s, and ends at 7 s with 4 of 16 bytes left.
+    """
+    jobs = [Allreduce(1.0, 8.0, 4.0), Allreduce(4.0, 0.0, 1.0)]
+    events = exchange(jobs, 100.0, hindrance=1.0)
+    assert [one.time_s for one in events] == [1.0, 4.0, 4.0, 4.5]
+    longer = [Allreduce(1.0, 16.0, 4.0), jobs[1]]
+    assert exchange_s(longer, 100.0, slowdown=1.0, hindrance=1.0) == 8.0
+
+
 def test_nothing_to_exchange_takes_no_time() -> None:
     assert exchange([], 1.0) == []
     assert exchange_s([], 1.0) == 0.0
@@ -103,11 +115,11 @@ def test_every_transfer_starts_and_finishes_once(
     assert events[-1].concurrent == 0
 
 
-@given(TRANSFERS, CAPS, MOST, SLOWDOWN)
+@given(TRANSFERS, CAPS, MOST, SLOWDOWN, SLOWDOWN)
 def test_no_exchange_beats_its_bounds(
-    transfers: list[Allreduce], cap_Bps: float, most: int | None, slowdown: float
+    transfers: list[Allreduce], cap_Bps: float, most: int | None, slowdown: float, hindrance: float
 ) -> None:
-    end_s = exchange_s(transfers, cap_Bps, most, slowdown) * (1 + 1e-9) + 1e-12
+    end_s = exchange_s(transfers, cap_Bps, most, slowdown, hindrance) * (1 + 1e-9) + 1e-12
     for one in transfers:
         assert end_s >= one.start_s + one.wire_bytes / one.bus_Bps
         later = sum(other.wire_bytes for other in transfers if other.start_s >= one.start_s)
@@ -121,19 +133,24 @@ def test_twice_the_bandwidth_never_slows_it(transfers: list[Allreduce], cap_Bps:
     assert exchange_s(transfers, 2 * cap_Bps) <= exchange_s(transfers, cap_Bps) * (1 + 1e-9)
 
 
-@given(st.lists(st.tuples(TRANSFERS, CAPS), min_size=1, max_size=5), MOST, SLOWDOWN)
+@given(st.lists(st.tuples(TRANSFERS, CAPS), min_size=1, max_size=5), MOST, SLOWDOWN, SLOWDOWN)
 def test_many_at_once_are_as_one_after_the_other(
-    jobs: list[tuple[list[Allreduce], float]], most: int | None, slowdown: float
+    jobs: list[tuple[list[Allreduce], float]],
+    most: int | None,
+    slowdown: float,
+    hindrance: float,
 ) -> None:
-    most = max(len(transfers) for transfers, _ in jobs)
-    starts = np.full((len(jobs), most), np.inf)
-    wire, bus = np.zeros((len(jobs), most)), np.ones((len(jobs), most))
+    longest = max(len(transfers) for transfers, _ in jobs)
+    starts = np.full((len(jobs), longest), np.inf)
+    wire, bus = np.zeros((len(jobs), longest)), np.ones((len(jobs), longest))
     for row, (transfers, _) in enumerate(jobs):
         ordered = sorted(transfers, key=lambda one: one.start_s)
         starts[row, : len(ordered)] = [one.start_s for one in ordered]
         wire[row, : len(ordered)] = [one.wire_bytes for one in ordered]
         bus[row, : len(ordered)] = [one.bus_Bps for one in ordered]
     caps = np.array([cap_Bps for _, cap_Bps in jobs])
-    found = exchange_batch.exchange_s(starts, wire, bus, caps, most, slowdown)
-    expected = [exchange_s(transfers, cap_Bps, most, slowdown) for transfers, cap_Bps in jobs]
+    found = exchange_batch.exchange_s(starts, wire, bus, caps, most, slowdown, hindrance)
+    expected = [
+        exchange_s(transfers, cap_Bps, most, slowdown, hindrance) for transfers, cap_Bps in jobs
+    ]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
