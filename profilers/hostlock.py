@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from profilers.gauge import GAUGE
+
 LOCK = Path("/tmp/stepcast-measuring.lock")
 _POLL_S = 1.0
 _held: list[TextIO] = []
@@ -34,7 +36,8 @@ def host_lock(waiting: Callable[[str], None] = lambda _: None) -> Iterator[None]
         file.flush()
         _held.append(file)
         try:
-            yield
+            with GAUGE.running():
+                yield
         finally:
             _held.clear()
             file.truncate(0)

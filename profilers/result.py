@@ -10,6 +10,7 @@ import polars as pl
 
 from profilers import host
 from profilers.clusters import Cluster
+from profilers.gauge import GAUGE
 from warehouse.records import ProbeFailed, Purpose, Run, Scenario
 
 Setting = str | int | float | bool | None
@@ -47,7 +48,12 @@ def finished_run(
     settings: Mapping[str, Setting],
     error: str | None = None,
 ) -> Run:
-    """Describe a run that ends now; with an `error` it is a failed one."""
+    """Describe a run that ends now; with an `error` it is a failed one.
+
+    Its config has the settings, facts of the cluster, and `gauge_us`: how fast the host was.
+    """
+    gauge_us = GAUGE.mean_us(started_at)
+    found = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
     return Run(
         run_id=f"{started_at:%Y%m%dT%H%M%S}-{probe}-{uuid.uuid4().hex[:8]}",
         probe=probe,
@@ -63,7 +69,7 @@ def finished_run(
         host_id=host.host_id(),
         host=host.description(),
         software=host.software(),
-        config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps},
+        config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps, **found},
     )
 
 

@@ -76,7 +76,7 @@ class Maker:
             host_id=host_id,
             host={"cpu": "x"},
             software={"tensorflow": "2.21.0"},
-            config={"windows": 2, "traced": True},
+            config={"windows": 2, "traced": True, "gauge_us": 200.0},
         )
 
     def land(

@@ -422,3 +422,10 @@ def test_unknown_queries_and_parameters_are_named(told: "Maker") -> None:
         told.warehouse.query("acuracy")
     with pytest.raises(BadInput, match="query runs has no parameter studdy"):
         told.warehouse.query("runs", studdy="demo")
+
+
+def test_a_slower_host_stands_beside_the_error(told: "Maker") -> None:
+    (row,) = told.warehouse.query("host_speed").to_dicts()
+    assert (row["profiled_us"], row["measured_us"], row["slower_percent"]) == (200, 200, 0)
+    assert (row["system"], row["error_percent"]) == ("async_sgd", pytest.approx(20))
+    assert told.warehouse.query("host_speed", system="lin").is_empty()

@@ -29,7 +29,10 @@ comparable AS (
     SELECT
         *,
         json_merge_patch(
-            config, '{"stationary": null, "windows": null, "discarded_windows": null}'
+            config,
+            '{"stationary": null, "windows": null, "discarded_windows": null, "iterations": null,
+            "half_width": null, "discarded_pieces": null, "stolen_cpu_fraction": null,
+            "gauge_us": null}'
         )::VARCHAR AS asked
     FROM raw.run WHERE status = 'ok'
 )
