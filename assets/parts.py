@@ -27,6 +27,8 @@ MEASURING: Mapping[JobKind, Probe] = {
     "synchronous": "tf_sync",
 }
 """The probe that measures jobs of a kind with all their workers."""
+_MIXED = " + "
+"""Between the types of a cluster in `Part.config`."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,8 @@ def judged_parts(study: Study, backend: Backend) -> Iterator[Part]:
 def profile_parts(job: Job, study: Study, backend: Backend) -> tuple[Part, ...]:
     """Return the runs that predictors of a job are fitted to.
 
-    Of asynchronous jobs and those of DDP: its profiles, and links of the speeds it concerns. Of
-    synchronous ones: all that the study has of jobs that are fitted.
+    Of asynchronous jobs and those of DDP: its profiles, and links and all-reduces of the speeds and
+    node types it concerns. Of synchronous ones: all that the study has of jobs that are fitted.
     """
     found = (part for part in parts(study, backend) if part.purpose == "profile")
     return tuple(part for part in found if _concerns(part, job, backend))
@@ -106,7 +108,9 @@ def _concerns(part: Part, job: Job, backend: Backend) -> bool:
         return False
     if part.probe == "contention":
         return part.config["worker"] in job.worker
-    return part.probe in ("links", "allreduce")
+    if part.probe == "allreduce":
+        return set(str(part.config["worker"]).split(_MIXED)) <= set(job.worker)
+    return part.probe == "links"
 
 
 def _links(study: Study, backend: Backend) -> Iterator[Part]:
@@ -137,7 +141,7 @@ def _allreduce(study: Study, backend: Backend) -> Iterator[Part]:
         return
     found: dict[tuple[float | None, str, int], Job] = {}
     for job in _by_workers(study):
-        key = job.scenario(1, backend).link_mbps, " + ".join(job.worker), job.devices_per_node
+        key = job.scenario(1, backend).link_mbps, _MIXED.join(job.worker), job.devices_per_node
         found[key] = job
     for (speed, worker, devices), job in found.items():
         for ranks in study.allreduce.world_sizes:
