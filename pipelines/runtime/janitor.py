@@ -1,7 +1,7 @@
 """A process that outlives a killed controller just long enough to tidy up after it.
 
-Started as `python -m pipelines.runtime.janitor`; waits for the end of its stdin, which comes
-however its controller ends, and is told before where there is nothing to do. Programs on nodes die
+Started as `python -m pipelines.runtime.janitor PID`, that of its controller; waits for the end of
+its stdin, which comes however the controller ends, and is told before where there is nothing to do. Programs on nodes die
 with the controller; what namespaces and control groups it left behind is removed here.
 """
 
@@ -21,7 +21,8 @@ _TIDY = "tidy"
 def employed() -> Iterator[None]:
     """Have a janitor wait for the end of this process or context, whichever is first."""
     janitor = subprocess.Popen(
-        [sys.executable, "-m", _MODULE],
+        # Not left to the janitor to find out: its parent may be gone before it looks.
+        [sys.executable, "-m", _MODULE, str(os.getpid())],
         stdin=subprocess.PIPE,
         cwd=Path(__file__).parents[2],
         # A Ctrl-C is for the controller, which needs it no less then.
@@ -38,7 +39,7 @@ def main() -> None:
     """Wait, and remove what dead owners left."""
     from profilers.clusters import reap
 
-    controller = os.getppid()
+    controller = int(sys.argv[1])
     if sys.stdin.read() == _TIDY:
         return
     # Its files are closed before it counts as dead.
