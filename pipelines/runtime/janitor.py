@@ -1,8 +1,9 @@
 """A process that outlives a killed controller just long enough to tidy up after it.
 
 Started as `python -m pipelines.runtime.janitor PID`, that of its controller; waits for the end of
-its stdin, which comes however the controller ends, and is told before where there is nothing to do. Programs on nodes die
-with the controller; what namespaces and control groups it left behind is removed here.
+its stdin, which comes however the controller ends, and is told before where there is nothing to do.
+Programs on nodes die with the controller; what namespaces and control groups it left behind is
+removed here.
 """
 
 import os
