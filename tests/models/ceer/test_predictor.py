@@ -2,7 +2,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.ceer.job import epochs
@@ -12,6 +12,8 @@ from models.ceer.predictor import Ceer, fit
 from tests.models.ceer.frames import MB, network, observed, operation, step, steps
 from warehouse.records import BadInput
 
+FEW = settings(max_examples=20)
+"""Each example fits twice."""
 DNNS = ("a", "b", "c", "d", "e", "f")
 
 
@@ -159,6 +161,7 @@ def test_parameters_survive_as_json() -> None:
 
 
 @given(seed=st.integers(0, 1000))
+@FEW
 def test_the_order_of_rows_does_not_matter(seed: int) -> None:
     shuffled = fit(
         operations=observed(*rows()).sample(fraction=1.0, shuffle=True, seed=seed),
@@ -168,10 +171,11 @@ def test_the_order_of_rows_does_not_matter(seed: int) -> None:
 
 
 @given(scale=st.floats(1, 4))
+@FEW
 def test_a_slower_machine_is_slower_by_as_much(scale: float) -> None:
     new = network(operation("", "Conv2D", 0), operation("", "DecodeJpeg", 0))
-    settings = Settings(threshold_us=500 * scale)
-    ours, theirs = model().predict(new), model(settings, scale).predict(new)
+    asked = Settings(threshold_us=500 * scale)
+    ours, theirs = model().predict(new), model(asked, scale).predict(new)
     assert theirs["step_s"].to_list() == pytest.approx([scale * s for s in ours["step_s"]])
 
 
