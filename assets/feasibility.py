@@ -6,7 +6,7 @@ from pathlib import Path
 
 import networks
 from assets.job import Job
-from assets.parts import parts
+from assets.parts import all_reducing, parts
 from assets.study import Study
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.node_types import check_isa, node_group
@@ -36,6 +36,9 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
                 f"{source}: links.flows: {flows} simultaneous flows, but the job {part.job.dnn} on "
                 f"such links has at most {most} workers; use fewer flows"
             )
+        if part.probe == "allreduce" and backend == "emulated":
+            nodes = all_reducing([part])
+            _tell(f"{source}: allreduce.world_sizes", partial(check_shares, nodes))
 
 
 def _check_type(role: Role, name: str) -> None:

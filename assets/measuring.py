@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from assets.parts import MEASURING, Part, Probe
+from assets.parts import MEASURING, Part, Probe, all_reducing
 from assets.progress import Progress
 from assets.rounds import Round, refreshed
 from assets.study import Study
@@ -98,8 +98,7 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
             one_type = part.job.model_copy(update={"worker": (part.config["worker"],)})
             return one_type.nodes(max(study.links.flows))
         case "allreduce":
-            ranks = max(int(one.config["world_size"]) for one in parts)
-            return part.job.nodes(-(-ranks // part.job.devices_per_node))
+            return all_reducing(parts)
         case "tf_trace" | "tf_operations" | "torch_compute" | "slowdown":
             assert part.scenario is not None
             return part.scenario.nodes

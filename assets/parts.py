@@ -1,12 +1,12 @@
 """The runs that each round of a study needs: which probe, on what, and who may see it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from assets.job import Job, JobKind
 from assets.study import Study
-from warehouse.records import Backend, Purpose, Run, Scenario
+from warehouse.records import Backend, NodeGroup, Purpose, Run, Scenario
 
 Probe = Literal[
     "links",
@@ -91,6 +91,13 @@ def profile_parts(job: Job, study: Study, backend: Backend) -> tuple[Part, ...]:
     """
     found = (part for part in parts(study, backend) if part.purpose == "profile")
     return tuple(part for part in found if _concerns(part, job, backend))
+
+
+def all_reducing(found: Sequence[Part]) -> tuple[NodeGroup, ...]:
+    """Return the nodes that all-reduces of one kind of cluster need together."""
+    ranks = max(int(part.config["world_size"]) for part in found)
+    job = found[0].job
+    return job.nodes(-(-ranks // job.devices_per_node))
 
 
 def _concerns(part: Part, job: Job, backend: Backend) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from assets.feasibility import check_study
 from assets.study_file import read_study
-from tests.synthetic import STUDY, write_study
+from tests.synthetic import DDP, STUDY, write_study
 from warehouse.records import Backend, BadInput
 
 MANY = ", ".join(str(workers) for workers in range(1, 4 * (os.cpu_count() or 1) + 2))
@@ -46,3 +46,12 @@ def test_the_impossible_is_one_line(right: str, wrong: str, expected: str, tmp_p
 
 def test_loopback_enforces_no_shares(tmp_path: Path) -> None:
     check(tmp_path, "workers: [1, 2]", f"workers: [{MANY}]", "loopback")
+
+
+def test_all_reduces_need_nodes_too(tmp_path: Path) -> None:
+    ranks = 4 * (os.cpu_count() or 1) + 1
+    text = DDP.replace("image_size: 32", "image_size: 33")
+    text = text.replace("world_sizes: [2, 3]", f"world_sizes: [2, {ranks}]")
+    path = write_study(tmp_path, text)
+    with pytest.raises(BadInput, match=r"allreduce\.world_sizes: .*CPU shares add up to"):
+        check_study(read_study(path), path, "emulated")
