@@ -67,7 +67,7 @@ def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_pat
 
     printed = stepcast("run", str(study))
     assert "W=2" in printed
-    assert "n = 1" in printed
+    assert "n = 1" in printed or "the host being busy: 1" in printed
     runs = landed_runs(home / "landing")
     assert sorted(run.probe for run in runs) == [
         "links",
