@@ -25,11 +25,14 @@ QUESTIONS: list[tuple[str, Mapping[str, str | int]]] = [
     ("history", {"metric": "throughput_steps_per_s", "dnn": "small_cnn"}),
     ("fit_inputs", {"system": "linear"}),
     ("price_history", {"node_type": "p3.2xlarge"}),
+    ("cost_efficiency", {}),
+    ("variance", {}),
+    ("host_speed", {"system": "srift"}),
 ]
 _MOST_ROWS = 8
 _INTRO = """# Which questions does the history answer?
 
-Twelve questions, their SQL, and what one history answered. No Python is needed: open the published
+Fifteen questions, their SQL, and what one history answered. No Python is needed: open the published
 copy with the `duckdb` shell, `duckdb -readonly .stepcast/history.duckdb`, and paste.
 `stepcast query NAME --param name=value` runs the same files (warehouse/queries/), with parameters.
 Every table, view and column says what it is:

@@ -428,4 +428,5 @@ def test_a_slower_host_stands_beside_the_error(told: "Maker") -> None:
     (row,) = told.warehouse.query("host_speed").to_dicts()
     assert (row["profiled_us"], row["measured_us"], row["slower_percent"]) == (200, 200, 0)
     assert (row["system"], row["error_percent"]) == ("async_sgd", pytest.approx(20))
+    assert row["at_equal_speed_percent"] == pytest.approx(row["time_error_percent"])
     assert told.warehouse.query("host_speed", system="lin").is_empty()
