@@ -109,18 +109,19 @@ class Rank:
             ends_ns=[ends for _, ends in measured],
         )
 
-    def reduce_until(self, size_bytes: int, finished: Event) -> list[float]:
+    def reduce_until(self, size_bytes: int, finished: Event, seconds: list[float]) -> None:
         """All-reduce a buffer again and again until all ranks have finished.
 
         Its first element counts the ranks that have, so that all stop after the same number.
 
-        Returns:
-            Seconds of each all-reduce that ended before this rank had finished.
+        Args:
+            size_bytes: of the buffer.
+            finished: set once this rank has.
+            seconds: appended to: what each all-reduce took that ended before this rank had.
         """
         torch = self._torch
         buffer = torch.zeros(size_bytes // 4, dtype=torch.float32, device=self.device)
         ranks = self._dist.get_world_size(self.groups[0])
-        seconds: list[float] = []
         have_finished = 0.0
         while have_finished < ranks:
             buffer[0] = float(finished.is_set())
@@ -129,7 +130,6 @@ class Rank:
             have_finished = buffer[0].item()
             if not finished.is_set():
                 seconds.append(time.monotonic() - started_s)
-        return seconds
 
     def _reduce_together(self, buffers: Sequence[Any]) -> tuple[list[int], list[int]]:
         works, starts, ends = [], [], []

@@ -168,8 +168,6 @@ def _overlap(ranks: Ranks, command: Mapping[str, int], size_bytes: int) -> Times
     replies = _ask(ranks, "overlapped", command["steps"], do="overlap", **fields)
     steps = [step for reply in replies for step in _steps(reply)]
     reduce_s = [one for reply in replies for one in cast(list[float], reply["reduce_s"])[1:]]
-    if not reduce_s:
-        raise ProbeFailed("training was over before two all-reduces were; use more trials")
     return Times(steps, reduce_s)
 
 

@@ -14,6 +14,10 @@ from profilers import torch_nodes
 from profilers.allreduce_node import Rank, RankConfig
 from profilers.compute_node import ComputeConfig, Device
 from profilers.torch_nodes import Say
+from profilers.torch_training import Step
+
+LEAST_REDUCED = 4
+"""All-reduces that a rank has seen end; the first one does not count."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +39,21 @@ class Overlap:
         self._rank, self._device, self._say = rank, device, say
 
     def overlap(self, batch_size: int, steps: int, size_bytes: int) -> None:
-        """Train steps while buffers are reduced all the time; report steps and all-reduces."""
+        """Train steps while buffers are reduced all the time; report steps and all-reduces.
+
+        More steps than asked, if fewer than `LEAST_REDUCED` all-reduces have ended by then.
+        """
         finished = Event()
+        done: list[Step] = []
+        reduce_s: list[float] = []
         with ThreadPoolExecutor(1) as thread:
-            reducing = thread.submit(self._rank.reduce_until, size_bytes, finished)
+            reducing = thread.submit(self._rank.reduce_until, size_bytes, finished, reduce_s)
             try:
-                done = [self._device.trainer.step(batch_size) for _ in range(steps)]
+                while len(done) < steps or (len(reduce_s) < LEAST_REDUCED and reducing.running()):
+                    done.append(self._device.trainer.step(batch_size))
             finally:
                 finished.set()
-            reduce_s = reducing.result()
+            reducing.result()
         self._say("overlapped", steps=[asdict(step) for step in done], reduce_s=reduce_s)
 
 
