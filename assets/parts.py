@@ -27,8 +27,6 @@ MEASURING: Mapping[JobKind, Probe] = {
     "synchronous": "tf_sync",
 }
 """The probe that measures jobs of a kind with all their workers."""
-_MIXED = " + "
-"""Between the types of a cluster in `Part.config`."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ def _concerns(part: Part, job: Job, backend: Backend) -> bool:
     if part.probe == "contention":
         return part.config["worker"] in job.worker
     if part.probe == "allreduce":
-        return set(str(part.config["worker"]).split(_MIXED)) <= set(job.worker)
+        return set(part.job.worker) <= set(job.worker)
     return part.probe == "links"
 
 
@@ -148,7 +146,7 @@ def _allreduce(study: Study, backend: Backend) -> Iterator[Part]:
         return
     found: dict[tuple[float | None, str, int], Job] = {}
     for job in _by_workers(study):
-        key = job.scenario(1, backend).link_mbps, _MIXED.join(job.worker), job.devices_per_node
+        key = job.scenario(1, backend).link_mbps, " + ".join(job.worker), job.devices_per_node
         found[key] = job
     for (speed, worker, devices), job in found.items():
         for ranks in study.allreduce.world_sizes:

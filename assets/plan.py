@@ -74,7 +74,7 @@ def _profiling_s(part: Part, study: Study) -> float:
             steps = len(passes.batch_sizes) * (passes.trials + passes.watched_trials)
             return _start_s(1) + steps * _STEP_S
         case "slowdown" if study.compute is not None:
-            return _start_s(2) + 2 * (study.compute.slowdown_trials or 0) * _STEP_S
+            return _start_s(2) + 3 * (study.compute.slowdown_trials or 0) * _STEP_S
         case "tf_trace" | "tf_operations" if study.profile is not None:
             steps = study.profile.traced_steps + study.profile.untraced_steps
             return _start_s(1) + steps * _STEP_S

@@ -144,12 +144,18 @@ def _reduce(
                 "in_place": True,
                 "mtu_bytes": mtu_bytes,
             }
-            for one in _without_waiting([replies[name] for name in names])
+            for one in timed([replies[name] for name in names])
         ]
     )
 
 
-def _without_waiting(replies: Sequence[Message]) -> list[Timed]:
+def timed(replies: Sequence[Message]) -> list[Timed]:
+    """Return each rank's times from what ranks answer to `reduce`; leave out the warm-ups.
+
+    Raises:
+        ProbeFailed: as `arrivals.without_waiting`.
+    """
+
     def counted(key: str) -> list[Times]:
         return [cast(Times, reply[key])[WARM_UPS:] for reply in replies]
 

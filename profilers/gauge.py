@@ -44,7 +44,8 @@ class Gauge:
 
     def mean_us(self, since: datetime) -> float | None:
         """Return the mean time of the work since then, microseconds; None if it was not timed."""
-        times = [taken_us for at, taken_us in self._times if at >= since]
+        # Of a copy, made at once: the thread may add to what is iterated over.
+        times = [taken_us for at, taken_us in self._times.copy() if at >= since]
         return fmean(times) if times else None
 
     def _run(self, stopped: Event) -> None:

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import polars as pl
 
+from profilers.allreduce import WARM_UPS, timed
 from profilers.allreduce_node import RankConfig
 from profilers.clusters import Cluster, Node
 from profilers.compute_job import STEP_TIMEOUT_S, check_all_reduce
@@ -27,7 +28,6 @@ from profilers.torch_nodes import cluster_nodes
 from profilers.torch_training import Step
 from warehouse.records import BadInput, ProbeFailed, Scenario
 
-WARM_UPS = 3
 BUCKET_BYTES = 25 * 2**20
 """What PyTorch's DistributedDataParallel sends at a time unless told otherwise."""
 
@@ -153,13 +153,7 @@ def _reduce(ranks: Ranks, size_bytes: int, times: int) -> list[float]:
     """All-reduce on all ranks; leave out the warm-ups. Return the seconds of each."""
     fields = {"size_bytes": size_bytes, "concurrent": 1, "times": times}
     replies = _ask(ranks, "reduced", times, do="reduce", **fields)
-    return [
-        (end_ns - start_ns) / 1e9
-        for reply in replies
-        for (start_ns,), (end_ns,) in list(
-            zip(_times_ns(reply, "starts_ns"), _times_ns(reply, "ends_ns"), strict=True)
-        )[WARM_UPS:]
-    ]
+    return [one.raw_seconds for one in timed(replies)]
 
 
 def _overlap(ranks: Ranks, command: Mapping[str, int], size_bytes: int) -> Times:
@@ -176,10 +170,6 @@ def _ask(ranks: Ranks, answer: str, each: int, **command: object) -> list[Messag
     names = list(ranks.facts)
     replies = ranks.programs.ask(names, answer, STEP_TIMEOUT_S * each, **command)
     return [replies[name] for name in names]
-
-
-def _times_ns(reply: Message, name: str) -> list[list[int]]:
-    return cast(list[list[int]], reply[name])
 
 
 def _steps(reply: Message) -> list[Step]:

@@ -49,7 +49,7 @@ class Overlap:
         with ThreadPoolExecutor(1) as thread:
             reducing = thread.submit(self._rank.reduce_until, size_bytes, finished, reduce_s)
             try:
-                while len(done) < steps or (len(reduce_s) < LEAST_REDUCED and reducing.running()):
+                while len(done) < steps or (len(reduce_s) < LEAST_REDUCED and not reducing.done()):
                     done.append(self._device.trainer.step(batch_size))
             finally:
                 finished.set()

@@ -430,3 +430,25 @@ def test_a_slower_host_stands_beside_the_error(told: "Maker") -> None:
     assert (row["system"], row["error_percent"]) == ("async_sgd", pytest.approx(20))
     assert row["at_equal_speed_percent"] == pytest.approx(row["time_error_percent"])
     assert told.warehouse.query("host_speed", system="lin").is_empty()
+
+
+def slower(make: "Maker") -> None:
+    """Land a measurement during which the gauge took a quarter longer than during the profile."""
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    fit = make.fit("p1")
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 3.0)])
+    run = make.run("m1", make.scenario(2), "measurement", minute=5)
+    run = run.model_copy(update={"config": {**run.config, "gauge_us": 250.0}})
+    sample = {"metric": ["throughput_steps_per_s"], "unit": ["1/s"], "window": [1], "value": [2.5]}
+    make.land(run, make.scenario(2), {"sample": pl.DataFrame(sample)})
+    make.warehouse.load()
+
+
+def test_time_that_the_host_took_longer_is_taken_off(built: "Built", fresh: "Maker") -> None:
+    (row,) = built(slower, fresh.home).warehouse.query("host_speed").to_dicts()
+    assert row["slower_percent"] == pytest.approx(25)
+    # A third of a second predicted; 0.4 measured, 0.32 had the host been as fast as before.
+    assert row["time_error_percent"] == pytest.approx(100 * (0.4**-1 / 3 - 1))
+    assert row["at_equal_speed_percent"] == pytest.approx(100 * (1 / 3 / 0.32 - 1))
