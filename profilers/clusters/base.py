@@ -1,5 +1,6 @@
 """What every cluster offers, whatever its backend: up, run on a node, copy files, down."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,9 @@ from typing import ClassVar, Self
 
 from profilers import commands
 from warehouse.records import Backend, NodeGroup, Role
+
+UNLESS_ORPHANED = 'test "$PPID" = "$0" && exec "$@"'
+"""Shell: what asks to die with its maker, whose pid is $0, must not outlive one dead already."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Cluster(ABC):
         stderr: Path | None = None,
     ) -> "subprocess.Popen[str]":
         """Start a process on a node with pipes; it is killed when the cluster or its maker ends."""
-        bound = ["setpriv", "--pdeathsig", "KILL"]
+        bound = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", UNLESS_ORPHANED, str(os.getpid())]
         if env:
             bound += ["env", *(f"{key}={value}" for key, value in env.items())]
         with stderr.open("w") if stderr else open("/dev/null", "w") as errors:

@@ -17,16 +17,16 @@ _NAME = re.compile(rf"{PREFIX}-(?P<pid>\d+)-(?P<start>\d+)-\d+-")
 def new_prefix() -> str:
     """Return a name prefix that no other cluster of this or any other process uses."""
     pid = os.getpid()
-    return f"{PREFIX}-{pid}-{_start_ticks(pid)}-{next(_serials)}"
+    return f"{PREFIX}-{pid}-{start_ticks(pid)}-{next(_serials)}"
 
 
 def is_orphan(name: str) -> bool:
     """Tell whether `name` is one of ours and its owner is gone."""
     match = _NAME.match(name)
-    return match is not None and _start_ticks(int(match["pid"])) != int(match["start"])
+    return match is not None and start_ticks(int(match["pid"])) != int(match["start"])
 
 
-def _start_ticks(pid: int) -> int:
+def start_ticks(pid: int) -> int:
     """Start time of a process in clock ticks since boot, -1 if there is none, or it has ended.
 
     Field 22 of /proc/PID/stat; the command in field 2 may hold blanks and brackets. Field 3 tells

@@ -1,8 +1,15 @@
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from profilers.clusters import choose_backend, open_cluster
+from profilers.clusters import choose_backend, open_cluster, owner
 from profilers.clusters.node_types import node_group
 from warehouse.records import BadInput, MissingTool, ProbeFailed
 
@@ -31,6 +38,24 @@ def test_down_kills_what_runs_and_may_be_repeated() -> None:
         cluster.down()
         assert process.returncode is not None
         cluster.down()
+
+
+def test_a_process_dies_with_its_owner() -> None:
+    with owning_a_sleeper() as (owning, sleeper):
+        assert owner.start_ticks(sleeper) != -1
+        owning.kill()
+    assert has_ended(sleeper)
+
+
+def test_a_process_that_starts_up_later_than_its_owner_dies_does_too(tmp_path: Path) -> None:
+    slow = tmp_path / "setpriv"
+    slow.write_text(
+        f'#!/bin/sh\nwhile kill -0 $PPID; do :; done; exec {shutil.which("setpriv")} "$@"'
+    )
+    slow.chmod(0o755)
+    with owning_a_sleeper(PATH=f"{tmp_path}:{os.environ['PATH']}") as (owning, sleeper):
+        owning.kill()
+    assert has_ended(sleeper)
 
 
 def test_nodes_come_and_go() -> None:
@@ -62,3 +87,34 @@ def test_a_file_is_copied_there_and_back(tmp_path: Path) -> None:
         cluster.send(cluster.nodes[0], tmp_path / "a", tmp_path / "b")
         cluster.fetch(cluster.nodes[0], tmp_path / "b", tmp_path / "c")
     assert (tmp_path / "c").read_text() == "x"
+
+
+@contextmanager
+def owning_a_sleeper(**env: str) -> "Iterator[tuple[subprocess.Popen[str], int]]":
+    """A process whose cluster runs `sleep`, and the pid of that; waited for at the end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", OWN],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | env,
+    ) as owning:
+        assert owning.stdout is not None
+        yield owning, int(owning.stdout.readline())
+
+
+def has_ended(pid: int, within_s: float = 10) -> bool:
+    deadline = time.monotonic() + within_s
+    while owner.start_ticks(pid) != -1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return owner.start_ticks(pid) == -1
+
+
+OWN = """
+import sys
+from profilers.clusters import open_cluster
+from profilers.clusters.node_types import node_group
+with open_cluster("loopback", [node_group("worker", "emu.native.c25", 1)], None) as cluster:
+    print(cluster.popen(cluster.nodes[0], ["sleep", "1000"]).pid, flush=True)
+    sys.stdin.read()
+"""
