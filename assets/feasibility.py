@@ -9,7 +9,8 @@ from assets.job import Job
 from assets.parts import all_reducing, parts
 from assets.study import Study
 from profilers.clusters.emulated import check_shares
-from profilers.clusters.node_types import check_isa, node_group
+from profilers.clusters.node_types import check_isa, fleet_types, node_group
+from profilers.clusters.ssh import check_machines
 from warehouse.records import Backend, BadInput, Role
 
 
@@ -23,11 +24,13 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
         field = f"{source}: jobs[{index}]"
         _check_network(job, field)
         for name in job.worker:
-            _tell(f"{field}.worker", partial(_check_type, "worker", name))
+            _tell(f"{field}.worker", partial(_check_type, "worker", name, backend))
         if job.server is not None:
-            _tell(f"{field}.server", partial(_check_type, "server", job.server))
+            _tell(f"{field}.server", partial(_check_type, "server", job.server, backend))
         if backend == "emulated":
             _tell(f"{field}.workers", partial(check_shares, job.nodes(max(job.workers))))
+        if backend == "ssh":
+            _tell(f"{field}.workers", partial(check_machines, job.nodes(max(job.workers))))
     flows = max(study.links.flows)
     for part in parts(study, backend):
         most = max(part.job.workers)
@@ -41,8 +44,11 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
             _tell(f"{source}: allreduce.world_sizes", partial(check_shares, nodes))
 
 
-def _check_type(role: Role, name: str) -> None:
-    check_isa(node_group(role, name, 1))
+def _check_type(role: Role, name: str, backend: Backend) -> None:
+    group = node_group(role, name, 1)
+    if (name in fleet_types()) != (backend in ("ssh", "ec2")):
+        raise BadInput(f"there are no nodes of type {name!r} on backend {backend}")
+    check_isa(group)
 
 
 def _check_network(job: Job, field: str) -> None:

@@ -15,8 +15,7 @@ from assets.rounds import Round, latest_round, open_round
 from assets.study import Study
 from assets.study_file import read_study
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
-from profilers.clusters import BackendChoice, choose_backend
-from profilers.host import host_id
+from profilers.clusters import BackendChoice, choose_backend, host_id
 from warehouse.landing import landed_runs
 from warehouse.records import Backend, BadInput
 from warehouse.warehouse import Warehouse, read_only
@@ -98,7 +97,7 @@ class StudyResource(ConfigurableResource):
     def open_round(self) -> Round:
         """Return the round that is to be done."""
         study, backend, _ = study_for(Path(self.path), self.backend)
-        return open_round(study, backend, host_id(), landed_runs(self.warehouse.landing))
+        return open_round(study, backend, host_id(backend), landed_runs(self.warehouse.landing))
 
     def latest_round(self) -> Round:
         """Return the round that ran last.
@@ -107,7 +106,7 @@ class StudyResource(ConfigurableResource):
             BadInput: none has run.
         """
         study, backend, _ = study_for(Path(self.path), self.backend)
-        found = latest_round(study, backend, host_id(), landed_runs(self.warehouse.landing))
+        found = latest_round(study, backend, host_id(backend), landed_runs(self.warehouse.landing))
         if found is None:
             raise BadInput(f"nothing of study {study.name} has run yet; run it first")
         return found

@@ -12,7 +12,7 @@ from dagster import (
 from assets import accuracy, captures, checks, cluster, fits, measured, predictions, profiles
 from pipelines.jobs import demo
 from pipelines.resources import resources
-from pipelines.schedules import weekly_reprofiling
+from pipelines.schedules import half_hourly_variance, weekly_reprofiling
 
 
 def definitions(with_resources: Mapping[str, object]) -> Definitions:
@@ -25,7 +25,7 @@ def definitions(with_resources: Mapping[str, object]) -> Definitions:
         assets=load_assets_from_modules(modules),
         asset_checks=load_asset_checks_from_modules([checks]),
         jobs=[demo],
-        schedules=[weekly_reprofiling],
+        schedules=[half_hourly_variance, weekly_reprofiling],
         resources=with_resources,
         executor=in_process_executor,
     )

@@ -2,8 +2,19 @@
 
 from dagster import DefaultScheduleStatus, ScheduleDefinition
 
+from assets.home import CHECKOUT
 from pipelines.jobs import demo
 
+VARIANCE = CHECKOUT / "studies" / "variance.yaml"
+
+half_hourly_variance = ScheduleDefinition(
+    name="half_hourly_variance",
+    job=demo,
+    cron_schedule="*/30 * * * *",
+    run_config={"resources": {"study": {"config": {"path": str(VARIANCE)}}}},
+    default_status=DefaultScheduleStatus.STOPPED,
+    description="How much nodes and links vary: studies/variance.yaml each half hour, for a day.",
+)
 weekly_reprofiling = ScheduleDefinition(
     name="weekly_reprofiling",
     job=demo,

@@ -106,7 +106,7 @@ def _grid(
     for count, size in itertools.product(concurrent, sizes_bytes):
         progress(f"probe allreduce: {world_size} ranks, {count} × {size} B")
         reduce = partial(_reduce, ranks, world_size, size, count, trials)
-        measured = Patience(POINT_PATIENCE_S).quietly(reduce)
+        measured = Patience(ranks.cluster.cpu_times, POINT_PATIENCE_S).quietly(reduce)
         rows.append(measured.value)
         stolen.append(measured.stolen)
     settings: dict[str, Setting] = {

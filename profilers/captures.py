@@ -54,15 +54,17 @@ def capture(
         MissingTool: there is no tcpdump.
         ProbeFailed: tcpdump did not start.
     """
-    if missing("tcpdump"):
+    if cluster.here and missing("tcpdump"):
         raise MissingTool("tcpdump is not installed; `stepcast doctor` says how")
     said = file.with_suffix(".tcpdump.txt")
-    process = cluster.popen(node, _argv(cluster.interface, file, packets, snap_bytes), stderr=said)
-    try:
-        _wait_until_listening(process, said)
-        yield
-    finally:
-        _stop(process)
+    with cluster.shared(node, file.parent) as folder:
+        argv = _argv(cluster.interface, folder / file.name, packets, snap_bytes)
+        process = cluster.popen(node, argv, stderr=said)
+        try:
+            _wait_until_listening(process, said)
+            yield
+        finally:
+            _stop(cluster, process)
 
 
 @dataclass(frozen=True)
@@ -145,10 +147,10 @@ def _wait_until_listening(process: "subprocess.Popen[str]", said: Path) -> None:
         time.sleep(0.02)
 
 
-def _stop(process: "subprocess.Popen[str]") -> None:
+def _stop(cluster: Cluster, process: "subprocess.Popen[str]") -> None:
     """Let tcpdump write what it has; kill it if it does not end."""
     with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGINT)
+        cluster.signal(process, signal.SIGINT)
     try:
         process.wait(timeout=_STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -16,7 +16,12 @@ def run(argv: Sequence[str], *, timeout_s: float = 20) -> str:
     """
     try:
         done = subprocess.run(
-            list(argv), capture_output=True, text=True, timeout=timeout_s, check=False
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
         )
     except FileNotFoundError:
         raise MissingTool(f"{argv[0]} is not installed; `stepcast doctor` says how") from None

@@ -57,7 +57,7 @@ def measure(
         raise BadInput(f"{max(flows)} flows need as many workers; the cluster has {len(workers)}")
     started_at = datetime.now(UTC)
     scenario = _scenario(cluster)
-    patience = Patience()
+    patience = Patience(cluster.cpu_times)
     stolen: list[float] = []
     files: list[Path] = []
     try:

@@ -1,7 +1,9 @@
 """What this host is and how busy it is."""
 
+import json
 import os
 import platform
+import sys
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -74,7 +76,12 @@ class CpuTimes(NamedTuple):
 
 def cpu_times() -> CpuTimes:
     """Return what the kernel has counted so far."""
-    ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return counted(Path("/proc/stat").read_text().split("\n", 1)[0])
+
+
+def counted(line: str) -> CpuTimes:
+    """Return what the first line of /proc/stat says."""
+    ticks = [int(field) for field in line.split()[1:9]]
     per_second = os.sysconf("SC_CLK_TCK")
     idle, stolen = ticks[3] + ticks[4], ticks[7]
     return CpuTimes(idle / per_second, stolen / per_second, sum(ticks) / per_second)
@@ -86,3 +93,7 @@ def _cpu_field(name: str) -> str:
         if key.strip() == name:
             return value.strip()
     return ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps({"host": description(), "software": software()}))

@@ -58,7 +58,7 @@ def measure(
     if max(flows) > len(workers):
         raise BadInput(f"{max(flows)} flows need as many workers; the cluster has {len(workers)}")
     started_at = datetime.now(UTC)
-    patience = Patience()
+    patience = Patience(cluster.cpu_times)
     rows: list[dict[str, Any]] = []
     reports: list[Any] = []
     stolen: list[float] = []

@@ -8,8 +8,8 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -64,12 +64,22 @@ class Programs:
         """Start `python -m module config` on a node."""
         process = self._cluster.popen(
             node,
-            [self._cluster.python(node), "-m", module, config],
-            env={"PYTHONPATH": str(Path(__file__).parents[1]), **environment},
+            [*self._cluster.python(node), "-m", module, config],
+            env=environment,
             stderr=self._folder / name,
         )
         self._processes[name], self._nodes[name] = process, node
         threading.Thread(target=self._listen, args=(name, process), daemon=True).start()
+
+    @contextmanager
+    def filling(self, name: str) -> Iterator[tuple[Path, Path]]:
+        """Give a new folder here and one on a program's node; the first gets what is in the other.
+
+        It does at the end of the block. Both live no longer than the job.
+        """
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        with self._cluster.shared(self._nodes[name], folder) as there:
+            yield folder, there
 
     def confine(self, name: str) -> None:
         """Hold a program to its node's CPU share and memory from now on."""
@@ -121,7 +131,7 @@ class Programs:
 
     def send_signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal; of one that is killed, its last words and its end may still be heard."""
-        self._processes[name].send_signal(number)
+        self._cluster.signal(self._processes[name], number)
 
     def exit_code(self, name: str) -> int:
         """Return how a program has ended, or ends within half a minute; below 0: by a signal."""

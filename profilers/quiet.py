@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from profilers import host
+from profilers.host import CpuTimes
 
 MOST_STOLEN = 0.02
 """The part of the host's processor time that may be stolen while something is measured."""
@@ -39,17 +39,21 @@ class Measured(Generic[T]):
 
 @dataclass
 class Patience:
-    """Seconds that a probe may still spend on measuring again."""
+    """Seconds that a probe may still spend on measuring again.
 
+    `cpu_times` tells what the processors that matter have done so far.
+    """
+
+    cpu_times: Callable[[], CpuTimes]
     left_s: float = PATIENCE_S
 
     def quietly(self, measure: Callable[[], T]) -> Measured[T]:
         """Measure until it was quiet or patience ends; return the least disturbed attempt."""
         attempts: list[Measured[T]] = []
         while True:
-            before, started_s = host.cpu_times(), time.monotonic()
+            before, started_s = self.cpu_times(), time.monotonic()
             value = measure()
-            attempts.append(Measured(value, *host.cpu_times().fractions_since(before)))
+            attempts.append(Measured(value, *self.cpu_times().fractions_since(before)))
             if not attempts[-1].disturbed or self.left_s <= 0:
                 return min(attempts, key=lambda attempt: attempt.stolen)
             self.left_s -= time.monotonic() - started_s

@@ -35,7 +35,7 @@ class Ranks:
         config: Callable[[Node, int], str],
         devices_per_node: int = 1,
     ) -> None:
-        self.programs, self.devices_per_node = programs, devices_per_node
+        self.cluster, self.programs, self.devices_per_node = cluster, programs, devices_per_node
         places = itertools.product(nodes, range(devices_per_node))
         self._nodes = {f"{node.name}.{device}": (node, device) for node, device in places}
         for name, (node, device) in self._nodes.items():

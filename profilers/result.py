@@ -8,7 +8,6 @@ from pathlib import Path
 
 import polars as pl
 
-from profilers import host
 from profilers.clusters import Cluster
 from profilers.gauge import GAUGE
 from warehouse.records import ProbeFailed, Purpose, Run, Scenario
@@ -52,7 +51,7 @@ def finished_run(
 
     Its config has the settings, facts of the cluster, and `gauge_us`: how fast the host was.
     """
-    gauge_us = GAUGE.mean_us(started_at)
+    gauge_us = GAUGE.mean_us(started_at) if cluster.here else None
     found = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
     return Run(
         run_id=f"{started_at:%Y%m%dT%H%M%S}-{probe}-{uuid.uuid4().hex[:8]}",
@@ -66,9 +65,9 @@ def finished_run(
         error=error,
         started_at=started_at,
         ended_at=datetime.now(UTC),
-        host_id=host.host_id(),
-        host=host.description(),
-        software=host.software(),
+        host_id=cluster.host_id(),
+        host=dict(cluster.host()),
+        software=dict(cluster.software()),
         config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps, **found},
     )
 

@@ -73,7 +73,7 @@ def measure(
             config = partial(_config, cluster, scenario)
             ranks = Ranks(cluster, programs, workers, "profilers.slowdown_node", config)
             ranks.connect(list(ranks.facts), 1)
-            patience = Patience()
+            patience = Patience(cluster.cpu_times)
             steps = WARM_UPS + trials
             command = {"batch_size": scenario.workload.batch_size, "steps": steps}
             progress(f"slowdown of {scenario.workload.dnn}: alone")

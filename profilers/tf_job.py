@@ -1,6 +1,5 @@
 """An asynchronous-SGD job on a cluster: starts its programs, talks to them, ends them."""
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +50,9 @@ class AsyncJob(Job):
 
         The first file holds the graphs. The files live until the job ends.
         """
-        folder = Path(tempfile.mkdtemp(prefix="traces-", dir=self._programs.folder))
-        reply = self._ask(
-            worker, "traced", STEP_TIMEOUT_S * steps, do="trace", steps=steps, folder=str(folder)
-        )
+        with self._programs.filling(worker.name) as (folder, there):
+            command: dict[str, object] = {"do": "trace", "steps": steps, "folder": str(there)}
+            reply = self._ask(worker, "traced", STEP_TIMEOUT_S * steps, **command)
         return step_times(reply), sorted(folder.iterdir())
 
     def cpu_s(self) -> dict[Role, float]:

@@ -122,7 +122,7 @@ class _Steps:
 def _steps(
     job: SyncJob, dnn: str, traced: int, untraced: int, progress: Callable[[str], None]
 ) -> _Steps:
-    patience = Patience()
+    patience = Patience(job.cluster.cpu_times)
     progress(f"profile {dnn}: shapes")
     shapes = job.shapes()
     progress(f"profile {dnn}: {untraced} untraced steps, {traced} traced")

@@ -110,7 +110,7 @@ def _train(job: SyncJob, world_size: int, windows: int, window_s: float) -> _Tra
     job.meet(world_size)
     discarded = job.run(world_size, DISCARDED_STEPS)
     steps = 1 + max(MIN_WINDOW_STEPS, round(window_s / step_s(discarded)))
-    patience = Patience(PATIENCE_S)
+    patience = Patience(job.cluster.cpu_times, PATIENCE_S)
     window = partial(_window, job, world_size, steps)
     return _Trained(discarded, [patience.quietly(window) for _ in range(windows)])
 

@@ -1,6 +1,5 @@
 """A synchronous-SGD job on a cluster: starts its replicas, talks to them, ends them."""
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +63,7 @@ class SyncJob(Job):
         progress: Progress,
     ) -> None:
         check_supported(scenario)
-        self._cluster, self._scenario, self._progress = cluster, scenario, progress
+        self.cluster, self._scenario, self._progress = cluster, scenario, progress
         self._world_sizes = sorted(world_sizes)
         self._nodes = cluster.of_role("worker")[: scenario.strategy.workers]
         super().__init__(cluster, scenario.label)
@@ -81,9 +80,9 @@ class SyncJob(Job):
 
         The first file holds the graphs. Who has read the files may delete them.
         """
-        folder = Path(tempfile.mkdtemp(prefix="traces-", dir=self._programs.folder))
-        command: dict[str, object] = {"do": "trace", "steps": steps, "folder": str(folder)}
-        (reply,) = self._ask(1, "traced", STEP_TIMEOUT_S * steps, **command)
+        with self._programs.filling(self._nodes[0].name) as (folder, there):
+            command: dict[str, object] = {"do": "trace", "steps": steps, "folder": str(there)}
+            (reply,) = self._ask(1, "traced", STEP_TIMEOUT_S * steps, **command)
         return step_times(reply), sorted(folder.iterdir())
 
     def shapes(self) -> Shapes:
@@ -120,13 +119,13 @@ class SyncJob(Job):
     def _start(self) -> None:
         load = self._scenario.workload
         self._progress(f"start {load.dnn}: {len(self._nodes)} replica(s) load TensorFlow")
-        workers = [f"{node.address}:{self._cluster.free_port(node)}" for node in self._nodes]
+        workers = [f"{node.address}:{self.cluster.free_port(node)}" for node in self._nodes]
         for node in self._nodes:
             config = ReplicaConfig(
                 workers=workers,
                 world_sizes=list(self._world_sizes),
                 index=node.index,
-                interface=self._cluster.interface,
+                interface=self.cluster.interface,
                 dnn=load.dnn,
                 image_size=load.image_size,
                 batch_size=load.batch_size,

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from profilers import host
 from profilers.clusters import Cluster, Node
 from profilers.cross_traffic import cross_traffic, received_bytes
+from profilers.host import CpuTimes
 from profilers.hostlock import host_lock
 from profilers.quiet import MOST_STOLEN, Measured
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
@@ -69,7 +69,7 @@ def measure(
             while remaining:
                 started_at, scenario = datetime.now(UTC), remaining[0]
                 progress(f"measure {scenario.label}")
-                recorder = Recorder(scenario.strategy.workers, windows, window_s)
+                recorder = Recorder(cluster.cpu_times, scenario.strategy.workers, windows, window_s)
                 with cross_traffic(cluster, scenario.cross_traffic):
                     used = _train(job, scenario, recorder)
                 yield _result(cluster, scenario, context, started_at, recorder, used)
@@ -108,14 +108,17 @@ def workers_of(scenario: Scenario, nodes: Sequence[Node]) -> list[Node]:
 class Recorder:
     """Keeps the series of steps and decides when settling ends and when windows are full."""
 
-    def __init__(self, workers: int, windows: int, window_s: float) -> None:
+    def __init__(
+        self, cpu_times: Callable[[], CpuTimes], workers: int, windows: int, window_s: float
+    ) -> None:
         self.series: dict[int, list[StepTime]] = {worker: [] for worker in range(workers)}
         self.measured: list[Measured[Window]] = []
         self.stationary = False
         self._wanted, self._window_s = windows, window_s
         self._started_us = time.time_ns() // 1000
         self._opened_us: int | None = None
-        self._cpu = host.cpu_times()
+        self._cpu_times = cpu_times
+        self._cpu = cpu_times()
 
     @property
     def counted(self) -> list[Measured[Window]]:
@@ -131,7 +134,7 @@ class Recorder:
             if self._settled(now_us):
                 self._open(now_us)
         elif now_us - self._opened_us >= self._window_s * 1e6:
-            idle, stolen = host.cpu_times().fractions_since(self._cpu)
+            idle, stolen = self._cpu_times().fractions_since(self._cpu)
             self.measured.append(Measured(Window(self._opened_us, now_us), idle, stolen))
             self._open(now_us)
         undisturbed = sum(not one.disturbed for one in self.measured)
@@ -139,7 +142,7 @@ class Recorder:
         return undisturbed == self._wanted or repeated_s >= PATIENCE_S
 
     def _open(self, now_us: int) -> None:
-        self._opened_us, self._cpu = now_us, host.cpu_times()
+        self._opened_us, self._cpu = now_us, self._cpu_times()
 
     def _settled(self, now_us: int) -> bool:
         if min(len(steps) for steps in self.series.values()) < MIN_DISCARDED_STEPS:

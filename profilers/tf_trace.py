@@ -65,7 +65,7 @@ def profile(
     started_at = datetime.now(UTC)
     dnn = scenario.workload.dnn
     packets = JobCapture(cluster, context.scratch, wanted=capture)
-    patience = Patience()
+    patience = Patience(cluster.cpu_times)
     try:
         with (
             host_lock(progress),

@@ -64,7 +64,7 @@ def profile(
     workload = scenario.workload.model_copy(update={"batch_size": max(batch_sizes)})
     scenario = scenario.model_copy(update={"workload": workload})
     started_at = datetime.now(UTC)
-    patience = Patience()
+    patience = Patience(cluster.cpu_times)
     times: dict[int, list[Measured[list[Step]]]] = {}
     watched: dict[int, list[Step]] = {}
     try:

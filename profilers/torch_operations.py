@@ -63,7 +63,7 @@ def profile(
     check_single(scenario)
     started_at = datetime.now(UTC)
     dnn = scenario.workload.dnn
-    patience = Patience()
+    patience = Patience(cluster.cpu_times)
     try:
         with host_lock(progress), OperatorsJob(cluster, scenario) as job:
             progress(f"profile {dnn}: operators of {timed_steps} steps")

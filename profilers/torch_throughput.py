@@ -120,7 +120,7 @@ def _train(ranks: Ranks, scenario: Scenario, batches: Batches, goal: Goal) -> _T
 
     placed = cluster_nodes(ranks.members(names))
     trained = _Trained(piece(WARM_UPS), [], 0, ranks.library, placed)
-    patience, started_s = Patience(PATIENCE_S), time.monotonic()
+    patience, started_s = Patience(ranks.cluster.cpu_times, PATIENCE_S), time.monotonic()
     while not goal.reached(trained.steps_s, time.monotonic() - started_s):
         trained.pieces.append(patience.quietly(partial(piece, 1 + PIECE_STEPS)))
     return replace(trained, discarded=len(attempts) - 1 - len(trained.pieces))

@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Callable, Generator
 from functools import cache
-from os import environ
+from os import environ, geteuid
 from pathlib import Path
+from shutil import which
 
 import pytest
 from absl.logging import get_absl_handler
@@ -26,6 +27,13 @@ def _no_cluster() -> str | None:
     return None if backend == "emulated" else why
 
 
+def _no_sshd() -> str | None:
+    if geteuid() != 0:
+        return "a test's sshd needs root"
+    found = which("sshd", path="/usr/sbin:/usr/bin")
+    return None if found else "no sshd here: apt-get install openssh-server"
+
+
 def _no_gpu() -> str | None:
     return None if list(Path("/dev").glob("nvidia[0-9]*")) else "no NVIDIA GPU here"
 
@@ -36,6 +44,7 @@ def _no_aws() -> str | None:
 
 OBSTACLES: dict[str, Callable[[], str | None]] = {
     "cluster": _no_cluster,
+    "sshd": _no_sshd,
     "gpu": _no_gpu,
     "aws": _no_aws,
 }

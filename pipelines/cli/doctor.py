@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from profilers import commands, host, hostlock
-from profilers.clusters import cgroups, choose_backend, netns, owner
+from profilers.clusters import cgroups, choose_backend, netns, open_cluster, owner
+from profilers.clusters.fleet import fleet, fleet_file, has_fleet
 from profilers.clusters.node_types import node_types
-from warehouse.records import MissingTool, StepcastError
+from warehouse.records import MissingTool, NodeGroup, StepcastError
 
 LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
 MEMORY_GIB = 4.0
@@ -72,6 +73,7 @@ def examine() -> list[Finding]:
         _leftovers(),  # before the backend: its trial cluster removes them
         _host_lock(),
         _backend(),
+        *([fleet_finding()] if has_fleet() else []),
     ]
 
 
@@ -236,6 +238,20 @@ def _host_lock() -> Finding:
     holder = hostlock.holder()
     found = f"held by process {holder}" if holder else "free"
     return Finding("measuring", not holder, found, "one at a time", f"wait for process {holder}")
+
+
+def fleet_finding() -> Finding:
+    """Connect to every machine of the fleet file."""
+
+    def attempt() -> str:
+        groups = [
+            NodeGroup(role="worker", node_type=machine.node_type, count=1)
+            for machine in fleet().machines
+        ]
+        with open_cluster("ssh", groups, None) as cluster:
+            return f"{len(cluster.nodes)} machines of {fleet_file()} answer"
+
+    return _tried("fleet", attempt, "backend ssh", f"mend the machine, or {fleet_file()}")
 
 
 def _backend() -> Finding:

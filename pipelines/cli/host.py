@@ -52,7 +52,7 @@ def networks() -> None:
 
 
 def node_types() -> None:
-    """List the emulated node types that studies can name.
+    """List the node types that studies can name: emulated ones, and those of the fleet file.
 
     Example: stepcast node-types
     """
@@ -61,7 +61,7 @@ def node_types() -> None:
     from pipelines.cli.tables import print_table
     from profilers.clusters import node_types as catalogue
 
-    kinds = catalogue.node_types()
+    kinds = {**catalogue.node_types(), **catalogue.fleet_types()}
     rows = [{"node_type": name, **kind.model_dump()} for name, kind in kinds.items()]
     print_table(pl.DataFrame(rows, infer_schema_length=None))
 

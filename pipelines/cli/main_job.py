@@ -1,6 +1,7 @@
 """What `stepcast run`, `plan` and `report` do. Imports Dagster, which takes seconds."""
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from pipelines.cli.progress import shown
 from pipelines.cli.results import print_results
 from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
-from profilers.host import host_id
+from profilers.clusters import host_id
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
 from warehouse.upkeep import HISTORY
@@ -38,27 +39,34 @@ class Prospect:
     tasks: tuple[Task, ...]
 
 
-def run_study(path: Path, backend: str | None) -> None:
-    """Run a round of a study, and show how it went.
+def run_study(path: Path, backend: str | None, minutes: float = 0) -> None:
+    """Run a round of a study, and more until `minutes` have passed; show how each went.
 
     Raises:
         Interrupted: the user stopped it.
     """
-    place = home()
+    until_s = time.monotonic() + 60 * minutes
     try:
-        with turn(place, _tell), history.instance(place) as instance:
-            ahead = _prospect(path, backend, place)
-            _announce(ahead)
-            with shown(ahead.tasks) as progress:
-                warnings = execution.execute(instance, path, ahead.round_.backend, progress)
-            for warning in warnings:
-                _tell(f"warning: {warning}")
-            _show(ahead.round_, place)
+        _run_round(path, backend)
+        while time.monotonic() < until_s:
+            _run_round(path, backend)
     except KeyboardInterrupt:
         command = " ".join(["stepcast run", str(path), *_backend_option(backend)])
         raise Interrupted(
             f"stopped, and everything torn down; `{command}` resumes with what is missing"
         ) from None
+
+
+def _run_round(path: Path, backend: str | None) -> None:
+    place = home()
+    with turn(place, _tell), history.instance(place) as instance:
+        ahead = _prospect(path, backend, place)
+        _announce(ahead)
+        with shown(ahead.tasks) as progress:
+            warnings = execution.execute(instance, path, ahead.round_.backend, progress)
+        for warning in warnings:
+            _tell(f"warning: {warning}")
+        _show(ahead.round_, place)
 
 
 def show_plan(path: Path, backend: str | None) -> None:
@@ -74,7 +82,7 @@ def write_report(path: Path, backend: str | None) -> None:
     study, chosen, _ = study_for(path, backend)
     place = home()
     warehouse = Warehouse(place)
-    found = latest_round(study, chosen, host_id(), landed_runs(warehouse.landing))
+    found = latest_round(study, chosen, host_id(chosen), landed_runs(warehouse.landing))
     if found is None:
         raise BadInput(
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
@@ -87,7 +95,7 @@ def write_report(path: Path, backend: str | None) -> None:
 
 def _prospect(path: Path, backend: str | None, place: Path) -> Prospect:
     study, chosen, why = study_for(path, backend)
-    round_ = open_round(study, chosen, host_id(), landed_runs(place / "landing"))
+    round_ = open_round(study, chosen, host_id(chosen), landed_runs(place / "landing"))
     return Prospect(round_, why, tasks(round_))
 
 

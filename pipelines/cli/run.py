@@ -11,20 +11,24 @@ Study = Annotated[Path, typer.Argument(help="A study file.")]
 Backend = Annotated[
     BackendChoice | None, typer.Option(help="Where to run; overrules what the study says.")
 ]
+Minutes = Annotated[float, typer.Option(min=0, help="Begin new rounds for so long.")]
 DEMO = Path("studies/demo.yaml")
 
 
-def run(study: Study = DEMO, backend: Backend = None) -> None:
+def run(study: Study = DEMO, backend: Backend = None, minutes: Minutes = 0) -> None:
     """Profile one worker, predict many, measure them, show the error.
 
     Runs what the present round of the study lacks, so the same command resumes an interrupted
-    run. Once a round is complete, the next call measures everything anew.
+    run. Once a round is complete, the next call measures everything anew; so do further rounds,
+    on new clusters, that --minutes asks for.
 
     Example: stepcast run studies/demo.yaml
+
+    Example: stepcast run studies/variance.yaml --minutes 30
     """
     from pipelines.cli import main_job
 
-    main_job.run_study(_found(study), backend)
+    main_job.run_study(_found(study), backend, minutes)
 
 
 def plan(study: Study = DEMO, backend: Backend = None) -> None:

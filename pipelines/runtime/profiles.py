@@ -9,7 +9,7 @@ from models.srift.performance import Performance
 from models.srift.predictor import Srift
 from models.srift.probed import Network
 from pipelines.runtime.job_file import TrainingJob
-from profilers.host import host_id
+from profilers.clusters import host_id
 from warehouse.records import Backend, BadInput
 from warehouse.warehouse import read_only
 
@@ -47,7 +47,7 @@ def _of_file(path: Path) -> Performance:
 
 
 def _of_history(job: TrainingJob, backend: Backend, home: Path) -> Performance:
-    fits = read_only(home, _FITS.read_text()).filter(backend=backend, host_id=host_id())
+    fits = read_only(home, _FITS.read_text()).filter(backend=backend, host_id=host_id(backend))
     types = [one.node_type for one in job.offers]
     refused: BadInput | None = None
     for text in fits["parameters"]:

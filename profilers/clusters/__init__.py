@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from profilers import host
 from profilers.clusters.base import Cluster, Node
 from profilers.clusters.emulated import EmulatedCluster, obstacles, reap
+from profilers.clusters.fleet import fleet, fleet_file
 from profilers.clusters.loopback import LoopbackCluster
+from profilers.clusters.ssh import SshCluster
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup
 
-__all__ = ["Cluster", "Node", "choose_backend", "open_cluster", "reap"]
+__all__ = ["Cluster", "Node", "choose_backend", "host_id", "open_cluster", "reap"]
 
-BackendChoice = Literal["auto", "emulated", "loopback"]
-_CLUSTERS: dict[Backend, type[Cluster]] = {
-    "emulated": EmulatedCluster,
-    "loopback": LoopbackCluster,
-}
+LocalChoice = Literal["auto", "emulated", "loopback"]
+BackendChoice = Literal[LocalChoice, "ssh", "ec2"]
 
 
 def open_cluster(backend: Backend, nodes: Sequence[NodeGroup], link_mbps: float | None) -> Cluster:
@@ -23,22 +23,42 @@ def open_cluster(backend: Backend, nodes: Sequence[NodeGroup], link_mbps: float 
     Raises:
         BadInput: the backend is unknown or cannot give these nodes.
     """
-    if backend not in _CLUSTERS:
-        raise BadInput(f"no backend {backend!r}; there are {', '.join(_CLUSTERS)}")
-    return _CLUSTERS[backend](nodes, link_mbps)
+    match backend:
+        case "emulated":
+            return EmulatedCluster(nodes, link_mbps)
+        case "loopback":
+            return LoopbackCluster(nodes, link_mbps)
+        case "ssh":
+            return SshCluster(nodes, link_mbps)
+        case "ec2":
+            from profilers.clusters.ec2 import Ec2Cluster  # boto3 takes half a second to import
+
+            return Ec2Cluster(nodes, link_mbps)
+        case _:
+            raise BadInput(f"no nodes of backend {backend!r}")
 
 
 def choose_backend(wanted: BackendChoice) -> tuple[Backend, str]:
     """Return the backend to use and why.
 
     Raises:
+        BadInput: `ssh` or `ec2` was asked for, and the fleet file is missing or wrong.
         MissingTool: `emulated` was asked for and this host does not permit it.
     """
     if wanted == "loopback":
         return "loopback", "asked for"
+    if wanted in ("ssh", "ec2"):
+        listed = fleet()
+        where = f"of {fleet_file()}" if wanted == "ssh" else f"launched in {listed.launch().region}"
+        return wanted, f"asked for; machines {where}"
     found = obstacles()
     if not found:
         return "emulated", "this host permits namespaces, shaped links and CPU shares"
     if wanted == "emulated":
         raise MissingTool(f"no emulated cluster here: {found[0]}; `stepcast doctor` says more")
     return "loopback", f"no emulated cluster here: {found[0]}"
+
+
+def host_id(backend: Backend) -> str:
+    """Return what the runs on a backend are told apart by: this host, or the fleet."""
+    return fleet().host_id(backend) if backend in ("ssh", "ec2") else host.host_id()

@@ -1,20 +1,23 @@
 """What every cluster offers, whatever its backend: up, run on a node, copy files, down."""
 
 import os
-import shutil
+import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-from profilers import commands
+from profilers import commands, host
+from profilers.host import CpuTimes
 from warehouse.records import Backend, NodeGroup, Role
 
+SOURCE = Path(__file__).parents[2]
+"""Where this project's packages are."""
 UNLESS_ORPHANED = 'test "$PPID" = "$0" && exec "$@"'
 """Shell: what asks to die with its maker, whose pid is $0, must not outlive one dead already."""
 
@@ -37,7 +40,9 @@ class Cluster(ABC):
     """
 
     backend: ClassVar[Backend]
-    interface: ClassVar[str] = "eth0"
+    here: ClassVar[bool] = True
+    """Whether the nodes are processes of this host."""
+    interface: str = "eth0"
     """Network device of a node that its traffic with other nodes passes."""
 
     def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
@@ -75,12 +80,12 @@ class Cluster(ABC):
         """What a run must remember of this cluster (shaping, congestion control, MTU …)."""
 
     @abstractmethod
-    def _prefix(self, node: Node) -> Sequence[str]:
-        """Words to put before a command so that it runs on the node."""
+    def _argv(self, node: Node, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+        """Return what to run here so that `argv` runs on the node with these variables added."""
 
-    def python(self, node: Node) -> str:
-        """Return the Python interpreter that can import `profilers` on the node."""
-        return sys.executable
+    def python(self, node: Node) -> list[str]:
+        """Return the words that run Python there, which can import `profilers`."""
+        return ["env", f"PYTHONPATH={SOURCE}", sys.executable]
 
     def popen(
         self,
@@ -92,11 +97,9 @@ class Cluster(ABC):
     ) -> "subprocess.Popen[str]":
         """Start a process on a node with pipes; it is killed when the cluster or its maker ends."""
         bound = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", UNLESS_ORPHANED, str(os.getpid())]
-        if env:
-            bound += ["env", *(f"{key}={value}" for key, value in env.items())]
         with stderr.open("w") if stderr else open("/dev/null", "w") as errors:
             process = subprocess.Popen(
-                [*bound, *self._prefix(node), *argv],
+                [*bound, *self._argv(node, argv, env or {})],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -108,15 +111,32 @@ class Cluster(ABC):
 
     def run(self, node: Node, argv: Sequence[str], *, timeout_s: float = 20) -> str:
         """Run a program on a node to its end; see `profilers.commands.run`."""
-        return commands.run([*self._prefix(node), *argv], timeout_s=timeout_s)
+        return commands.run(self._argv(node, argv, {}), timeout_s=timeout_s)
 
-    def send(self, node: Node, local: Path, remote: Path) -> None:
-        """Copy a file to a node (nodes of this host share its file system)."""
-        shutil.copy(local, remote)
+    def signal(self, process: "subprocess.Popen[str]", number: signal.Signals) -> None:
+        """Send a signal to what `popen` started."""
+        process.send_signal(number)
 
-    def fetch(self, node: Node, remote: Path, local: Path) -> None:
-        """Copy a file from a node (nodes of this host share its file system)."""
-        shutil.copy(remote, local)
+    @contextmanager
+    def shared(self, node: Node, folder: Path) -> Iterator[Path]:
+        """Give a folder of the node; what is in it at the end of the block is in `folder` here."""
+        yield folder
+
+    def host_id(self) -> str:
+        """Hash of what runs must have in common to be comparable."""
+        return host.host_id()
+
+    def host(self) -> Mapping[str, str]:
+        """Return what the nodes' machines are."""
+        return host.description()
+
+    def software(self) -> Mapping[str, str]:
+        """Return the versions of Python and of the frameworks on the nodes."""
+        return host.software()
+
+    def cpu_times(self) -> CpuTimes:
+        """Return what the kernels of the nodes' machines have counted so far, added up."""
+        return host.cpu_times()
 
     def down(self) -> None:
         """Kill every process and remove everything the cluster made."""
@@ -159,3 +179,8 @@ class Cluster(ABC):
         trace: TracebackType | None,
     ) -> None:
         self.down()
+
+
+def with_env(env: Mapping[str, str]) -> list[str]:
+    """Return the words that add variables to the environment of the command behind them."""
+    return ["env", *(f"{key}={value}" for key, value in env.items())] if env else []

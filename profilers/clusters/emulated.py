@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from profilers import commands
 from profilers.clusters import cgroups, netns, owner
-from profilers.clusters.base import Cluster, Node
+from profilers.clusters.base import Cluster, Node, with_env
 from profilers.clusters.node_types import check_isa
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed
 
@@ -100,9 +100,10 @@ class EmulatedCluster(Cluster):
             cgroups.delete(name)
         self._network.down()
 
-    def _prefix(self, node: Node) -> Sequence[str]:
+    def _argv(self, node: Node, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
         # `ip netns exec` would remount /sys and hide the control groups from the process.
-        return ("nsenter", f"--net={netns.NETNS / self._network.namespace(node.name)}")
+        enter = ["nsenter", f"--net={netns.NETNS / self._network.namespace(node.name)}"]
+        return [*with_env(env), *enter, *argv]
 
 
 def check_shares(groups: Sequence[NodeGroup]) -> None:

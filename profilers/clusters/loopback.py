@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from profilers.clusters.base import Cluster, Node
+from profilers.clusters.base import Cluster, Node, with_env
 from warehouse.records import Backend, NodeGroup
 
 
@@ -13,7 +13,7 @@ class LoopbackCluster(Cluster):
     """All nodes share this host's cores and its loopback device; accuracy is not a goal here."""
 
     backend: ClassVar[Backend] = "loopback"
-    interface: ClassVar[str] = "lo"
+    interface: str = "lo"
 
     def up(self) -> None:
         """Name the nodes; there is nothing to make."""
@@ -48,5 +48,5 @@ class LoopbackCluster(Cluster):
         """Say on every row that nothing is shaped."""
         return {"shaped": False, "cpu_shares_enforced": False}
 
-    def _prefix(self, node: Node) -> Sequence[str]:
-        return ()
+    def _argv(self, node: Node, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+        return [*with_env(env), *argv]

@@ -1,4 +1,4 @@
-"""Node types by name, from node_types.yaml."""
+"""Node types by name: emulated ones from node_types.yaml, others from the fleet file."""
 
 import difflib
 from functools import cache
@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 from pydantic import Field
 
+from profilers.clusters.fleet import FleetType, fleet, has_fleet
 from profilers.host import instruction_sets
 from warehouse.records import BadInput, NodeGroup, Record, Role
 
@@ -37,15 +38,22 @@ def node_types() -> dict[str, NodeType]:
     return {name: NodeType.model_validate(fields) for name, fields in listed.items()}
 
 
+def fleet_types() -> dict[str, FleetType]:
+    """All node types of the fleet file by name; none where there is no such file."""
+    return fleet().node_types if has_fleet() else {}
+
+
 def node_group(role: Role, name: str, count: int) -> NodeGroup:
     """Return `count` nodes of the named type.
 
     Raises:
         BadInput: there is no such type.
     """
-    known = node_types()
+    known, others = node_types(), fleet_types()
+    if name in others:
+        return NodeGroup(role=role, node_type=name, count=count, **others[name].model_dump())
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3) or sorted(known)
+        near = difflib.get_close_matches(name, [*known, *others], n=3) or sorted(known)
         raise BadInput(f"unknown node type {name!r}; did you mean {', '.join(near)}?")
     kind = known[name]
     return NodeGroup(

@@ -1,10 +1,14 @@
 """What Dagster is given loads, and every asset says what it is."""
 
-import pytest
-from dagster import AssetKey, Definitions
+from pathlib import Path
 
+import pytest
+from dagster import AssetKey, Definitions, build_schedule_context, validate_run_config
+
+from assets.study_file import read_study
 from assets.systems import SYSTEMS
 from pipelines.definitions import defs
+from pipelines.schedules import VARIANCE
 
 MEASURING = {
     "cluster/links",
@@ -75,7 +79,16 @@ def test_the_job_runs_everything_in_one_process() -> None:
     }
 
 
-def test_the_schedule_is_off_until_somebody_wants_it() -> None:
-    schedule = defs.resolve_schedule_def("weekly_reprofiling")
+@pytest.mark.parametrize("name", ["half_hourly_variance", "weekly_reprofiling"])
+def test_schedules_are_off_until_somebody_wants_them(name: str) -> None:
+    schedule = defs.resolve_schedule_def(name)
     assert schedule.default_status.value == "STOPPED"
     assert schedule.job_name == "demo"
+
+
+def test_variance_is_measured_of_its_own_study() -> None:
+    schedule = defs.resolve_schedule_def("half_hourly_variance")
+    (request,) = schedule.evaluate_tick(build_schedule_context()).run_requests or ()
+    assert validate_run_config(defs.resolve_job_def("demo"), request.run_config)
+    assert Path(request.run_config["resources"]["study"]["config"]["path"]).name == "variance.yaml"
+    assert read_study(VARIANCE).kind == "ddp"

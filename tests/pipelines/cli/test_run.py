@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from dagster import DagsterRunStatus
 
+from pipelines.cli import main_job
 from tests.pipelines.ran import ASKED, MEASURED, Ran, Stepcast, statuses
 from tests.synthetic import STUDY, PaperProbes, by_workers, write_study
 from warehouse.warehouse import Warehouse
@@ -148,3 +149,19 @@ def test_more_cpu_shares_than_cores_are_refused(
     assert answer.code == 2
     (line,) = answer.err.splitlines()
     assert "jobs[1].workers: the nodes' CPU shares add up to" in line
+
+
+def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, rounds = 100.0, []
+
+    def minute_long(path: Path, backend: str | None) -> None:
+        nonlocal now_s
+        now_s += 60
+        rounds.append(backend)
+
+    monkeypatch.setattr(main_job, "_run_round", minute_long)
+    monkeypatch.setattr("pipelines.cli.main_job.time.monotonic", lambda: now_s)
+    main_job.run_study(Path("a.yaml"), None, minutes=0)
+    assert len(rounds) == 1
+    main_job.run_study(Path("a.yaml"), "loopback", minutes=2.5)
+    assert rounds[1:] == ["loopback"] * 3

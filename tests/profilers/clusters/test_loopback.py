@@ -70,8 +70,8 @@ def test_nodes_come_and_go() -> None:
 
 
 def test_an_unknown_backend_is_refused() -> None:
-    with pytest.raises(BadInput, match="no backend 'ec2'"):
-        open_cluster("ec2", NODES, None)
+    with pytest.raises(BadInput, match="no nodes of backend 'imported'"):
+        open_cluster("imported", NODES, None)
 
 
 def test_auto_falls_back_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +81,11 @@ def test_auto_falls_back_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         choose_backend("emulated")
 
 
-def test_a_file_is_copied_there_and_back(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("x")
+def test_a_shared_folder_is_the_folder(tmp_path: Path) -> None:
     with open_cluster("loopback", NODES, None) as cluster:
-        cluster.send(cluster.nodes[0], tmp_path / "a", tmp_path / "b")
-        cluster.fetch(cluster.nodes[0], tmp_path / "b", tmp_path / "c")
-    assert (tmp_path / "c").read_text() == "x"
+        with cluster.shared(cluster.nodes[0], tmp_path) as there:
+            cluster.run(cluster.nodes[0], ["touch", str(there / "a")])
+        assert (tmp_path / "a").exists()
 
 
 @contextmanager

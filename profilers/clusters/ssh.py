@@ -1,0 +1,356 @@
+"""A cluster of machines that are there: programs run over ssh, one machine a node.
+
+Every program has a connection of its own. When that ends, the kernel kills the program, whose
+parent is sshd's process for the connection; so nothing there outlives this process.
+"""
+
+import hashlib
+import io
+import json
+import random
+import shlex
+import signal
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import ClassVar
+
+from profilers.clusters import owner
+from profilers.clusters.base import SOURCE, Cluster, Node, with_env
+from profilers.clusters.fleet import Fleet, Machine, fleet
+from profilers.host import CpuTimes, counted
+from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed
+
+PACKAGES = ("models", "networks", "profilers", "warehouse")
+"""What programs on nodes import of this project."""
+OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=6")
+CACHE = ".cache/stepcast"
+PORTS = range(20_000, 30_000)
+"""Below those that kernels give to connections."""
+WATCH = f"""
+mkdir -p "$0" && trap 'rm -rf "$0"' EXIT && exec 9>{CACHE}/lock || exit
+flock -n 9 || {{ echo busy; exit; }}
+echo watching
+while read -r _; do head -n 1 /proc/stat; done
+"""
+"""Shell: keep a folder and the machine's lock until the connection ends, tell its CPU times."""
+_SEND_TIMEOUT_S = 120.0
+_ABOUT_TIMEOUT_S = 120.0
+
+
+class SshCluster(Cluster):
+    """Machines of the fleet file, each at most one node; nothing is shaped.
+
+    Raises:
+        BadInput: no fleet file, or it has too few machines of a type.
+        ProbeFailed: a machine does not answer, is being measured on already, lacks a package or
+            has other versions than the rest.
+    """
+
+    backend: ClassVar[Backend] = "ssh"
+    here: ClassVar[bool] = False
+
+    def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
+        super().__init__(groups, link_mbps)
+        self._fleet = fleet()
+        self.interface = self._fleet.interface
+        self._folder = f"{CACHE}/{owner.new_prefix()}"
+        self._machines: dict[str, Machine] = {}
+        self._watches: dict[str, _Watch] = {}
+        self._about: dict[str, Mapping[str, Mapping[str, str]]] = {}
+        self._ports = count(random.choice(PORTS))
+        self._started = count()
+        self._ids: dict[int, tuple[Node, str]] = {}
+
+    def up(self) -> None:
+        """Take machines of the wanted types, send this project's code, lock and describe them."""
+        plan = self.planned()
+        taken = self._taken([group for _, _, group in plan])
+        nodes = [
+            Node(f"{role}{index}", role, index, machine.address, group)
+            for (role, index, group), machine in zip(plan, taken, strict=True)
+        ]
+        self._machines = {node.name: machine for node, machine in zip(nodes, taken, strict=True)}
+        if nodes:
+            with ThreadPoolExecutor(len(nodes)) as together:
+                list(together.map(self._prepare, nodes))
+        self.nodes = tuple(nodes)
+        self._check_versions()
+
+    def add(self, group: NodeGroup) -> Node:
+        """Take one more machine."""
+        (machine,) = self._taken([group])
+        index = 1 + max((one.index for one in self.of_role(group.role)), default=-1)
+        node = Node(f"{group.role}{index}", group.role, index, machine.address, group.one)
+        self._machines[node.name] = machine
+        self._prepare(node)
+        self.nodes += (node,)
+        self._check_versions()
+        return node
+
+    def remove(self, node: Node) -> None:
+        """Kill what runs on the machine, and let it go."""
+        self.nodes = tuple(one for one in self.nodes if one != node)
+        for process in self._killed([node]):
+            process.wait()
+        self._watches.pop(node.name).close()
+        del self._machines[node.name], self._about[node.name]
+
+    def free_port(self, node: Node) -> int:
+        """Count upwards from a random one: what a machine that is measured on has free."""
+        return PORTS[next(self._ports) % len(PORTS)]
+
+    def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
+        """Do nothing: a node is a whole machine."""
+
+    def facts(self) -> Mapping[str, str | int | float | bool | None]:
+        """Say on every row that nothing is shaped."""
+        return {"shaped": False, "cpu_shares_enforced": False}
+
+    def python(self, node: Node) -> list[str]:
+        """Return the fleet file's interpreter, with the code that was sent."""
+        code, _ = source()
+        return ["env", f"PYTHONPATH={CACHE}/{code}", self._fleet.python]
+
+    def signal(self, process: "subprocess.Popen[str]", number: signal.Signals) -> None:
+        """Send a signal to the program there."""
+        node, file = self._ids[process.pid]
+        self.run(node, ["sh", "-c", f'kill -{int(number)} "$(cat {shlex.quote(file)})"'])
+
+    @contextmanager
+    def shared(self, node: Node, folder: Path) -> Iterator[Path]:
+        """Make a folder there; copy what is in it here at the end, whatever happens."""
+        there = f"{self._folder}/shared{next(self._started)}"
+        self.run(node, ["mkdir", "-p", there])
+        where = self.run(node, ["realpath", there]).strip()
+        try:
+            yield Path(where)
+        finally:
+            self._fetch(node, where, folder)
+
+    def host_id(self) -> str:
+        """Hash of the machines that the fleet file has."""
+        return self._fleet.host_id(self.backend)
+
+    def host(self) -> Mapping[str, str]:
+        """Return what machines of each node type are; where they differ, all that they are."""
+        found: dict[str, set[str]] = {}
+        for node in self.nodes:
+            for key, value in self._about[node.name]["host"].items():
+                found.setdefault(f"{node.group.node_type} {key}", set()).add(value)
+        return {key: " | ".join(sorted(values)) for key, values in found.items()}
+
+    def software(self) -> Mapping[str, str]:
+        """Return the versions on the nodes, which are the same on all."""
+        return self._about[self.nodes[0].name]["software"] if self.nodes else {}
+
+    def cpu_times(self) -> CpuTimes:
+        """Return what the machines' kernels have counted so far, added up."""
+        times = [self._watches[node.name].cpu_times() for node in self.nodes]
+        return CpuTimes(*(sum(column) for column in zip(*times, strict=True)))
+
+    def down(self) -> None:
+        """Kill what runs on the machines, and let them go."""
+        super().down()
+        for watch in self._watches.values():
+            watch.close()
+        self._watches, self.nodes = {}, ()
+
+    def _taken(self, groups: Sequence[NodeGroup]) -> list[Machine]:
+        """Return a machine that is not in use for each group's one node."""
+        return pick(self._fleet, groups, used=list(self._machines.values()))
+
+    def _prepare(self, node: Node) -> None:
+        code, packed = source()
+        there = shlex.quote(f"{CACHE}/{code}")
+        # Written whole or not at all: another cluster may be sending the same.
+        own = f"{there}.$$"
+        unpack = f"mkdir -p {own} && tar -C {own} -xz && mv -T {own} {there}"
+        late = f"rm -rf {own} && test -d {there}"
+        self._over(node, f"test -d {there} || {{ {unpack}; }} || {{ {late}; }}", packed)
+        self._watches[node.name] = _Watch(self._connection(node), self._folder, self._named(node))
+        told = self._over(
+            node,
+            shlex.join([*self.python(node), "-m", "profilers.host"]),
+            timeout_s=_ABOUT_TIMEOUT_S,
+        )
+        self._about[node.name] = json.loads(told)
+
+    def _check_versions(self) -> None:
+        first, *others = self.nodes or (None,)
+        for node in others:
+            assert first is not None
+            wanted, found = (self._about[one.name]["software"] for one in (first, node))
+            if wanted != found:
+                differing = ", ".join(
+                    f"{name} {found.get(name)} instead of {version}"
+                    for name, version in wanted.items()
+                    if found.get(name) != version
+                )
+                raise ProbeFailed(
+                    f"{self._named(node)} has {differing}, as {self._named(first)} has; "
+                    "install the same versions on all machines"
+                )
+
+    def _argv(self, node: Node, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+        # `exec`: the parent must be sshd's process, not a shell that outlives it.
+        bound = ["exec", "setpriv", "--pdeathsig", "KILL", *with_env(env), *argv]
+        return [*self._connection(node), shlex.join(bound)]
+
+    def popen(
+        self,
+        node: Node,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stderr: Path | None = None,
+    ) -> "subprocess.Popen[str]":
+        """Start a process on a machine; the file of its id tells `signal` whom to send to."""
+        file = f"{self._folder}/pid{next(self._started)}"
+        noted = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', file, *with_env(env or {}), *argv]
+        process = super().popen(node, noted, stderr=stderr)
+        self._ids[process.pid] = node, file
+        return process
+
+    def _connection(self, node: Node) -> list[str]:
+        machine = self._machines[node.name]
+        options = [word for option in OPTIONS for word in ("-o", option)]
+        target = ["-p", str(machine.port), machine.host or machine.address]
+        return ["ssh", *options, *self._fleet.ssh, *target]
+
+    def _over(
+        self, node: Node, command: str, data: bytes = b"", timeout_s: float = _SEND_TIMEOUT_S
+    ) -> bytes:
+        """Run a command of the machine's shell that reads `data`; return what it writes."""
+        try:
+            done = subprocess.run(
+                [*self._connection(node), command],
+                input=data,
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ProbeFailed(f"{self._named(node)} did not answer in {timeout_s:g} s") from None
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines() or ["nothing"]
+            raise ProbeFailed(f"{self._named(node)}: exit {done.returncode}: {said[-1]}")
+        return done.stdout
+
+    def _fetch(self, node: Node, there: str, folder: Path) -> None:
+        """Copy what is in a folder there, of any size, to one here; remove it there."""
+        command = f"tar -C {shlex.quote(there)} -cz . && rm -r {shlex.quote(there)}"
+        with subprocess.Popen(
+            [*self._connection(node), command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        ) as sending:
+            try:
+                with tarfile.open(fileobj=sending.stdout, mode="r|gz") as archive:
+                    archive.extractall(folder, filter="data")
+            except tarfile.ReadError as error:
+                raise ProbeFailed(f"{self._named(node)} sent no files: {error}") from None
+            finally:
+                sending.kill()
+
+    def _named(self, node: Node) -> str:
+        machine = self._machines[node.name]
+        return f"machine {machine.host or machine.address} ({machine.node_type})"
+
+
+class _Watch:
+    """A connection that holds a machine's lock and folder, and asks for its CPU times."""
+
+    def __init__(self, connection: Sequence[str], folder: str, name: str) -> None:
+        self._name, self._lock = name, threading.Lock()
+        command = shlex.join(["sh", "-c", WATCH, folder])
+        self._process = subprocess.Popen(
+            [*connection, command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            start_new_session=True,  # Ctrl-C ends it through `close`, after the others
+        )
+        said = self._told()
+        if said != "watching":
+            self.close()
+            why = "another Stepcast measures there" if said == "busy" else f"told {said!r}"
+            raise ProbeFailed(f"{name} cannot be used: {why}")
+
+    def cpu_times(self) -> CpuTimes:
+        """Return what the machine's kernel has counted so far."""
+        assert self._process.stdin is not None
+        with self._lock:
+            try:
+                self._process.stdin.write("\n")
+            except BrokenPipeError:
+                raise ProbeFailed(f"{self._name} is gone") from None
+            return counted(self._told())
+
+    def close(self) -> None:
+        """Let the machine go."""
+        try:
+            self._process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+
+    def _told(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            _, said = self._process.communicate()
+            words = said.strip().splitlines() or [f"exit {self._process.returncode}"]
+            raise ProbeFailed(f"{self._name} is gone: {words[-1]}")
+        return line.strip()
+
+
+def check_machines(groups: Sequence[NodeGroup]) -> None:
+    """Refuse more nodes than the fleet file has machines for.
+
+    Raises:
+        BadInput: there are not enough of a type.
+    """
+    pick(fleet(), [group for group in groups for _ in range(group.count)])
+
+
+def pick(fleet: Fleet, groups: Sequence[NodeGroup], used: Sequence[Machine] = ()) -> list[Machine]:
+    """Return machines for so many nodes, in the order of the fleet file.
+
+    Raises:
+        BadInput: there are not enough of a type.
+    """
+    free = [machine for machine in fleet.machines if machine not in used]
+    found = []
+    for group in groups:
+        alike = [machine for machine in free if machine.node_type == group.node_type]
+        if not alike:
+            have = sum(machine.node_type == group.node_type for machine in fleet.machines)
+            wanted = sum(one.node_type == group.node_type for one in groups)
+            raise BadInput(
+                f"{wanted} machines of type {group.node_type!r} are needed beside those in use, "
+                f"but the fleet file has {have} in all; list more, or use fewer workers"
+            )
+        free.remove(alike[0])
+        found.append(alike[0])
+    return found
+
+
+@cache
+def source() -> tuple[str, bytes]:
+    """Return this project's packages as a compressed archive, behind a name made of their hash."""
+    buffer, content = io.BytesIO(), hashlib.sha256()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for package in PACKAGES:
+            for path in sorted((SOURCE / package).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    name = str(path.relative_to(SOURCE))
+                    content.update(f"{name}\0".encode() + path.read_bytes())
+                    archive.add(path, name)
+    return content.hexdigest()[:16], buffer.getvalue()

@@ -1,0 +1,88 @@
+"""Machines for tests of `ssh`: sshd's of this host, each with an address and a home of its own."""
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import yaml
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
+NODE_TYPE = "lab.small"
+
+
+@contextmanager
+def machines(folder: Path, number: int) -> Iterator[Path]:
+    """Start this many sshd's; return a fleet file that lists them. Machine i lives in `m<i>`."""
+    _keygen(folder / "key")
+    with ExitStack() as stack:
+        listed = [
+            stack.enter_context(_machine(folder, f"127.0.0.{index + 2}", folder / f"m{index}"))
+            for index in range(number)
+        ]
+        yield write_fleet(folder, listed)
+
+
+def write_fleet(folder: Path, listed: Sequence[dict[str, object]]) -> Path:
+    """Write the fleet file of these machines."""
+    options = "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"
+    words = [word for option in options for word in ("-o", option)]
+    file = folder / "fleet.yaml"
+    fleet = {
+        "python": sys.executable,
+        "ssh": ["-i", str(folder / "key"), *words],
+        "interface": "lo",
+        "node_types": {NODE_TYPE: {"threads": 1}},
+        "machines": listed,
+    }
+    file.write_text(yaml.safe_dump(fleet))
+    return file
+
+
+@contextmanager
+def _machine(folder: Path, address: str, home: Path) -> Iterator[dict[str, object]]:
+    home.mkdir()
+    _keygen(home / "hostkey")
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        port = probe.getsockname()[1]
+    settings = {
+        "ListenAddress": address,
+        "Port": port,
+        "HostKey": home / "hostkey",
+        "AuthorizedKeysFile": folder / "key.pub",
+        "StrictModes": "no",
+        "UsePAM": "no",
+        "PidFile": "none",
+        "PermitRootLogin": "prohibit-password",
+        # All machines have one user, whose folder they must not share.
+        "ForceCommand": f'cd {home} && exec sh -c "$SSH_ORIGINAL_COMMAND"',
+    }
+    file = home / "sshd_config"
+    file.write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
+    assert SSHD is not None
+    Path("/run/sshd").mkdir(exist_ok=True)
+    with subprocess.Popen([SSHD, "-D", "-e", "-f", str(file)], stderr=subprocess.PIPE) as sshd:
+        try:
+            _await(sshd, address, port)
+            yield {"node_type": NODE_TYPE, "address": address, "port": port}
+        finally:
+            sshd.terminate()
+
+
+def _await(sshd: "subprocess.Popen[bytes]", address: str, port: int) -> None:
+    for _ in range(200):
+        assert sshd.poll() is None, sshd.communicate()[1].decode()
+        with socket.socket() as probe:
+            if probe.connect_ex((address, port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError("sshd does not listen")
+
+
+def _keygen(file: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)], check=True)

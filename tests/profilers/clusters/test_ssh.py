@@ -1,0 +1,195 @@
+"""Nodes over ssh, for real: sshd's of this host."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from pipelines.cli import doctor
+from profilers import links, tf_throughput, tf_trace
+from profilers.clusters import host_id, open_cluster, owner
+from profilers.clusters.fleet import VARIABLE
+from profilers.clusters.node_types import node_group
+from profilers.result import RunContext
+from tests.profilers.clusters.machines import NODE_TYPE, machines
+from warehouse.records import BadInput, NodeGroup, ProbeFailed, Scenario, Strategy, Workload
+
+pytestmark = pytest.mark.sshd
+
+
+@pytest.fixture
+def fleet_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Two machines that answer, and a fleet file that lists them."""
+    with machines(tmp_path, 2) as file:
+        monkeypatch.setenv(VARIABLE, str(file))
+        yield file
+
+
+def two() -> tuple[NodeGroup, NodeGroup]:
+    """A server and a worker."""
+    return node_group("server", NODE_TYPE, 1), node_group("worker", NODE_TYPE, 1)
+
+
+def test_nodes_are_machines_of_the_fleet(fleet_file: Path) -> None:
+    with open_cluster("ssh", two(), None) as cluster:
+        assert [node.address for node in cluster.nodes] == ["127.0.0.2", "127.0.0.3"]
+        places = [cluster.run(node, ["pwd"]).strip() for node in cluster.nodes]
+        assert places == [str(fleet_file.parent / name) for name in ("m0", "m1")]
+        assert cluster.run(cluster.nodes[0], ["echo", "a  b", "$HOME"]) == "a  b $HOME\n"
+        assert cluster.software()["python"] == ".".join(map(str, sys.version_info[:3]))
+        assert f"{NODE_TYPE} cpu" in cluster.host()
+        assert cluster.host_id() == host_id("ssh")
+        before = cluster.cpu_times()
+        time.sleep(0.3)
+        assert cluster.cpu_times().total_s > before.total_s + 0.3
+        with pytest.raises(ProbeFailed, match="exited with 3"):
+            cluster.run(cluster.nodes[0], ["sh", "-c", "exit 3"])
+
+
+def test_a_program_imports_what_was_sent(fleet_file: Path) -> None:
+    with open_cluster("ssh", two(), None) as cluster:
+        node = cluster.nodes[1]
+        code = "import profilers; print(profilers.__file__)"
+        (place,) = cluster.run(node, [*cluster.python(node), "-c", code]).split()
+        assert (fleet_file.parent / "m1" / place).is_file()
+        assert ".cache/stepcast" in place
+
+
+def test_machines_are_locked_and_left_as_they_were(fleet_file: Path) -> None:
+    with open_cluster("ssh", two(), None):
+        with (
+            pytest.raises(ProbeFailed, match="another Stepcast measures there"),
+            open_cluster("ssh", two(), None),
+        ):
+            pass
+    with open_cluster("ssh", two(), None):
+        pass
+    for name in ("m0", "m1"):
+        left = {path.name for path in (fleet_file.parent / name / ".cache/stepcast").iterdir()}
+        assert not {one for one in left if one.startswith(owner.PREFIX)}
+
+
+def test_what_runs_there_ends_with_its_owner(fleet_file: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWN], stdout=subprocess.PIPE, text=True) as owning:
+        assert owning.stdout is not None
+        sleeper = int(owning.stdout.readline())
+        assert owner.start_ticks(sleeper) != -1
+        owning.kill()
+    assert ended(sleeper)
+    with open_cluster("ssh", two(), None):
+        pass
+
+
+def test_doctor_connects_to_every_machine(fleet_file: Path) -> None:
+    found = doctor.fleet_finding()
+    assert (found.ok, found.found) == (True, f"2 machines of {fleet_file} answer")
+    fleet_file.write_text(fleet_file.read_text().replace("127.0.0.3", "127.0.0.4"))
+    assert re.search(r"machine 127\.0\.0\.4 .*refused", doctor.fleet_finding().found)
+
+
+def test_signals_reach_the_program(fleet_file: Path) -> None:
+    with open_cluster("ssh", two(), None) as cluster:
+        process = cluster.popen(cluster.nodes[0], [sys.executable, "-c", INTERRUPTIBLE])
+        assert process.stdout is not None
+        assert process.stdout.readline() == "1\n"
+        cluster.signal(process, signal.SIGINT)
+        assert process.stdout.readline() == "2\n"
+        assert process.wait(timeout=10) == 0
+
+
+def test_a_shared_folder_is_copied_here(fleet_file: Path, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    with open_cluster("ssh", two(), None) as cluster:
+        node = cluster.nodes[0]
+        with cluster.shared(node, here) as there:
+            cluster.run(node, ["dd", "if=/dev/zero", f"of={there}/a", "bs=1M", "count=3"])
+        assert (here / "a").stat().st_size == 3 * 2**20
+        assert not there.exists()
+
+
+def test_machines_that_cannot_be_used(fleet_file: Path) -> None:
+    with pytest.raises(BadInput, match=r"3 machines .* but the fleet file has 2"):
+        open_cluster("ssh", (node_group("worker", NODE_TYPE, 3),), None).__enter__()
+    content = yaml.safe_load(fleet_file.read_text())
+    content["machines"][1]["port"] = 1
+    fleet_file.write_text(yaml.safe_dump(content))
+    with (
+        pytest.raises(ProbeFailed, match=r"machine 127.0.0.3 .*Connection refused"),
+        open_cluster("ssh", two(), None),
+    ):
+        pass
+
+
+def test_machines_of_other_versions_are_refused(fleet_file: Path) -> None:
+    for name, version in (("m0", "1"), ("m1", "2")):
+        python = fleet_file.parent / name / "python"
+        about = json.dumps({"host": {}, "software": {"torch": version}})
+        python.write_text(f"#!/bin/sh\necho '{about}'")
+        python.chmod(0o755)
+    content = yaml.safe_load(fleet_file.read_text())
+    fleet_file.write_text(yaml.safe_dump(content | {"python": "./python"}))
+    with (
+        pytest.raises(ProbeFailed, match=r"127.0.0.3 .* has torch 2 instead of 1"),
+        open_cluster("ssh", two(), None),
+    ):
+        pass
+
+
+@pytest.mark.cluster
+def test_probes_measure_over_ssh(fleet_file: Path, alone: None, tmp_path: Path) -> None:
+    scenario = Scenario(
+        workload=Workload(dnn="small_cnn", image_size=16, batch_size=2),
+        strategy=Strategy(workers=1),
+        nodes=two()[::-1],
+        link_mbps=None,
+    )
+    context = RunContext("test", 1, "profile", tmp_path)
+    with open_cluster("ssh", scenario.nodes, None) as cluster:
+        linked = links.measure(cluster, context, flows=[1], seconds=1, trials=1)
+        profiled = tf_trace.profile(
+            cluster, scenario, context, traced_steps=4, untraced_steps=4, capture=True
+        )
+        (trained,) = tf_throughput.measure(cluster, [scenario], context, windows=1, window_s=2)
+    assert linked.tables["link"].filter(pl.col("bandwidth_Bps") < 1e6).is_empty()
+    for result in (profiled, trained):
+        assert result.run.status == "ok", result.run.error
+        assert (result.run.backend, result.run.host_id) == ("ssh", host_id("ssh"))
+    (share,) = profiled.tables["sample"].filter(metric="captured_fraction")["value"]
+    assert share >= 0.9
+    (steps_per_s,) = trained.tables["sample"].filter(metric="throughput_steps_per_s")["value"]
+    assert steps_per_s > 0
+
+
+def ended(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while owner.start_ticks(pid) != -1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return owner.start_ticks(pid) == -1
+
+
+INTERRUPTIBLE = """
+import time
+print(1, flush=True)
+try:
+    time.sleep(1000)
+except KeyboardInterrupt:
+    print(2)
+"""
+OWN = f"""
+import time
+from profilers.clusters import open_cluster
+from profilers.clusters.node_types import node_group
+with open_cluster("ssh", [node_group("worker", {NODE_TYPE!r}, 1)], None) as cluster:
+    process = cluster.popen(cluster.nodes[0], ["sh", "-c", "echo $$; exec sleep 1000"])
+    print(process.stdout.readline(), end="", flush=True)
+    time.sleep(1000)
+"""
