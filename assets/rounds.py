@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from assets.job import Job
 from assets.parts import Part, Probe, parts, profile_parts
 from assets.study import Study
 from warehouse.records import Backend, Purpose, Run
@@ -48,6 +49,8 @@ class Round:
 
 def profiled_jobs(round_: Round) -> Round | None:
     """Return a round with only the jobs whose profiles have landed, None if none has."""
+    if round_.study.kind == "synchronous":
+        return _with_jobs(round_, [job for job in round_.study.jobs if _has_landed(round_, job)])
     study, backend = round_.study, round_.backend
     jobs = [
         job
@@ -58,7 +61,22 @@ def profiled_jobs(round_: Round) -> Round | None:
             for part in profile_parts(one, study, backend)
         )
     ]
-    return replace(round_, study=study.model_copy(update={"jobs": tuple(jobs)})) if jobs else None
+    return _with_jobs(round_, jobs)
+
+
+def _has_landed(round_: Round, job: Job) -> bool:
+    """Tell whether a synchronous job counts: fitted ones if profiled, others if measured at all.
+
+    All others are predicted from the profiles of those that are fitted, whichever there are.
+    """
+    found = parts(round_.study.model_copy(update={"jobs": (job,)}), round_.backend)
+    there = [round_.run_of(part) is not None for part in found]
+    return all(there) if job.fitted else any(there)
+
+
+def _with_jobs(round_: Round, jobs: Sequence[Job]) -> Round | None:
+    study = round_.study.model_copy(update={"jobs": tuple(jobs)})
+    return replace(round_, study=study) if jobs else None
 
 
 def open_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round:

@@ -200,3 +200,36 @@ def test_jobs_without_their_profile_are_left_out(study: Study) -> None:
     assert profiled is not None
     assert [job.dnn for job in profiled.study.jobs] == ["small_cnn"]
     assert profiled_jobs(open_round(study, "emulated", HOST, [landed(small)])) is None
+
+
+def test_synchronous_jobs_count_once_profiled_or_measured(tmp_path: Path) -> None:
+    study = read_study(write_study(tmp_path, SYNCHRONOUS))
+    fitted, other, judged, unmeasured = (
+        [part for part in parts(study, "emulated") if part.job.dnn == dnn]
+        for dnn in ("googlenet", "vgg11", "alexnet", "inception_v3")
+    )
+    assert len(other) > 1
+    assert unmeasured
+    runs = [landed(part) for part in (*fitted, *other[:-1], judged[0])]
+    profiled = profiled_jobs(open_round(study, "emulated", HOST, runs))
+    assert profiled is not None
+    assert [job.dnn for job in profiled.study.jobs] == ["googlenet", "alexnet"]
+
+
+SYNCHRONOUS = """
+name: paper
+backend: auto
+links: {flows: [1], seconds: 1, trials: 1}
+profile: {traced_steps: 2, untraced_steps: 2}
+measure: {windows: 1, window_s: 1}
+jobs:
+""" + "".join(
+    f"  - {{dnn: {dnn}, strategy: all_reduce, image_size: 75, batch_size: 4, link_mbps: 1000, "
+    f"worker: emu.avx2.c40, fitted: {fitted}, workers: [1, 2]}}\n"
+    for dnn, fitted in (
+        ("googlenet", "true"),
+        ("vgg11", "true"),
+        ("alexnet", "false"),
+        ("inception_v3", "false"),
+    )
+)
