@@ -76,7 +76,11 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "jobs[0].batch_size: input should be a valid integer, unable to parse string as an "
             "integer, found 'many'",
         ),
-        ("backend: loopback", "backend: cloud", "backend: input should be 'auto', 'emulated', 'loopback', 'ssh' or 'ec2'"),
+        (
+            "backend: loopback",
+            "backend: cloud",
+            "backend: input should be 'auto', 'emulated', 'loopback', 'ssh' or 'ec2'",
+        ),
         ("name: paper", "name: Paper study", "name: string should match pattern"),
         (
             "dnn: alexnet, image_size: 64",
