@@ -24,8 +24,9 @@ from typing import ClassVar
 from profilers.clusters import owner
 from profilers.clusters.base import SOURCE, Cluster, Node, with_env
 from profilers.clusters.fleet import Fleet, Machine, fleet
+from profilers.commands import missing
 from profilers.host import CpuTimes, counted
-from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed
+from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed
 
 PACKAGES = ("models", "networks", "profilers", "warehouse")
 """What programs on nodes import of this project."""
@@ -49,6 +50,7 @@ class SshCluster(Cluster):
 
     Raises:
         BadInput: no fleet file, or it has too few machines of a type.
+        MissingTool: there is no ssh.
         ProbeFailed: a machine does not answer, is being measured on already, lacks a package or
             has other versions than the rest.
     """
@@ -70,6 +72,8 @@ class SshCluster(Cluster):
 
     def up(self) -> None:
         """Take machines of the wanted types, send this project's code, lock and describe them."""
+        if missing("ssh"):
+            raise MissingTool("ssh is not installed; `apt-get install openssh-client` mends that")
         plan = self.planned()
         taken = self._taken([group for _, _, group in plan])
         nodes = [
