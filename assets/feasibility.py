@@ -9,6 +9,7 @@ from assets.job import Job
 from assets.parts import all_reducing, parts
 from assets.study import Study
 from profilers.clusters.emulated import check_shares
+from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.node_types import check_isa, fleet_types, node_group
 from profilers.clusters.ssh import check_machines
 from warehouse.records import Backend, BadInput, Role
@@ -46,7 +47,7 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
 
 def _check_type(role: Role, name: str, backend: Backend) -> None:
     group = node_group(role, name, 1)
-    if (name in fleet_types()) != (backend in ("ssh", "ec2")):
+    if (name in fleet_types()) != (backend in BACKENDS):
         raise BadInput(f"there are no nodes of type {name!r} on backend {backend}")
     check_isa(group)
 

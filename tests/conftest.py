@@ -5,13 +5,13 @@ from collections.abc import Callable, Generator
 from functools import cache
 from os import environ, geteuid
 from pathlib import Path
-from shutil import which
 
 import pytest
 from absl.logging import get_absl_handler
 from hypothesis import settings
 
 from profilers.clusters import choose_backend
+from tests.profilers.clusters.machines import SSHD
 
 settings.register_profile("stepcast", deadline=None)
 settings.load_profile("stepcast")
@@ -30,8 +30,7 @@ def _no_cluster() -> str | None:
 def _no_sshd() -> str | None:
     if geteuid() != 0:
         return "a test's sshd needs root"
-    found = which("sshd", path="/usr/sbin:/usr/bin")
-    return None if found else "no sshd here: apt-get install openssh-server"
+    return None if SSHD else "no sshd here: apt-get install openssh-server"
 
 
 def _no_gpu() -> str | None:

@@ -17,8 +17,8 @@ from rich.text import Text
 from profilers import commands, host, hostlock
 from profilers.clusters import cgroups, choose_backend, netns, open_cluster, owner
 from profilers.clusters.fleet import fleet, fleet_file, has_fleet
-from profilers.clusters.node_types import node_types
-from warehouse.records import MissingTool, NodeGroup, StepcastError
+from profilers.clusters.node_types import node_group, node_types
+from warehouse.records import MissingTool, StepcastError
 
 LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
 MEMORY_GIB = 4.0
@@ -244,10 +244,7 @@ def fleet_finding() -> Finding:
     """Connect to every machine of the fleet file."""
 
     def attempt() -> str:
-        groups = [
-            NodeGroup(role="worker", node_type=machine.node_type, count=1)
-            for machine in fleet().machines
-        ]
+        groups = [node_group("worker", machine.node_type, 1) for machine in fleet().machines]
         with open_cluster("ssh", groups, None) as cluster:
             return f"{len(cluster.nodes)} machines of {fleet_file()} answer"
 

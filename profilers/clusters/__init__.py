@@ -6,7 +6,7 @@ from typing import Literal
 from profilers import host
 from profilers.clusters.base import Cluster, Node
 from profilers.clusters.emulated import EmulatedCluster, obstacles, reap
-from profilers.clusters.fleet import fleet, fleet_file
+from profilers.clusters.fleet import BACKENDS, fleet, fleet_file
 from profilers.clusters.loopback import LoopbackCluster
 from profilers.clusters.ssh import SshCluster
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup
@@ -61,4 +61,4 @@ def choose_backend(wanted: BackendChoice) -> tuple[Backend, str]:
 
 def host_id(backend: Backend) -> str:
     """Return what the runs on a backend are told apart by: this host, or the fleet."""
-    return fleet().host_id(backend) if backend in ("ssh", "ec2") else host.host_id()
+    return fleet().host_id(backend) if backend in BACKENDS else host.host_id()

@@ -75,9 +75,9 @@ class Cluster(ABC):
     def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
         """Hold a process to its node's CPU share and memory from now on, where possible."""
 
-    @abstractmethod
     def facts(self) -> Mapping[str, str | int | float | bool | None]:
         """What a run must remember of this cluster (shaping, congestion control, MTU …)."""
+        return {"shaped": False, "cpu_shares_enforced": False}
 
     @abstractmethod
     def _argv(self, node: Node, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -151,6 +151,10 @@ class Cluster(ABC):
             with suppress(ProcessLookupError):
                 process.kill()
         return killed
+
+    def next_index(self, role: Role) -> int:
+        """Return the index of one more node of a role, beside those that are up."""
+        return 1 + max((one.index for one in self.of_role(role)), default=-1)
 
     def of_role(self, role: Role) -> tuple[Node, ...]:
         """Return the nodes of one role, by index."""

@@ -12,6 +12,8 @@ from pydantic import Field, ValidationError
 
 from warehouse.records import Backend, BadInput, Record, content_hash
 
+BACKENDS: tuple[Backend, ...] = ("ssh", "ec2")
+"""Those whose nodes are machines of the fleet file."""
 VARIABLE = "STEPCAST_FLEET"
 FILE = "fleet.yaml"
 

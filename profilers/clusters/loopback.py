@@ -24,7 +24,7 @@ class LoopbackCluster(Cluster):
 
     def add(self, group: NodeGroup) -> Node:
         """Name one more node."""
-        index = 1 + max((one.index for one in self.of_role(group.role)), default=-1)
+        index = self.next_index(group.role)
         node = Node(f"{group.role}{index}", group.role, index, "127.0.0.1", group)
         self.nodes += (node,)
         return node
@@ -43,10 +43,6 @@ class LoopbackCluster(Cluster):
 
     def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
         """Do nothing: loopback nodes are not held to their share."""
-
-    def facts(self) -> Mapping[str, str | int | float | bool | None]:
-        """Say on every row that nothing is shaped."""
-        return {"shaped": False, "cpu_shares_enforced": False}
 
     def _argv(self, node: Node, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
         return [*with_env(env), *argv]

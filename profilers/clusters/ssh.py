@@ -90,7 +90,7 @@ class SshCluster(Cluster):
     def add(self, group: NodeGroup) -> Node:
         """Take one more machine."""
         (machine,) = self._taken([group])
-        index = 1 + max((one.index for one in self.of_role(group.role)), default=-1)
+        index = self.next_index(group.role)
         node = Node(f"{group.role}{index}", group.role, index, machine.address, group.one)
         self._machines[node.name] = machine
         self._prepare(node)
@@ -112,10 +112,6 @@ class SshCluster(Cluster):
 
     def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
         """Do nothing: a node is a whole machine."""
-
-    def facts(self) -> Mapping[str, str | int | float | bool | None]:
-        """Say on every row that nothing is shaped."""
-        return {"shaped": False, "cpu_shares_enforced": False}
 
     def python(self, node: Node) -> list[str]:
         """Return the fleet file's interpreter, with the code that was sent."""
@@ -187,10 +183,8 @@ class SshCluster(Cluster):
         self._about[node.name] = json.loads(told)
 
     def _check_versions(self) -> None:
-        first, *others = self.nodes or (None,)
-        for node in others:
-            assert first is not None
-            wanted, found = (self._about[one.name]["software"] for one in (first, node))
+        for node in self.nodes[1:]:
+            wanted, found = self.software(), self._about[node.name]["software"]
             if wanted != found:
                 differing = ", ".join(
                     f"{name} {found.get(name)} instead of {version}"
@@ -198,7 +192,7 @@ class SshCluster(Cluster):
                     if found.get(name) != version
                 )
                 raise ProbeFailed(
-                    f"{self._named(node)} has {differing}, as {self._named(first)} has; "
+                    f"{self._named(node)} has {differing}, as {self._named(self.nodes[0])} has; "
                     "install the same versions on all machines"
                 )
 

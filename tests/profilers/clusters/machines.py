@@ -11,6 +11,8 @@ from pathlib import Path
 
 import yaml
 
+from profilers.clusters import owner
+
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 NODE_TYPE = "lab.small"
 
@@ -86,3 +88,11 @@ def _await(sshd: "subprocess.Popen[bytes]", address: str, port: int) -> None:
 
 def _keygen(file: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)], check=True)
+
+
+def has_ended(pid: int, within_s: float = 10) -> bool:
+    """Wait until a process has ended; return whether it has."""
+    deadline = time.monotonic() + within_s
+    while owner.start_ticks(pid) != -1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return owner.start_ticks(pid) == -1

@@ -2,7 +2,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from profilers.clusters import choose_backend, open_cluster, owner
 from profilers.clusters.node_types import node_group
+from tests.profilers.clusters.machines import has_ended
 from warehouse.records import BadInput, MissingTool, ProbeFailed
 
 NODES = (node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2))
@@ -100,13 +100,6 @@ def owning_a_sleeper(**env: str) -> "Iterator[tuple[subprocess.Popen[str], int]]
     ) as owning:
         assert owning.stdout is not None
         yield owning, int(owning.stdout.readline())
-
-
-def has_ended(pid: int, within_s: float = 10) -> bool:
-    deadline = time.monotonic() + within_s
-    while owner.start_ticks(pid) != -1 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return owner.start_ticks(pid) == -1
 
 
 OWN = """

@@ -19,7 +19,7 @@ from profilers.clusters import host_id, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
 from profilers.result import RunContext
-from tests.profilers.clusters.machines import NODE_TYPE, machines
+from tests.profilers.clusters.machines import NODE_TYPE, has_ended, machines
 from warehouse.records import BadInput, NodeGroup, ProbeFailed, Scenario, Strategy, Workload
 
 pytestmark = pytest.mark.sshd
@@ -83,7 +83,7 @@ def test_what_runs_there_ends_with_its_owner(fleet_file: Path) -> None:
         sleeper = int(owning.stdout.readline())
         assert owner.start_ticks(sleeper) != -1
         owning.kill()
-    assert ended(sleeper)
+    assert has_ended(sleeper)
     with open_cluster("ssh", two(), None):
         pass
 
@@ -167,13 +167,6 @@ def test_probes_measure_over_ssh(fleet_file: Path, alone: None, tmp_path: Path) 
     assert share >= 0.9
     (steps_per_s,) = trained.tables["sample"].filter(metric="throughput_steps_per_s")["value"]
     assert steps_per_s > 0
-
-
-def ended(pid: int) -> bool:
-    deadline = time.monotonic() + 10
-    while owner.start_ticks(pid) != -1 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return owner.start_ticks(pid) == -1
 
 
 INTERRUPTIBLE = """
