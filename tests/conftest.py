@@ -1,5 +1,6 @@
 """What tests share: a fresh home, and the rule that only what needs special hardware may skip."""
 
+import shutil
 import sys
 from collections.abc import Callable, Generator
 from functools import cache
@@ -11,7 +12,6 @@ from absl.logging import get_absl_handler
 from hypothesis import settings
 
 from profilers.clusters import choose_backend
-from tests.profilers.clusters.machines import SSHD
 
 settings.register_profile("stepcast", deadline=None)
 settings.load_profile("stepcast")
@@ -30,7 +30,8 @@ def _no_cluster() -> str | None:
 def _no_sshd() -> str | None:
     if geteuid() != 0:
         return "a test's sshd needs root"
-    return None if SSHD else "no sshd here: apt-get install openssh-server"
+    sshd = shutil.which("sshd", path="/usr/sbin:/usr/bin")
+    return None if sshd else "no sshd here: apt-get install openssh-server"
 
 
 def _no_gpu() -> str | None:

@@ -247,13 +247,18 @@ class SshCluster(Cluster):
         with subprocess.Popen(
             [*self._connection(node), command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
         ) as sending:
+            assert sending.stdout is not None
             try:
                 with tarfile.open(fileobj=sending.stdout, mode="r|gz") as archive:
                     archive.extractall(folder, filter="data")
-            except tarfile.ReadError as error:
+                sending.stdout.read()  # what is left to send, so that the folder is removed
+            except (tarfile.ReadError, EOFError) as error:
                 raise ProbeFailed(f"{self._named(node)} sent no files: {error}") from None
-            finally:
+            except BaseException:
                 sending.kill()
+                raise
+        if sending.returncode:
+            raise ProbeFailed(f"{self._named(node)} did not send all files of {there}")
 
     def _named(self, node: Node) -> str:
         machine = self._machines[node.name]

@@ -116,6 +116,18 @@ def test_a_shared_folder_is_copied_here(fleet_file: Path, tmp_path: Path) -> Non
         assert not there.exists()
 
 
+def test_a_shared_folder_that_is_not_sent_whole_is_an_error(
+    fleet_file: Path, tmp_path: Path
+) -> None:
+    with open_cluster("ssh", two(), None) as cluster:
+        node = cluster.nodes[0]
+        with (
+            pytest.raises(ProbeFailed, match=r"127\.0\.0\.2 .*did not send all|sent no files"),
+            cluster.shared(node, tmp_path / "here") as there,
+        ):
+            cluster.run(node, ["rm", "-r", str(there)])
+
+
 def test_machines_that_cannot_be_used(fleet_file: Path) -> None:
     with pytest.raises(BadInput, match=r"3 machines .* but the fleet file has 2"):
         open_cluster("ssh", (node_group("worker", NODE_TYPE, 3),), None).__enter__()
