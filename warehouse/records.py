@@ -144,9 +144,10 @@ class Strategy(Record):
 class NodeGroup(Record):
     """`count` nodes of one type in one role.
 
-    `cpu_share` (cores, None: unlimited), `threads` (within an operation), `inter_op_threads`
-    (operations at once) and `isa` (oneDNN cap, None: native) are copied from the node type, so
-    that redefining a type makes a new scenario. `batch_size` is that of each of its devices, where
+    `cpu_share` (cores, None: unlimited), `core_gflops` (of a steady core; None: of this host, fast
+    or slow as it is), `threads` (within an operation), `inter_op_threads` (operations at once) and
+    `isa` (oneDNN cap, None: native) are copied from the node type, so that redefining a type makes
+    a new scenario. `batch_size` is that of each of its devices, where
     it differs from the workload's (an all-reduce of nodes of several types).
     """
 
@@ -159,13 +160,15 @@ class NodeGroup(Record):
     isa: str | None = None
     memory_bytes: int | None = Field(default=None, gt=0)
     batch_size: int | None = Field(default=None, ge=1)
+    core_gflops: float | None = Field(default=None, gt=0)
 
     @model_serializer(mode="wrap")
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         # As in Strategy.
         fields: dict[str, JsonValue] = handler(self)
-        if self.batch_size is None:
-            fields.pop("batch_size", None)
+        for name in ("batch_size", "core_gflops"):
+            if fields.get(name) is None:
+                fields.pop(name, None)
         return fields
 
     @property

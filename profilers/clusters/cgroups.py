@@ -66,6 +66,20 @@ def create(name: str, cpu_share: float | None, memory_bytes: int | None) -> None
             ) from None
 
 
+def pace(name: str, cpu_share: float, factor: float) -> None:
+    """Let the group have the quota of its share in each so much longer period; nothing if it ended.
+
+    The period, because a quota may not be shorter than a millisecond.
+    """
+    quota, period = round(cpu_share * CPU_PERIOD_US), round(factor * CPU_PERIOD_US)
+    version, root = controllers()["cpu"]
+    file, value = (
+        ("cpu.max", f"{quota} {period}") if version == 2 else ("cpu.cfs_period_us", str(period))
+    )
+    with suppress(FileNotFoundError):
+        (root / name / file).write_text(value)
+
+
 def join(name: str, pid: int) -> None:
     """Move a process and all its threads into the groups called `name`."""
     for folder in _folders(name):

@@ -17,6 +17,9 @@ ISA_ORDER = ("SSE41", "AVX2", "AVX512_CORE", "AVX512_CORE_VNNI")
 class NodeType(Record):
     """A kind of machine: `cpu_share` in cores (None: all), `isa` the oneDNN cap (None: native).
 
+    `core_gflops`: the share is of a core that multiplies small float32 matrices that fast, whatever
+    the host's do at the moment (None: of the host's).
+
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;
     with a few they agree within two percent.
@@ -28,6 +31,7 @@ class NodeType(Record):
     inter_op_threads: int = Field(default=4, ge=1)
     isa: str | None = None
     memory_bytes: int | None = Field(default=None, gt=0)
+    core_gflops: float | None = Field(default=None, gt=0)
     usd_per_hour: float = Field(ge=0)
 
 
@@ -65,6 +69,7 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
         inter_op_threads=kind.inter_op_threads,
         isa=kind.isa,
         memory_bytes=kind.memory_bytes,
+        core_gflops=kind.core_gflops,
     )
 
 

@@ -1,0 +1,116 @@
+"""Steady cores: quotas follow how fast the host's processors are at the moment.
+
+Where the host is a guest, others use the same cores and caches, and its processors compute half as
+fast again from one second to the next, which no counter shows. The program of this module, started
+as `python -m profilers.pacing`, times a product of matrices on each processor again and
+again, and lets control groups have their quota so much less often as products are faster. It ends
+when its standard input does.
+"""
+
+import json
+import math
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from profilers.clusters import cgroups
+
+SIDE = 96
+"""Of the matrices: three of them fit the second cache, which an interrupted job leaves cold."""
+_WARM_UPS, _PRODUCTS = 2, 6
+_PAUSE_S = 0.02
+_MEMORY_S = 0.4
+_NOTICED = 0.02
+_SLOWEST, _FASTEST = 0.5, 8.0
+"""How much slower and faster than a steady core a host may be for its nodes to be steady."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A control group, its share, and billions of operations per second of the core it is of."""
+
+    name: str
+    cpu_share: float
+    core_gflops: float
+
+
+class Speed:
+    """How fast the processors are, on average: the latest half second counts most."""
+
+    def __init__(self) -> None:
+        self._gflops: dict[int, float] = {}
+
+    def saw(self, cpu: int, gflops: float, processors: int) -> None:
+        """Take note of one reading of one of so many processors."""
+        weight = 1 - math.exp(-_PAUSE_S * processors / _MEMORY_S)
+        known = self._gflops.get(cpu, gflops)
+        self._gflops[cpu] = known + weight * (gflops - known)
+
+    @property
+    def gflops(self) -> float:
+        """Return the mean over processors."""
+        return sum(self._gflops.values()) / len(self._gflops)
+
+
+def gauge() -> Callable[[], float]:
+    """Return what measures 10⁹ operations per second of processor time, in half a millisecond."""
+    import numpy as np
+
+    square = np.ones((SIDE, SIDE), np.float32)
+    product = np.empty_like(square)
+
+    def multiply(times: int) -> None:
+        for _ in range(times):
+            np.matmul(square, square, out=product)
+
+    def gflops() -> float:
+        multiply(_WARM_UPS)
+        before_ns = time.thread_time_ns()
+        multiply(_PRODUCTS)
+        return _PRODUCTS * 2 * SIDE**3 / (time.thread_time_ns() - before_ns)
+
+    return gflops
+
+
+def pace(group: Group, host_gflops: float) -> float:
+    """Return how much longer a group waits for its next quota than on a steady core."""
+    return min(max(host_gflops / group.core_gflops, _SLOWEST), _FASTEST)
+
+
+def _given(timeout_s: float) -> Iterator[Group]:
+    """Yield the groups that have come meanwhile.
+
+    Raises:
+        EOFError: no more will come.
+    """
+    if select.select([sys.stdin], [], [], timeout_s)[0]:
+        if not (line := sys.stdin.readline()):
+            raise EOFError
+        yield Group(**json.loads(line))
+
+
+def main() -> None:
+    """Pace groups until standard input ends."""
+    measure, speed = gauge(), Speed()
+    paced: dict[Group, float] = {}
+    processors = sorted(os.sched_getaffinity(0))
+    with suppress(EOFError, KeyboardInterrupt):
+        while True:
+            for cpu in processors:
+                os.sched_setaffinity(0, {cpu})
+                speed.saw(cpu, measure(), len(processors))
+                for group in _given(_PAUSE_S):
+                    paced[group] = 1.0
+                for group, before in paced.items():
+                    now = pace(group, speed.gflops)
+                    if abs(now / before - 1) > _NOTICED:
+                        cgroups.pace(group.name, group.cpu_share, now)
+                        paced[group] = now
+
+
+if __name__ == "__main__":
+    main()
