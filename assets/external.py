@@ -4,12 +4,17 @@ A system joins a file with a function from the rows that may be seen to somethin
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import mul
 from typing import Protocol
 
 import polars as pl
 
 from models import linear_rows
+from models.ceer import public as layers
+from models.srift import public as allreduces
+from models.srift.placements import fit_placements
 
 
 class FittedRows(Protocol):
@@ -38,13 +43,19 @@ class Contender:
 
 @dataclass(frozen=True)
 class PublicSet:
-    """A file with a mapping, the metric forecast, and the rows of `external` that fits may see."""
+    """A study of a public file: the metric forecast, and which rows of `external` fits may see.
+
+    Only `rows` take part. `mapping`, of `mappings/subjects`, stands in for the file's own.
+    """
 
     name: str
+    file: str
     metric: str
     unit: str
     seen: pl.Expr
     contenders: tuple[Contender, ...]
+    rows: pl.Expr = field(default_factory=lambda: pl.lit(value=True))
+    mapping: str | None = None
 
 
 def subject(key: str) -> pl.Expr:
@@ -52,19 +63,103 @@ def subject(key: str) -> pl.Expr:
     return pl.col("subject").str.json_path_match(f"$.{key}")
 
 
+def _allreduces_without(nodes: int) -> PublicSet:
+    return PublicSet(
+        f"allreduce_nccl_tests_{nodes}_nodes",
+        "allreduce_nccl_tests",
+        "allreduce_time_s",
+        "s",
+        subject("nodes") != str(nodes),
+        (
+            Contender("srift_allreduce", "1", allreduces.fit("learned")),
+            Contender("allreduce_alpha_beta", "1", allreduces.fit("alpha_beta")),
+            Contender("allreduce_rated", "1", allreduces.fit("rated")),
+        ),
+        mapping="allreduce_nccl_tests",
+    )
+
+
+def _placements_without(dnn: str) -> PublicSet:
+    return PublicSet(
+        f"ddp_step_time_sia_{dnn}",
+        "ddp_step_time_sia",
+        "step_time_s",
+        "s",
+        (subject("dnn") != dnn) | (subject("nodes") == "1"),
+        (Contender("srift", "1", fit_placements),),
+        pl.col("metric") == "step_time_s",
+    )
+
+
+def _steps_without(dnn: str) -> PublicSet:
+    same = ("node_type", "dataset", "variable_update", "precision", "distortions", "mode", "dnn")
+    return PublicSet(
+        f"tf_cnn_benchmarks_lambda_{dnn}",
+        "tf_cnn_benchmarks_lambda",
+        "throughput_samples_per_s",
+        "1/s",
+        (subject("dnn") != dnn) | (subject("world_size") == "1"),
+        (
+            Contender("ceer", "1", layers.fit_steps),
+            Contender("linear", "1", linear_rows.fit_rates(*same, "batch_size")),
+        ),
+        (pl.col("metric") == "throughput_samples_per_s") & (subject("mode") == "train"),
+    )
+
+
+def _layers(file: str, name: str, seen: pl.Expr) -> PublicSet:
+    return PublicSet(
+        f"{file}_{name}",
+        file,
+        "operation_time_median_s",
+        "s",
+        seen,
+        (
+            Contender("ceer_operations", "1", layers.fit_layers("own")),
+            Contender("ceer_paper", "1", layers.fit_layers("paper")),
+        ),
+        pl.col("metric") == "operation_time_median_s",
+    )
+
+
+def _multiplications(*keys: str) -> pl.Expr:
+    """Return the product of keys of the subject: about as many as a layer multiplies."""
+    return reduce(mul, (subject(key).cast(pl.Float64) for key in keys))
+
+
+_SIA = "bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"
+_CONVOLUTION = "tf_ops_convolution"
+_DENSE = "tf_ops_dense"
+_LARGE_CONVOLUTION, _LARGE_PRODUCT = 3.3e9, 1.7e8
+"""Multiplications that a fifth of the layers of each kind exceeds."""
+_EVERY_FIFTH = pl.col("row_number") % 5 == 0
+_SIDE = subject("image_size").cast(pl.Float64) / subject("stride").cast(pl.Float64)
+_OF_CONVOLUTION = _SIDE**2 * _multiplications(
+    "batch_size", "kernel_size", "kernel_size", "channels_in", "channels_out"
+)
+_OF_DENSE = _multiplications("batch_size", "size_in", "size_out")
 PUBLIC_SETS = (
     PublicSet(
+        "async_ps_cmdare",
         "async_ps_cmdare",
         "throughput_steps_per_s",
         "1/s",
         subject("world_size") == "1",
-        (Contender("linear", "1", linear_rows.fit_rates),),
+        (Contender("linear", "1", linear_rows.fit_rates("dnn", "node_type", "servers")),),
     ),
     PublicSet(
+        "ddp_step_time_sia",
         "ddp_step_time_sia",
         "step_time_s",
         "s",
         subject("nodes") == "1",
         (Contender("linear", "1", linear_rows.fit_step_times),),
     ),
+    *(_placements_without(dnn) for dnn in _SIA),
+    *(_allreduces_without(nodes) for nodes in (2, 8, 256)),
+    *(_steps_without(dnn) for dnn in layers.PARAMETERS),
+    _layers(_CONVOLUTION, "every_fifth", ~_EVERY_FIFTH),
+    _layers(_CONVOLUTION, "large", _OF_CONVOLUTION < _LARGE_CONVOLUTION),
+    _layers(_DENSE, "every_fifth", ~_EVERY_FIFTH),
+    _layers(_DENSE, "large", _OF_DENSE < _LARGE_PRODUCT),
 )

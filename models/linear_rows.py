@@ -1,8 +1,9 @@
 """Linear scaling of what others measured: W workers do W times the work of one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
@@ -35,16 +36,12 @@ class LinearRows:
         return json.dumps({"rate": self.rate, "known": self.known.to_dicts()}, sort_keys=True)
 
 
-def fit_rates(rows: pl.DataFrame) -> LinearRows:
-    """Fit steps per second of asynchronous workers.
+def fit_rates(*same: str) -> Callable[[pl.DataFrame], LinearRows]:
+    """Return what fits steps or samples per second of workers that are alike in the columns `same`.
 
-    Args:
-        rows: dnn, node_type, servers, world_size and value.
-
-    Raises:
-        BadInput: there are no rows.
+    It is given these, world_size and value, and raises BadInput where there are no rows.
     """
-    return _fit(rows, ("dnn", "node_type", "servers"), rate=True)
+    return partial(_fit, same=same, rate=True)
 
 
 def fit_step_times(rows: pl.DataFrame) -> LinearRows:

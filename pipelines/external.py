@@ -42,24 +42,34 @@ def judge(data: Path, warehouse: Warehouse) -> Iterator[str]:
     files = {name: _file(data, name) for name in names}
     if not any(files.values()):
         raise BadInput(f"{data} holds none of {', '.join(f'{name}.csv' for name in names)}")
-    sets = {one.name: one for one in PUBLIC_SETS}
     for name, file in files.items():
+        sets = [one for one in PUBLIC_SETS if one.file == name]
         if file is None:
             yield f"{name}.csv: not in {data}, left out"
-        elif name in sets:
-            yield from _judged(sets[name], file, warehouse)
+        elif not sets:
+            yield _imported(file, "profile", warehouse)
         else:
-            yield _imported(file, "profile", warehouse, None)
+            for public in sets:
+                yield from _judged(public, file, warehouse)
 
 
 def _judged(public: PublicSet, file: Path, warehouse: Warehouse) -> Iterator[str]:
-    yield _imported(file, "profile", warehouse, Part(public.name, public.seen))
+    held_out = _held_out(public, file)
+    if held_out.is_empty():
+        return
+    yield _imported(file, "profile", warehouse, public, public.seen)
     for contender in public.contenders:
-        yield _forecast(public, contender, file, warehouse)
-    yield _imported(file, "measurement", warehouse, Part(public.name, ~public.seen))
+        yield _forecast(public, contender, file, held_out, warehouse)
+    yield _imported(file, "measurement", warehouse, public, ~public.seen)
 
 
-def _forecast(public: PublicSet, contender: Contender, file: Path, warehouse: Warehouse) -> str:
+def _forecast(
+    public: PublicSet,
+    contender: Contender,
+    file: Path,
+    held_out: pl.DataFrame,
+    warehouse: Warehouse,
+) -> str:
     """Fit a system to what is loaded, and forecast what is held out; return a line about it."""
     runs = warehouse.visible("run").filter(study=public.name)
     seen = warehouse.visible("external", runs["run_id"].to_list()).filter(metric=public.metric)
@@ -69,7 +79,6 @@ def _forecast(public: PublicSet, contender: Contender, file: Path, warehouse: Wa
     fitted = contender.fit(_in_columns(known).with_columns(known["value"], known["repeat"]))
     fit = _fit_record(contender, public, fitted, runs, known)
     warehouse.record_fit(fit)
-    held_out = _held_out(public, file, fit.host_id)
     forecasts = fitted.predict(held_out).drop_nulls("value")
     warehouse.record_predictions(_predictions(fit, public, forecasts))
     return (
@@ -125,15 +134,18 @@ def _predictions(fit: FitRecord, public: PublicSet, forecasts: pl.DataFrame) -> 
     ]
 
 
-def _held_out(public: PublicSet, file: Path, host: str) -> pl.DataFrame:
+def _held_out(public: PublicSet, file: Path) -> pl.DataFrame:
     """Return the subjects that are to be forecast; what was measured of them is dropped unread."""
-    subjects = []
-    for one in csv_table.read(file, Options()):
-        if host_id(one) != host:
-            raise BadInput(f"{file.name} is of several machines; a fit is of one")
-        rows = one.tables["external"].select("subject", "metric")
-        subjects.append(rows.filter(~public.seen, metric=public.metric).select("subject"))
-    return _in_columns(pl.concat(subjects).unique(maintain_order=True))
+    subjects, hosts = [], set()
+    for one in csv_table.read(file, _options(public)):
+        rows = one.tables["external"].drop("value")
+        held_out = rows.filter(public.rows & ~public.seen, metric=public.metric)
+        subjects.append(held_out.select("subject"))
+        hosts.add(host_id(one))
+    if len(hosts) > 1:
+        raise BadInput(f"{file.name} is of several machines; a fit is of one")
+    found = pl.concat(subjects).unique(maintain_order=True)
+    return found if found.is_empty() else _in_columns(found)
 
 
 def _in_columns(rows: pl.DataFrame) -> pl.DataFrame:
@@ -143,13 +155,26 @@ def _in_columns(rows: pl.DataFrame) -> pl.DataFrame:
     return columns.with_columns(subject_id=pl.Series([content_hash(text) for text in texts]))
 
 
-def _imported(file: Path, purpose: Purpose, warehouse: Warehouse, part: Part | None) -> str:
+def _imported(
+    file: Path,
+    purpose: Purpose,
+    warehouse: Warehouse,
+    public: PublicSet | None = None,
+    rows: pl.Expr | None = None,
+) -> str:
+    part = None if public is None or rows is None else Part(public.name, public.rows & rows)
     with staged(warehouse.landing) as staging:
-        line = import_file(file, "csv", Options(), _SAID, purpose, staging, part)
+        line = import_file(file, "csv", _options(public), _SAID, purpose, staging, part)
     report = warehouse.load()
     if report.quarantined:
         raise BadInput(f"{file.name} was set aside: {report.quarantined[0].reason}")
     return f"{line}, {purpose}"
+
+
+def _options(public: PublicSet | None) -> Options:
+    if public is None or public.mapping is None:
+        return Options()
+    return Options(mapping=FOLDER / "subjects" / f"{public.mapping}.yaml")
 
 
 def _file(data: Path, name: str) -> Path | None:

@@ -77,8 +77,8 @@ def import_file(
 ) -> str:
     """Stage the runs of one file, unless they have landed before; return a line about it.
 
-    A run's id is the format and the hash of the file's content, and the purpose of a `part`: fits
-    may see some rows of a file, others judge them.
+    A run's id is the format and the hash of the file's content, and study and purpose of a `part`:
+    fits may see some rows of a file, others judge them.
 
     Raises:
         BadInput: the file cannot be read, has no source, or landed with other options.
@@ -89,7 +89,7 @@ def import_file(
     provenance = _completed(path, format_name, options, given)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    stem = f"imported-{format_name}-{sha256[:16]}" + (f"-{purpose}" if part else "")
+    stem = f"imported-{format_name}-{sha256[:16]}" + (f"-{part.study}-{purpose}" if part else "")
     asked = _asked(path, format_name, options, purpose)
     for folder in (staging.landing, staging.folder):
         if (folder / f"{stem}-1").exists():

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import select
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -57,7 +56,10 @@ class Speed:
 
 
 def gauge() -> Callable[[], float]:
-    """Return what measures 10⁹ operations a second of processor time, in a quarter of a ms."""
+    """Return what measures 10⁹ operations a second of processor time, in a quarter of a ms.
+
+    Only where numpy may use a single thread (`OPENBLAS_NUM_THREADS=1`).
+    """
     import numpy as np
 
     square = np.ones((SIDE, SIDE), np.float32)
@@ -76,29 +78,33 @@ def pace(group: Group, host_gflops: float) -> float:
     return min(max(host_gflops / group.core_gflops, _SLOWEST), _FASTEST)
 
 
-def _given(timeout_s: float) -> Iterator[Group]:
-    """Yield the groups that have come meanwhile.
+def _given(timeout_s: float, half: bytearray) -> Iterator[Group]:
+    """Yield the groups that have come meanwhile; `half` keeps the start of a line.
 
     Raises:
         EOFError: no more will come.
     """
-    if select.select([sys.stdin], [], [], timeout_s)[0]:
-        if not (line := sys.stdin.readline()):
+    if select.select([0], [], [], timeout_s)[0]:
+        if not (read := os.read(0, 65_536)):
             raise EOFError
-        yield Group(**json.loads(line))
+        half += read
+        *lines, rest = half.split(b"\n")
+        half[:] = rest
+        yield from (Group(**json.loads(line)) for line in lines)
 
 
 def main() -> None:
     """Pace groups until standard input ends."""
     measure, speed = gauge(), Speed()
     paced: dict[Group, float] = {}
+    half = bytearray()
     processors = sorted(os.sched_getaffinity(0))
     with suppress(EOFError, KeyboardInterrupt):
         while True:
             for cpu in processors:
                 os.sched_setaffinity(0, {cpu})
                 speed.saw(cpu, measure(), len(processors))
-                for group in _given(_PAUSE_S):
+                for group in _given(_PAUSE_S, half):
                     paced[group] = 1.0
                 for group, before in paced.items():
                     now = pace(group, speed.gflops)

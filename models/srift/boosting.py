@@ -18,6 +18,7 @@ Ints = NDArray[np.int64]
 Loss = Literal["reg:pseudohubererror", "reg:squarederror"]
 Bools = NDArray[np.bool_]
 Label = Literal["bandwidth", "logarithm", "ratio"]
+Across = Literal["configurations", "world_sizes"]
 Formula = Callable[[Bools], Floats]
 """Bandwidths by a formula, of all rows, that was fitted to those told."""
 
@@ -32,7 +33,7 @@ class Grid(Record):
     """
 
     labels: tuple[Label, ...] = ("bandwidth", "logarithm", "ratio")
-    across: Literal["configurations", "world_sizes"] = "configurations"
+    across: Across = "configurations"
     depths: tuple[int, ...] = (4, 8)
     learning_rates: tuple[float, ...] = (0.1,)
     rounds: tuple[int, ...] = (100, 300)

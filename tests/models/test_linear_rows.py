@@ -18,8 +18,11 @@ RATES = pl.DataFrame(
 )
 
 
+fit = fit_rates("dnn", "node_type", "servers")
+
+
 def test_a_rate_grows_with_workers() -> None:
-    fitted = fit_rates(RATES)
+    fitted = fit(RATES)
     asked = RATES.drop("value").with_columns(world_size=4, dnn=pl.Series(["res", "vgg", "alex"]))
     # 10 a worker, and 12: 11 on average.
     assert fitted.predict(asked).rows() == [("a", 44.0, None, None), ("b", 12.0, None, None)]
@@ -44,4 +47,4 @@ def test_a_step_takes_as_long_as_on_the_fullest_node() -> None:
 
 def test_nothing_to_start_from_is_refused() -> None:
     with pytest.raises(BadInput, match="found no rows"):
-        fit_rates(RATES.clear())
+        fit(RATES.clear())

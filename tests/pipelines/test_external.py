@@ -108,3 +108,36 @@ def test_a_file_of_which_fits_may_see_nothing(data: Path, tmp_path: Path) -> Non
     lines, accuracy = judged(data, tmp_path / "home")
     assert "async_ps_cmdare.csv: no row that linear may see; no forecasts" in lines
     assert set(accuracy["study"]) == {"ddp_step_time_sia"}
+
+
+NCCL = "system,repo,commit,path,block,collective,nodes,gpus_per_node,ranks,ranks_listed,env_setup,"
+NCCL += "gpu,size_B,count,dtype,redop,oop_time_us,oop_algbw_GBs,oop_busbw_GBs,ip_time_us,"
+NCCL += "ip_algbw_GBs,ip_busbw_GBs,ranks_inferred_if_allreduce\n"
+
+
+def test_each_number_of_nodes_is_forecast_from_the_others(tmp_path: Path) -> None:
+    """20 GB/s and 1 µs a hop of a ring; out of place takes 2 % longer."""
+    data = tmp_path / "data"
+    data.mkdir()
+    lines = []
+    for nodes in (2, 8, 256):
+        for size_bytes in (8, 512, 2048, 2**20, 2**22, 2**24, 2**26):
+            ranks = 4 * nodes
+            us = 2 * (ranks - 1) * (1 + size_bytes / ranks / 20e3)
+            lines.append(
+                f"ALCF polaris,r,c,p,1,all_reduce,{nodes}.0,4.0,{ranks}.0,,env1,A100,{size_bytes},"
+                f"1,float,sum,{1.02 * us},0,0,{us},0,0,\n"
+            )
+    (data / "allreduce_nccl_tests.csv").write_text(NCCL + "".join(lines))
+    said, accuracy = judged(data, tmp_path / "home")
+    assert sum("srift_allreduce saw 28 rows and forecasts" in line for line in said) == 3
+    assert accuracy.height == 3 * 7 * 3
+    assert set(accuracy["study"]) == {
+        "allreduce_nccl_tests_2_nodes",
+        "allreduce_nccl_tests_8_nodes",
+        "allreduce_nccl_tests_256_nodes",
+    }
+    alpha_beta = accuracy.filter(system="allreduce_alpha_beta")
+    assert alpha_beta["ape_percent"].max() == pytest.approx(0, abs=1.1)
+    # 1.02 for 1, and 1 for 1.02.
+    assert accuracy["noise_floor_percent"].to_list() == pytest.approx([(2 + 100 / 51) / 2] * 63)

@@ -90,6 +90,16 @@ def test_devices_of_a_node_are_part_of_a_scenario() -> None:
     assert "all-reduce of 4 devices each, W=2 (2 emu.1c)" in four.label
 
 
+def test_steady_cores_are_part_of_a_scenario() -> None:
+    (group,) = all_reduce(2).nodes
+    assert "core_gflops" not in group.canonical_json()
+    steady = all_reduce(2).model_copy(
+        update={"nodes": (group.model_copy(update={"core_gflops": 50.0}),)}
+    )
+    assert Scenario.model_validate_json(steady.canonical_json()) == steady
+    assert steady.scenario_id != all_reduce(2).scenario_id
+
+
 def test_a_group_may_have_a_batch_of_its_own() -> None:
     (group,) = all_reduce(2).nodes
     assert "batch_size" not in group.canonical_json()

@@ -1,0 +1,119 @@
+"""All-reduces that others timed: bandwidth models fitted to some of them forecast the others."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from models.srift.allreduce import LearnedBandwidth
+from models.srift.allreduce import fit as fit_learned
+from models.srift.allreduce_samples import Hardware
+from models.srift.baselines import AlphaBeta, Rated, fit_alpha_beta, rated
+from models.srift.boosting import Across, Grid
+from models.srift.exchange import wire_factor
+from warehouse.records import BadInput
+
+RATED_GBPS = {"polaris": 400.0, "sirius": 400.0, "sophia": 1600.0, "p4de": 400.0}
+"""Of a node's network devices together, by a word in the system's name, as operators print it."""
+MTU_BYTES = 9000
+"""Logs do not say theirs; so much have the jumbo frames that networks of such clusters carry."""
+Bandwidth = LearnedBandwidth | AlphaBeta | Rated
+
+
+@dataclass(frozen=True)
+class PublicAllreduces:
+    """A model of bandwidth, and the clusters that it was fitted to."""
+
+    bandwidth: Bandwidth
+    known: frozenset[str]
+
+    def predict(self, subjects: pl.DataFrame) -> pl.DataFrame:
+        """Return subject_id, value (seconds), low and high (NULL) of subjects on known clusters.
+
+        Args:
+            subjects: subject_id, node_type, settings, world_size and size_bytes.
+        """
+        rows = _named(subjects).filter(pl.col("place").is_in(self.known))
+        parts = rows.partition_by("place", "world_size", maintain_order=True)
+        none = pl.lit(None, pl.Float64)
+        found = [
+            part.select("subject_id", value=self._seconds(part), low=none, high=none)
+            for part in parts
+        ]
+        return pl.concat(found) if found else rows.select("subject_id", value=none, low=none)
+
+    def parameters_json(self) -> str:
+        """Return the fitted model."""
+        return self.bandwidth.canonical_json()
+
+    def _seconds(self, rows: pl.DataFrame) -> pl.Series:
+        place, ranks = rows["place"][0], rows["world_size"][0]
+        size_bytes = rows["size_bytes"].to_numpy()
+        bus_Bps = self.bandwidth.table((place,), np.array([ranks]), size_bytes)[0]
+        return pl.Series(size_bytes * wire_factor(ranks) / bus_Bps)
+
+
+def fit(model: str) -> Callable[[pl.DataFrame], PublicAllreduces]:
+    """Return what fits the `learned`, `alpha_beta` or `rated` model of bandwidth.
+
+    It is given node_type, settings, gpu, devices_per_node, world_size, size_bytes, repeat and value
+    (seconds). A system with other settings is another kind of cluster.
+
+    Raises:
+        BadInput: as the fits; a system whose rated bandwidth nobody has written down.
+    """
+
+    def fitted(rows: pl.DataFrame) -> PublicAllreduces:
+        seen = _named(rows)
+        hardware = {
+            row["place"]: Hardware(
+                location=row["node_type"],
+                device=row["gpu"],
+                processor=row["settings"],
+                devices=row["devices_per_node"],
+                rated_gbps=_rated_gbps(row["node_type"]),
+            )
+            for row in seen.unique("place").sort("place").to_dicts()
+        }
+        return PublicAllreduces(_bandwidth(model, seen, hardware), frozenset(hardware))
+
+    return fitted
+
+
+def _bandwidth(model: str, seen: pl.DataFrame, hardware: Mapping[str, Hardware]) -> Bandwidth:
+    if model == "rated":
+        return rated(hardware)
+    n = pl.col("world_size")
+    allreduce = seen.select(
+        "world_size",
+        "size_bytes",
+        run_id=pl.col("place"),
+        library=pl.lit("nccl"),
+        concurrent=pl.lit(1),
+        trial=pl.int_range(pl.len()).over("place", "world_size", "size_bytes"),
+        rank=pl.lit(0),
+        seconds=pl.col("value"),
+        bus_bandwidth_Bps=2 * pl.col("size_bytes") * (n - 1) / n / pl.col("value"),
+        mtu_bytes=pl.lit(MTU_BYTES),
+    )
+    clusters = seen.select(run_id=pl.col("place"), node_type=pl.col("place")).unique()
+    if model == "alpha_beta":
+        return fit_alpha_beta(allreduce, clusters)
+    # What is asked for are other world sizes: a ratio to the formula goes on there.
+    several = seen["world_size"].n_unique() > 1
+    across: Across = "world_sizes" if several else "configurations"
+    return fit_learned(allreduce, clusters, hardware, Grid(labels=("ratio",), across=across))
+
+
+def _named(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(
+        place=pl.concat_str("node_type", "settings", separator=" ", ignore_nulls=True)
+    )
+
+
+def _rated_gbps(system: str) -> float:
+    for word, gbps in RATED_GBPS.items():
+        if word in system:
+            return gbps
+    raise BadInput(f"{system}: no rated bandwidth is known; add it to RATED_GBPS")

@@ -1,0 +1,63 @@
+"""All-reduces of others: a system with its settings is a cluster; only known ones are forecast."""
+
+import polars as pl
+import pytest
+
+from models.srift.public import fit
+from warehouse.records import BadInput
+
+SIZES = [2**exponent for exponent in range(3, 28, 2)]
+HOP_S, LINK_BPS = 5e-6, 20e9
+
+
+def logged(settings: str | None, ranks: int, factor: float = 1.0) -> pl.DataFrame:
+    """Rows of a ring on links of 20 GB/s, in place and out of place."""
+    wire_bytes = pl.col("size_bytes") * 2 * (ranks - 1) / ranks
+    return pl.DataFrame({"size_bytes": SIZES * 2}).with_columns(
+        subject_id=pl.format(f"{settings} {ranks} {{}}", "size_bytes"),
+        node_type=pl.lit("ALCF polaris"),
+        gpu=pl.lit("A100"),
+        settings=pl.lit(settings, pl.String),
+        nodes=pl.lit(ranks // 4),
+        devices_per_node=pl.lit(4),
+        world_size=pl.lit(ranks),
+        repeat=pl.lit(1),
+        value=factor * (2 * (ranks - 1) * HOP_S + wire_bytes / LINK_BPS),
+    )
+
+
+SEEN = pl.concat([logged("env1", 8), logged("env1", 32), logged(None, 8, 2.0)])
+
+
+def test_latency_and_bandwidth_of_a_cluster_go_for_other_numbers_of_nodes() -> None:
+    truth = pl.concat([logged("env1", 16), logged(None, 16, 2.0)])
+    found = (
+        fit("alpha_beta")(SEEN)
+        .predict(truth.drop("value"))
+        .join(truth.unique("subject_id"), on="subject_id", suffix="_measured")
+    )
+    assert found.height == 4 * len(SIZES)
+    assert (found["value"] / found["value_measured"] - 1).abs().max() == pytest.approx(0, abs=1e-6)
+
+
+def test_trees_are_near_where_the_formula_is_right() -> None:
+    truth = logged("env1", 16)
+    found = fit("learned")(SEEN).predict(truth.drop("value"))["value"]
+    assert (found / truth["value"] - 1).abs().max() < 0.1
+
+
+def test_rated_bandwidth_is_printed_by_the_operator() -> None:
+    """400 Gb/s are 50 GB/s; 2 · 15/16 bytes cross the network for each one."""
+    asked = logged("env1", 16).drop("value").filter(size_bytes=2**27)
+    found = fit("rated")(SEEN).predict(asked)
+    assert found["value"].to_list() == pytest.approx([2**27 * 1.875 / 50e9] * 2)
+
+
+def test_an_unknown_cluster_is_not_forecast() -> None:
+    assert fit("rated")(SEEN).predict(logged("env2", 16).drop("value")).is_empty()
+
+
+def test_a_system_without_rating_is_refused() -> None:
+    rows = SEEN.with_columns(node_type=pl.lit("frontier"))
+    with pytest.raises(BadInput, match="frontier: no rated bandwidth is known"):
+        fit("rated")(rows)

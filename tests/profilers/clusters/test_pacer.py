@@ -1,0 +1,83 @@
+"""Steady cores: how long a group waits for its quota, and what a paced node really gets."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from profilers.clusters import open_cluster
+from profilers.clusters.base import SOURCE
+from profilers.hostlock import host_lock
+from profilers.pacing import Group, Speed, pace
+from warehouse.records import NodeGroup
+
+SHARE = 0.2
+LOOP = """
+import sys, time
+sys.stdin.readline()
+began, had = time.monotonic(), time.process_time()
+while time.monotonic() < began + 3:
+    pass
+print((time.process_time() - had) / (time.monotonic() - began))
+"""
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Queue up behind whatever measures on this host."""
+    with host_lock():
+        yield
+
+
+def test_a_group_waits_as_much_longer_as_the_host_is_faster() -> None:
+    group = Group("g", SHARE, 50.0)
+    assert pace(group, 50.0) == 1.0
+    assert pace(group, 80.0) == 1.6
+    assert (pace(group, 1.0), pace(group, 1e6)) == (0.5, 8.0)
+
+
+def test_the_latest_readings_of_all_processors_count_most() -> None:
+    speed = Speed()
+    for _ in range(100):
+        speed.saw(0, 60.0, 2)
+        speed.saw(1, 40.0, 2)
+    assert speed.gflops == 50.0
+    speed.saw(1, 80.0, 2)
+    assert 51 < speed.gflops < 53
+    for _ in range(100):
+        speed.saw(1, 80.0, 2)
+    assert speed.gflops == pytest.approx(70.0, rel=1e-3)
+
+
+def test_the_program_ends_with_its_input() -> None:
+    program = subprocess.run(
+        [sys.executable, "-m", "profilers.pacing"],
+        input=json.dumps({"name": "gone", "cpu_share": 0.2, "core_gflops": 1e-3}) + "\n",
+        cwd=SOURCE,
+        text=True,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert (program.returncode, program.stderr) == (0, "")
+
+
+@pytest.mark.cluster
+def test_of_half_as_fast_a_core_a_node_gets_half_as_much(alone: None) -> None:
+    groups = tuple(
+        NodeGroup(role="worker", node_type=name, count=1, cpu_share=SHARE, core_gflops=gflops)
+        for name, gflops in (("fast", 40.0), ("slow", 20.0))
+    )
+    with open_cluster("emulated", groups, None) as cluster:
+        processes = []
+        for node in cluster.nodes:
+            processes.append(cluster.popen(node, [*cluster.python(node), "-c", LOOP]))
+            cluster.confine(node, processes[-1])
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        fast, slow = (float(process.stdout.readline()) for process in processes if process.stdout)
+    assert fast / slow == pytest.approx(2, rel=0.25)
