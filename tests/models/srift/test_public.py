@@ -1,5 +1,6 @@
 """All-reduces of others: a system with its settings is a cluster; only known ones are forecast."""
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -43,7 +44,7 @@ def test_latency_and_bandwidth_of_a_cluster_go_for_other_numbers_of_nodes() -> N
 def test_trees_are_near_where_the_formula_is_right() -> None:
     truth = logged("env1", 16)
     found = fit("learned")(SEEN).predict(truth.drop("value"))["value"]
-    assert (found / truth["value"] - 1).abs().max() < 0.1
+    assert np.abs(found.to_numpy() / truth["value"].to_numpy() - 1).max() < 0.1
 
 
 def test_rated_bandwidth_is_printed_by_the_operator() -> None:
