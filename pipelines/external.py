@@ -47,7 +47,7 @@ def judge(data: Path, warehouse: Warehouse) -> Iterator[str]:
         if file is None:
             yield f"{name}.csv: not in {data}, left out"
         elif not sets:
-            yield _imported(file, "profile", warehouse)
+            yield _imported(file, "profile", warehouse, Options())
         else:
             for public in sets:
                 yield from _judged(public, file, warehouse)
@@ -57,10 +57,11 @@ def _judged(public: PublicSet, file: Path, warehouse: Warehouse) -> Iterator[str
     held_out = _held_out(public, file)
     if held_out.is_empty():
         return
-    yield _imported(file, "profile", warehouse, public, public.seen)
+    seen, unseen = (Part(public.name, public.rows & one) for one in (public.seen, ~public.seen))
+    yield _imported(file, "profile", warehouse, _options(public), seen)
     for contender in public.contenders:
         yield _forecast(public, contender, file, held_out, warehouse)
-    yield _imported(file, "measurement", warehouse, public, ~public.seen)
+    yield _imported(file, "measurement", warehouse, _options(public), unseen)
 
 
 def _forecast(
@@ -159,20 +160,19 @@ def _imported(
     file: Path,
     purpose: Purpose,
     warehouse: Warehouse,
-    public: PublicSet | None = None,
-    rows: pl.Expr | None = None,
+    options: Options,
+    part: Part | None = None,
 ) -> str:
-    part = None if public is None or rows is None else Part(public.name, public.rows & rows)
     with staged(warehouse.landing) as staging:
-        line = import_file(file, "csv", _options(public), _SAID, purpose, staging, part)
+        line = import_file(file, "csv", options, _SAID, purpose, staging, part)
     report = warehouse.load()
     if report.quarantined:
         raise BadInput(f"{file.name} was set aside: {report.quarantined[0].reason}")
     return f"{line}, {purpose}"
 
 
-def _options(public: PublicSet | None) -> Options:
-    if public is None or public.mapping is None:
+def _options(public: PublicSet) -> Options:
+    if public.mapping is None:
         return Options()
     return Options(mapping=FOLDER / "subjects" / f"{public.mapping}.yaml")
 

@@ -98,7 +98,7 @@ def main() -> None:
     measure, speed = gauge(), Speed()
     paced: dict[Group, float] = {}
     half = bytearray()
-    processors = sorted(os.sched_getaffinity(0))
+    processors, controller = sorted(os.sched_getaffinity(0)), cgroups.controllers()["cpu"]
     with suppress(EOFError, KeyboardInterrupt):
         while True:
             for cpu in processors:
@@ -109,7 +109,7 @@ def main() -> None:
                 for group, before in paced.items():
                     now = pace(group, speed.gflops)
                     if abs(now / before - 1) > _NOTICED:
-                        cgroups.pace(group.name, group.cpu_share, now)
+                        cgroups.pace(controller, group.name, group.cpu_share, now)
                         paced[group] = now
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from models.ceer import overhead, regression
 from models.ceer.features import NAMES
 from models.ceer.sizes import megabytes, multiplications, product_work
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Record
 
 Key = tuple[str, ...]
 _LAYER = ("node_type", "operation", "mode")
@@ -48,11 +48,7 @@ class PublicLayers:
 
     def parameters_json(self) -> str:
         """Return the regressions, by device, layer and mode."""
-        found = {" ".join(key): json.loads(one.canonical_json()) for key, one in self._sorted()}
-        return json.dumps(found, sort_keys=True)
-
-    def _sorted(self) -> list[tuple[Key, regression.Regression]]:
-        return sorted(self.regressions.items())
+        return json.dumps(_readable(self.regressions), sort_keys=True)
 
 
 def fit_layers(forms: Literal["paper", "own"]) -> Callable[[pl.DataFrame], PublicLayers]:
@@ -114,11 +110,9 @@ class PublicSteps:
 
     def parameters_json(self) -> str:
         """Return the lines by setup, and the steps of one device."""
-        lines = {
-            " ".join(key): json.loads(one.canonical_json())
-            for key, one in sorted(self.added.items())
-        }
-        return json.dumps({"added": lines, "alone_s": self.alone_s.to_dicts()}, sort_keys=True)
+        return json.dumps(
+            {"added": _readable(self.added), "alone_s": self.alone_s.to_dicts()}, sort_keys=True
+        )
 
 
 def fit_steps(rows: pl.DataFrame) -> PublicSteps:
@@ -149,6 +143,10 @@ def fit_steps(rows: pl.DataFrame) -> PublicSteps:
     for part_key, part in _parts(several, (*_SETUP, "world_size")):
         (added[part_key],) = overhead.fit(part, overlap=False, relative=True)
     return PublicSteps(alone, added)
+
+
+def _readable(fitted: Mapping[Key, Record]) -> dict[str, Any]:
+    return {" ".join(key): json.loads(one.canonical_json()) for key, one in fitted.items()}
 
 
 def _parts(rows: pl.DataFrame, by: Sequence[str]) -> list[tuple[Key, pl.DataFrame]]:

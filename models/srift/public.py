@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
 from models.srift.allreduce import LearnedBandwidth
-from models.srift.allreduce import fit as fit_learned
 from models.srift.allreduce_samples import Hardware
-from models.srift.baselines import AlphaBeta, Rated, fit_alpha_beta, rated
+from models.srift.bandwidth import bandwidth_model
+from models.srift.baselines import AlphaBeta, Rated
 from models.srift.boosting import Across, Grid
 from models.srift.exchange import wire_factor
+from models.srift.parameters import Settings
 from warehouse.records import BadInput
 
 RATED_GBPS = {"polaris": 400.0, "sirius": 400.0, "sophia": 1600.0, "p4de": 400.0}
@@ -19,6 +21,7 @@ RATED_GBPS = {"polaris": 400.0, "sirius": 400.0, "sophia": 1600.0, "p4de": 400.0
 MTU_BYTES = 9000
 """Logs do not say theirs; so much have the jumbo frames that networks of such clusters carry."""
 Bandwidth = LearnedBandwidth | AlphaBeta | Rated
+Model = Literal["learned", "alpha_beta", "rated"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,11 @@ class PublicAllreduces:
             part.select("subject_id", value=self._seconds(part), low=none, high=none)
             for part in parts
         ]
-        return pl.concat(found) if found else rows.select("subject_id", value=none, low=none)
+        return (
+            pl.concat(found)
+            if found
+            else rows.select("subject_id", value=none, low=none, high=none)
+        )
 
     def parameters_json(self) -> str:
         """Return the fitted model."""
@@ -54,7 +61,7 @@ class PublicAllreduces:
         return pl.Series(size_bytes * wire_factor(ranks) / bus_Bps)
 
 
-def fit(model: str) -> Callable[[pl.DataFrame], PublicAllreduces]:
+def fit(model: Model) -> Callable[[pl.DataFrame], PublicAllreduces]:
     """Return what fits the `learned`, `alpha_beta` or `rated` model of bandwidth.
 
     It is given node_type, settings, gpu, devices_per_node, world_size, size_bytes, repeat and value
@@ -81,9 +88,7 @@ def fit(model: str) -> Callable[[pl.DataFrame], PublicAllreduces]:
     return fitted
 
 
-def _bandwidth(model: str, seen: pl.DataFrame, hardware: Mapping[str, Hardware]) -> Bandwidth:
-    if model == "rated":
-        return rated(hardware)
+def _bandwidth(model: Model, seen: pl.DataFrame, hardware: Mapping[str, Hardware]) -> Bandwidth:
     n = pl.col("world_size")
     allreduce = seen.select(
         "world_size",
@@ -98,12 +103,11 @@ def _bandwidth(model: str, seen: pl.DataFrame, hardware: Mapping[str, Hardware])
         mtu_bytes=pl.lit(MTU_BYTES),
     )
     clusters = seen.select(run_id=pl.col("place"), node_type=pl.col("place")).unique()
-    if model == "alpha_beta":
-        return fit_alpha_beta(allreduce, clusters)
     # What is asked for are other world sizes: a ratio to the formula goes on there.
     several = seen["world_size"].n_unique() > 1
     across: Across = "world_sizes" if several else "configurations"
-    return fit_learned(allreduce, clusters, hardware, Grid(labels=("ratio",), across=across))
+    settings = Settings(bandwidth=model, grid=Grid(labels=("ratio",), across=across))
+    return bandwidth_model(settings, allreduce, clusters, hardware)
 
 
 def _named(rows: pl.DataFrame) -> pl.DataFrame:

@@ -40,11 +40,7 @@ def create(name: str, cpu_share: float | None, memory_bytes: int | None) -> None
     """
     limits: dict[str, dict[int, dict[str, str]]] = {}
     if cpu_share is not None:
-        quota = round(cpu_share * CPU_PERIOD_US)
-        limits["cpu"] = {
-            1: {"cpu.cfs_period_us": str(CPU_PERIOD_US), "cpu.cfs_quota_us": str(quota)},
-            2: {"cpu.max": f"{quota} {CPU_PERIOD_US}"},
-        }
+        limits["cpu"] = _cpu_limit(cpu_share, 1.0)
     if memory_bytes is not None:
         size = str(memory_bytes)
         limits["memory"] = {1: {"memory.limit_in_bytes": size}, 2: {"memory.max": size}}
@@ -66,18 +62,25 @@ def create(name: str, cpu_share: float | None, memory_bytes: int | None) -> None
             ) from None
 
 
-def pace(name: str, cpu_share: float, factor: float) -> None:
+def pace(controller: tuple[int, Path], name: str, cpu_share: float, factor: float) -> None:
     """Let the group have the quota of its share in each so much longer period; nothing if it ended.
 
-    The period, because a quota may not be shorter than a millisecond.
+    The period, because a quota may not be shorter than a millisecond. `controller` is that of
+    `controllers()["cpu"]`.
     """
-    quota, period = round(cpu_share * CPU_PERIOD_US), round(factor * CPU_PERIOD_US)
-    version, root = controllers()["cpu"]
-    file, value = (
-        ("cpu.max", f"{quota} {period}") if version == 2 else ("cpu.cfs_period_us", str(period))
-    )
+    version, root = controller
     with suppress(FileNotFoundError):
-        (root / name / file).write_text(value)
+        for file, value in _cpu_limit(cpu_share, factor)[version].items():
+            (root / name / file).write_text(value)
+
+
+def _cpu_limit(cpu_share: float, factor: float) -> dict[int, dict[str, str]]:
+    """Return what to write into which file, by version of control groups."""
+    quota, period = round(cpu_share * CPU_PERIOD_US), round(factor * CPU_PERIOD_US)
+    return {
+        1: {"cpu.cfs_period_us": str(period), "cpu.cfs_quota_us": str(quota)},
+        2: {"cpu.max": f"{quota} {period}"},
+    }
 
 
 def join(name: str, pid: int) -> None:
