@@ -52,6 +52,7 @@ class Rank:
         self._dist: Any = dist
         self._torch, self._say, self._config = torch, say, config
         self._offset_ns = 0
+        self.control: Any = None
         self.groups: list[Any] = []
 
     def join(self, rank: int, ranks: int, library: str, address: str, port: int) -> None:
@@ -75,7 +76,12 @@ class Rank:
         self._say("joined", offset_ns=self._offset_ns)
 
     def group(self, members: list[int], concurrent: int) -> None:
-        """Connect some ranks, once for each transfer at once; all ranks take part."""
+        """Connect some ranks, once for each transfer at once; all ranks take part.
+
+        What was connected before is not any more: it would slow down whatever comes after it.
+        """
+        for one in self._groups():
+            self._dist.destroy_process_group(one)
         self.control = self._dist.new_group(members, backend="gloo")
         self.groups = [
             self._dist.new_group(members, backend=self._library) for _ in range(concurrent)
@@ -84,6 +90,11 @@ class Rank:
             for group in self.groups:
                 self._check_sum(group, members)
         self._say("grouped")
+
+    def _groups(self) -> list[Any]:
+        """Return the groups of which this rank is a member."""
+        none = (None, self._dist.GroupMember.NON_GROUP_MEMBER)
+        return [one for one in (self.control, *self.groups) if one not in none]
 
     def barrier(self) -> None:
         """Wait until the device has settled, and then for the other members."""
