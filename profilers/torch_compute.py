@@ -3,6 +3,7 @@
 Source: Srift, section 4.1.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,8 +22,12 @@ from warehouse.records import BadInput, ProbeFailed, Scenario
 
 WARM_UPS = 3
 """First steps of each batch size, in which oneDNN prepares its kernels."""
-PIECE_STEPS = 5
-"""Steps that are measured again together if something disturbs them."""
+PIECE_STEPS, PIECE_S, MOST_STEPS = 5, 2.0, 50
+"""At least so many steps of one batch size in a row, so long, but no more than so many, after one
+that does not count; they are measured again together if something disturbs them. Then it is the
+other sizes' turn, so that the host's slow and fast moments are shared by all of them instead of
+bending the curve. A node has its quota in pieces of some 20 ms, of which a short run has one more
+or less."""
 
 
 def profile(
@@ -44,7 +49,7 @@ def profile(
             `batch_sizes`.
         context: study and round.
         batch_sizes: the points to sample, e.g. 1, a third, two thirds and all of what fits.
-        trials: timed steps of each batch size.
+        trials: timed steps of each batch size, at least; in pieces of `PIECE_STEPS` or more.
         watched_trials: further steps of each, with hooks that record when gradients are ready.
             Networks with branches need many: they tell how often each layer is executed.
         branches: whether the network leaves out layers in some steps; DDP then looks for them.
@@ -65,19 +70,21 @@ def profile(
     scenario = scenario.model_copy(update={"workload": workload})
     started_at = datetime.now(UTC)
     patience = Patience(cluster.cpu_times)
-    times: dict[int, list[Measured[list[Step]]]] = {}
+    sizes = sorted(set(batch_sizes))
+    times: dict[int, list[Measured[list[Step]]]] = {size: [] for size in sizes}
     watched: dict[int, list[Step]] = {}
     try:
         with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
-            for batch_size in sorted(set(batch_sizes)):
-                progress(f"profile {workload.dnn}: {trials} steps of {batch_size}")
-                train = partial(_train, job, batch_size)
-                train(WARM_UPS)
-                times[batch_size] = [
-                    patience.quietly(partial(train, min(PIECE_STEPS, trials - first)))
-                    for first in range(0, trials, PIECE_STEPS)
-                ]
-                watched[batch_size] = train(watched_trials, watched=True)
+            progress(f"profile {workload.dnn}: warm up with {_listed(sizes)}")
+            steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1]) for size in sizes}
+            pieces = -(-trials // PIECE_STEPS)
+            for piece in range(pieces):
+                progress(f"profile {workload.dnn}: {piece + 1} of {pieces}, {_listed(sizes)}")
+                for size in sizes:
+                    times[size].append(patience.quietly(partial(_piece, job, size, steps[size])))
+            progress(f"profile {workload.dnn}: gradients with {_listed(sizes)}")
+            for size in sizes:
+                watched[size] = _train(job, size, watched_trials, watched=True)
     except ProbeFailed as error:
         return failed("torch_compute", cluster, scenario, context, started_at, error)
     stolen = fmean(one.stolen for pieces in times.values() for one in pieces)
@@ -136,6 +143,19 @@ def layer_time_rows(watched: dict[int, list[Step]]) -> pl.DataFrame:
         },
         orient="row",
     )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return f"{', '.join(map(str, sizes))} images"
+
+
+def _in_a_row(step: Step) -> int:
+    step_s = step.forward_s + step.backward_s + step.update_s
+    return min(max(PIECE_STEPS, math.ceil(PIECE_S / step_s)), MOST_STEPS)
+
+
+def _piece(job: ComputeJob, batch_size: int, steps: int) -> list[Step]:
+    return _train(job, batch_size, 1 + steps)[1:]
 
 
 def _train(job: ComputeJob, batch_size: int, steps: int, *, watched: bool = False) -> list[Step]:

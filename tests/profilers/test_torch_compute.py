@@ -12,6 +12,7 @@ from profilers import host, torch_compute, torch_memory
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.result import RunContext
+from profilers.torch_compute import MOST_STEPS, PIECE_STEPS
 from profilers.torch_training import Layer, Step
 from tests.profilers.torch_jobs import scenario
 from warehouse import tables
@@ -116,12 +117,9 @@ def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> 
     landed = {name: table.with_columns(run_id) for name, table in result.tables.items()}
     for name, table in landed.items():
         tables.conform(name, table.to_arrow(), name)
-    assert landed["compute"].group_by("batch_size").len().sort("batch_size").rows() == [
-        (1, 3),
-        (2, 3),
-        (4, 3),
-        (6, 3),
-    ]
+    trials = dict(landed["compute"].group_by("batch_size").len().rows())
+    assert trials.keys() == {1, 2, 4, 6}
+    assert all(PIECE_STEPS <= count <= MOST_STEPS for count in trials.values())
     assert landed["layer"]["type"].to_list() == LAYERS
     fitted = gradients.fit(landed["layer"], landed["layer_time"])
     assert fitted.probability == (1.0,) * len(LAYERS)
