@@ -3,8 +3,8 @@
 Where the host is a guest, others use the same cores and caches, and its processors compute half as
 fast again from one second to the next, which no counter shows. The program of this module, started
 as `python -m profilers.pacing`, times a product of matrices on each processor again and
-again, and lets control groups have their quota so much less often as products are faster. It ends
-when its standard input does.
+again, and lets control groups have their quota so much less often as products are faster. Each
+second it says how fast they were. It ends when its standard input does.
 """
 
 import json
@@ -23,6 +23,7 @@ SIDE = 192
 works on has to each time that it gets its quota."""
 _PAUSE_S = 0.02
 _MEMORY_S = 0.4
+_TOLD_S = 1.0
 _NOTICED = 0.02
 _SLOWEST, _FASTEST = 0.5, 8.0
 """How much slower and faster than a steady core a host may be for its nodes to be steady."""
@@ -97,10 +98,13 @@ def main() -> None:
     """Pace groups until standard input ends."""
     measure, speed = gauge(), Speed()
     paced: dict[Group, float] = {}
-    half = bytearray()
+    half, told_s = bytearray(), time.monotonic()
     processors, controller = sorted(os.sched_getaffinity(0)), cgroups.controllers()["cpu"]
-    with suppress(EOFError, KeyboardInterrupt):
+    with suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
         while True:
+            if time.monotonic() > told_s + _TOLD_S:
+                told_s = time.monotonic()
+                os.write(1, f"{speed.gflops:.3f}\n".encode())
             for cpu in processors:
                 os.sched_setaffinity(0, {cpu})
                 speed.saw(cpu, measure(), len(processors))

@@ -49,10 +49,17 @@ def finished_run(
 ) -> Run:
     """Describe a run that ends now; with an `error` it is a failed one.
 
-    Its config has the settings, facts of the cluster, and `gauge_us`: how fast the host was.
+    Its config has the settings, facts of the cluster, and how fast the host was: `gauge_us`, and
+    `host_gflops` where nodes have steady cores.
+
+    Raises:
+        ProbeFailed: the cores of a run that did not fail were not steady.
     """
     gauge_us = GAUGE.mean_us(started_at) if cluster.here else None
     found = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
+    host_gflops = cluster.host_gflops(started_at) if error is None else None
+    if host_gflops is not None:
+        found["host_gflops"] = round(host_gflops, 2)
     return Run(
         run_id=f"{started_at:%Y%m%dT%H%M%S}-{probe}-{uuid.uuid4().hex[:8]}",
         probe=probe,

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
@@ -78,6 +79,14 @@ class Cluster(ABC):
     def facts(self) -> Mapping[str, str | int | float | bool | None]:
         """What a run must remember of this cluster (shaping, congestion control, MTU …)."""
         return {"shaped": False, "cpu_shares_enforced": False}
+
+    def host_gflops(self, since: datetime) -> float | None:
+        """Return how fast the host's cores were since then, where nodes are held to steady ones.
+
+        Raises:
+            ProbeFailed: nodes were not held to them.
+        """
+        return None
 
     @abstractmethod
     def _argv(self, node: Node, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:

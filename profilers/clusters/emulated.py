@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import count
 from typing import ClassVar
 
@@ -99,6 +100,10 @@ class EmulatedCluster(Cluster):
             "mtu_bytes": 1500,
             "cpu_period_us": cgroups.CPU_PERIOD_US,
         }
+
+    def host_gflops(self, since: datetime) -> float | None:
+        """What the pacer saw."""
+        return self._pacer.host_gflops(since)
 
     def down(self) -> None:
         """Kill the processes, delete groups and namespaces."""

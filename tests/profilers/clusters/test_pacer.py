@@ -1,17 +1,22 @@
 """Steady cores: how long a group waits for its quota, and what a paced node really gets."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from profilers.clusters import open_cluster
 from profilers.clusters.base import SOURCE
+from profilers.clusters.pacer import Pacer
 from profilers.hostlock import host_lock
 from profilers.pacing import Group, Speed, pace
-from warehouse.records import NodeGroup
+from warehouse.records import NodeGroup, ProbeFailed
 
 SHARE = 0.2
 LOOP = """
@@ -62,6 +67,36 @@ def test_the_program_ends_with_its_input() -> None:
         check=False,
     )
     assert (program.returncode, program.stderr) == (0, "")
+
+
+def _children(module: str) -> list[int]:
+    """Return the processes of this one that run a module."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())],
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    return [int(line.split()[0]) for line in listed.stdout.splitlines() if module in line]
+
+
+def test_who_paces_says_how_fast_the_host_is_and_that_it_has_ended() -> None:
+    pacer, began = Pacer(), datetime.now(UTC)
+    assert pacer.host_gflops(began) is None
+    pacer.add("gone", 0.2, 1e-3)
+    try:
+        deadline = time.monotonic() + 20
+        while (gflops := pacer.host_gflops(began)) is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert gflops is not None and gflops > 0.1
+        assert pacer.host_gflops(datetime.now(UTC) + timedelta(hours=1)) is None
+        (pid,) = _children("profilers.pacing")
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(ProbeFailed, match=r"paces steady cores has ended \(exit -9\)"):
+            pacer.host_gflops(began)
+    finally:
+        pacer.stop()
 
 
 @pytest.mark.cluster
