@@ -28,10 +28,11 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
             _tell(f"{field}.worker", partial(_check_type, "worker", name, backend))
         if job.server is not None:
             _tell(f"{field}.server", partial(_check_type, "server", job.server, backend))
+        nodes, how_many = job.cluster(max(job.workers)), "mix" if job.mix else "workers"
         if backend == "emulated":
-            _tell(f"{field}.workers", partial(check_shares, job.nodes(max(job.workers))))
+            _tell(f"{field}.{how_many}", partial(check_shares, nodes))
         if backend == "ssh":
-            _tell(f"{field}.workers", partial(check_machines, job.nodes(max(job.workers))))
+            _tell(f"{field}.{how_many}", partial(check_machines, nodes))
     flows = max(study.links.flows)
     for part in parts(study, backend):
         most = max(part.job.workers)

@@ -1,6 +1,7 @@
 """A training job of a study: what is trained, on which nodes, and with how many of them."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -23,6 +24,17 @@ JobKind = Literal["asynchronous", "ddp", "synchronous"]
 each has probes and predictors of its own."""
 
 
+class Kind(Record):
+    """So many nodes of a type in a mix, and the batch of each of their devices."""
+
+    count: int = Field(ge=1)
+    node_type: str
+    batch_size: int = Field(ge=1)
+
+
+_KIND = re.compile(r"\s*(?P<count>\d+)\s+(?P<node_type>\S+)@(?P<batch_size>\d+)\s*")
+
+
 class Job(Record):
     """One training job, and the numbers of workers to predict and measure it with.
 
@@ -31,6 +43,9 @@ class Job(Record):
     with one server also if there are several. `cross_traffic` is the fraction of the servers' links
     that others use while it trains, not while it is profiled. Of a job that is `fitted` predictors
     see all that was measured if it is synchronous, and its slowdown by all-reduces if it is of DDP.
+
+    An all-reduce may have a `mix` instead of worker, workers and batch_size: nodes and batches as
+    optimisers choose them, "4 emu.avx512.s15@16 + 2 emu.sse41.s15@8".
     """
 
     dnn: str
@@ -49,6 +64,28 @@ class Job(Record):
     cross_traffic: float | None = Field(default=None, gt=0, lt=1)
     workers: tuple[int, ...] = Field(min_length=1)
     fitted: bool = False
+    mix: tuple[Kind, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mix_has_nodes_and_batches(cls, fields: object) -> object:
+        if not isinstance(fields, Mapping) or not isinstance(text := fields.get("mix"), str):
+            return fields
+        if twice := {"worker", "workers", "batch_size"} & fields.keys():
+            raise ValueError(f"mix: it has {' and '.join(sorted(twice))} already; leave them out")
+        matches = [_KIND.fullmatch(part) for part in text.split("+")]
+        kinds = [Kind.model_validate(one.groupdict()) for one in matches if one]
+        if len(kinds) < len(matches):
+            raise ValueError(f"mix: expected COUNT TYPE@BATCH + COUNT TYPE@BATCH, found {text!r}")
+        # One order, so that a mix is the same however it is written.
+        kinds.sort(key=lambda kind: kind.node_type)
+        return {
+            **fields,
+            "mix": kinds,
+            "worker": [kind.node_type for kind in kinds],
+            "workers": [sum(kind.count for kind in kinds)],
+            "batch_size": kinds[0].batch_size,
+        }
 
     @field_validator("worker", mode="before")
     @classmethod
@@ -71,6 +108,8 @@ class Job(Record):
 
     @model_validator(mode="after")
     def _strategy_has_its_own(self) -> Self:
+        if self.mix and self.kind != "ddp":
+            raise ValueError("mix: only jobs of framework pytorch, strategy all_reduce have one")
         if self.strategy == "all_reduce":
             if self.server is not None or self.servers > 1 or self.cross_traffic is not None:
                 raise ValueError(
@@ -119,7 +158,7 @@ class Job(Record):
         return "Ceer as published" if self.kind == "synchronous" else "linear scaling"
 
     def nodes(self, workers: int) -> tuple[NodeGroup, ...]:
-        """Return the groups of workers and servers for a number of workers."""
+        """Return the groups of workers and servers for a number of workers, its types in turn."""
         counts = {
             name: len(range(place, workers, len(self.worker)))
             for place, name in enumerate(self.worker)
@@ -131,6 +170,8 @@ class Job(Record):
 
     def cluster(self, workers: int) -> tuple[NodeGroup, ...]:
         """Return the groups of nodes to train on, with the neighbour that sends cross traffic."""
+        if self.mix and workers == sum(kind.count for kind in self.mix):
+            return self._mixed()
         if self.cross_traffic is None or self.server is None:
             return self.nodes(workers)
         return (*self.nodes(workers), node_group("neighbour", self.server, 1))
@@ -152,7 +193,7 @@ class Job(Record):
                 batch_size=self.batch_size,
             ),
             strategy=self._strategy(workers),
-            nodes=self.nodes(workers),
+            nodes=tuple(one for one in self.cluster(workers) if one.role != "neighbour"),
             link_mbps=self.link_mbps if shaped else None,
             cross_traffic=self.cross_traffic if shaped else None,
         )
@@ -185,12 +226,21 @@ class Job(Record):
 
     def of_each_type(self) -> tuple["Job", ...]:
         """Return this job with workers of one type only, for each of its types."""
-        return tuple(self.model_copy(update={"worker": (name,)}) for name in self.worker)
+        return tuple(self.model_copy(update={"worker": (name,), "mix": ()}) for name in self.worker)
 
     def as_profiled(self) -> tuple["Job", ...]:
         """Return the jobs of which it is profiled: each type, with one server also."""
         return tuple(
             dict.fromkeys(job for one in self.of_each_type() for job in (one, one.on_one_server()))
+        )
+
+    def _mixed(self) -> tuple[NodeGroup, ...]:
+        groups = [node_group("worker", one.node_type, one.count) for one in self.mix]
+        return tuple(
+            group
+            if kind.batch_size == self.batch_size
+            else group.model_copy(update={"batch_size": kind.batch_size})
+            for group, kind in zip(groups, self.mix, strict=True)
         )
 
     def _strategy(self, workers: int) -> Strategy:

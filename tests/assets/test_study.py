@@ -42,6 +42,67 @@ def test_cross_traffic_is_measured_and_not_profiled(tmp_path: Path) -> None:
     assert roles == [("worker", 2), ("server", 1), ("neighbour", 1)]
 
 
+MIX = "mix: 2 emu.sse41.s15@8 + 1 emu.avx512.s15@4 + 3 emu.avx2.s15@8"
+DDP = "dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 16, link_mbps: 200"
+MIXED = f"""
+name: paper
+links: {{flows: [1, 2], seconds: 1, trials: 1}}
+allreduce: {{sizes_bytes: [4], world_sizes: [2], trials: 1}}
+compute: {{batch_sizes: [4], trials: 2, watched_trials: 1}}
+iterate: {{iterations: 20}}
+jobs:
+  - {{{DDP}, {MIX}}}
+"""
+
+
+def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None:
+    study = read_study(write_study(tmp_path, MIXED))
+    (job,) = study.jobs
+    (scenario,) = job.scenarios("emulated")
+    assert (scenario.strategy.workers, scenario.workload.batch_size) == (6, 8)
+    assert [(one.count, one.node_type, one.batch_size) for one in scenario.nodes] == [
+        (3, "emu.avx2.s15", None),
+        (1, "emu.avx512.s15", 4),
+        (2, "emu.sse41.s15", None),
+    ]
+    assert job.cluster(6) == scenario.nodes
+    # All-reduces are probed with as many of each type as there can be.
+    assert [one.count for one in job.nodes(6)] == [2, 2, 2]
+    profiled = [one.profiled("emulated").nodes for one in job.of_each_type()]
+    assert [(one.count, one.node_type, one.batch_size) for (one,) in profiled] == [
+        (1, "emu.avx2.s15", None),
+        (1, "emu.avx512.s15", None),
+        (1, "emu.sse41.s15", None),
+    ]
+    assert study.job_of(scenario, "emulated") == job
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        (
+            "mix: 2",
+            "workers: [2], mix: 2",
+            "jobs[0]: mix: it has workers already; leave them out",
+        ),
+        (
+            "@4 + 3 emu.avx2.s15@8",
+            "",
+            "jobs[0]: mix: expected COUNT TYPE@BATCH + COUNT TYPE@BATCH, found "
+            "'2 emu.sse41.s15@8 + 1 emu.avx512.s15'",
+        ),
+        ("3 emu.avx2.s15", "0 emu.avx2.s15", "jobs[0].count: "),
+        ("avx2", "sse41", "jobs[0].worker: should name each node type once"),
+        ("framework: pytorch, ", "", "jobs[0]: mix: only jobs of framework pytorch"),
+    ],
+)
+def test_a_mix_that_cannot_be_is_refused(
+    tmp_path: Path, right: str, wrong: str, expected: str
+) -> None:
+    assert right in MIXED
+    assert told(tmp_path, MIXED.replace(right, wrong)).startswith(expected)
+
+
 def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
     demo = read_study(CHECKOUT / "studies" / "demo.yaml")
     assert demo.name == "demo"
@@ -64,7 +125,7 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "dnn: small_cnn, zzz: 1, ",
             "jobs[0].zzz: no such key; the keys are dnn, framework, strategy, image_size, "
             "batch_size, worker, devices_per_node, server, servers, placement, "
-            "order, link_mbps, profiled_link_mbps, cross_traffic, workers, fitted",
+            "order, link_mbps, profiled_link_mbps, cross_traffic, workers, fitted, mix",
         ),
         ("name: paper", "", "name: missing, and it has no default"),
         ("workers: [1, 2]", "workers: [0, 2]", "jobs[0].workers: W should be 1 or more, found 0"),
