@@ -51,9 +51,7 @@ def simulate(performance: Performance, configuration: Configuration) -> Iteratio
     """
     parts = [_parts(performance, group) for group in configuration.groups]
     means = np.array([sum(part) for part in parts])
-    scales = [
-        performance.node(one.node_type).latency.straggler_scale for one in configuration.groups
-    ]
+    scales = [_scale(performance, group) for group in configuration.groups]
     counts = np.array([one.count for one in configuration.groups])
     (compute_s,) = expected_maximum(means[None], (means * np.array(scales))[None], counts[None])
     slowest = int(means.argmax())
@@ -97,6 +95,11 @@ def _exchange(
         performance.slowdown,
         performance.hindrance,
     )
+
+
+def _scale(performance: Performance, group: Group) -> float:
+    profile = performance.node(group.node_type)
+    return float(profile.latency.scale(ceil(group.batch_size / profile.devices)))
 
 
 def _parts(performance: Performance, group: Group) -> tuple[float, float, float]:

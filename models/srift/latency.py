@@ -46,13 +46,23 @@ class Latency(Record):
 
     `update_s` is the update of the parameters, which overlaps neither the passes nor the exchange.
     `straggler_scale` is the standard deviation of an iteration's computation over its mean
-    (footnote 3), among nodes and iterations.
+    (footnote 3), among nodes and iterations: one for all batches, as in the paper, unless
+    `deviation` says how many seconds it is at each.
     """
 
     forward: PiecewiseLinear
     backward: PiecewiseLinear
     update_s: float = Field(default=0.0, ge=0)
     straggler_scale: float = Field(default=0.0, ge=0)
+    deviation: PiecewiseLinear | None = None
+
+    def scale(self, batch_size: ArrayLike) -> Floats:
+        """Return standard deviation over mean of an iteration's computation (any shape)."""
+        if self.deviation is None:
+            return np.full(np.shape(batch_size), self.straggler_scale)
+        mean_s = self.forward(batch_size) + self.backward(batch_size) + self.update_s
+        found: Floats = self.deviation(batch_size) / mean_s
+        return found
 
 
 def sample_points(max_batch: int) -> tuple[int, ...]:
@@ -72,7 +82,8 @@ def fit(compute: pl.DataFrame) -> Latency:
     """Fit to rows of table compute of one network on one kind of device.
 
     Batch sizes become the ends of segments, the mean over trials and ranks their time; the
-    straggler scale is the mean over batch sizes of standard deviation / mean.
+    straggler scale is the mean over batch sizes of standard deviation / mean. Where each of them
+    has two trials, the standard deviation has the same ends of segments.
 
     Raises:
         BadInput: fewer than two batch sizes, or a time that is not above 0.
@@ -91,6 +102,7 @@ def fit(compute: pl.DataFrame) -> Latency:
         .group_by("batch_size")
         .agg(
             pl.col("forward_s", "backward_s", "update_s").mean(),
+            deviation_s=pl.col("total_s").std(),
             scale=pl.col("total_s").std() / pl.col("total_s").mean(),
         )
         .sort("batch_size")
@@ -102,4 +114,7 @@ def fit(compute: pl.DataFrame) -> Latency:
         backward=PiecewiseLinear(batch_sizes=batch_sizes, seconds=tuple(points["backward_s"])),
         update_s=update_s or 0.0,
         straggler_scale=scale or 0.0,
+        deviation=PiecewiseLinear(batch_sizes=batch_sizes, seconds=tuple(points["deviation_s"]))
+        if points["deviation_s"].null_count() == 0
+        else None,
     )

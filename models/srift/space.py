@@ -127,7 +127,7 @@ def _of_offer(
             latency.forward(per_device),
             latency.backward(per_device),
             same * latency.update_s,
-            same * latency.straggler_scale,
+            latency.scale(per_device),
         ]
     )
 

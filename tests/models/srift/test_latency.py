@@ -64,6 +64,22 @@ def test_a_fit_to_trials() -> None:
     assert Latency.model_validate_json(found.canonical_json()) == found
 
 
+def test_stragglers_of_each_batch_scatter_as_they_did() -> None:
+    """Totals scatter by √0.02 = 0.141 around 2 with one image, by twice that around 4 with 3."""
+    one = [(1, trial, 0.9 + trial * 0.1, 0.9 + trial * 0.1, 0.0) for trial in (0, 1)]
+    three = [(3, trial, 1.8 + trial * 0.2, 1.8 + trial * 0.2, 0.0) for trial in (0, 1)]
+    found = fit(compute([*one, *three]))
+    assert found.deviation is not None
+    assert found.deviation(np.array([1, 2, 3])) == pytest.approx([0.1414, 0.2121, 0.2828], abs=1e-4)
+    assert found.scale(2) == pytest.approx(
+        0.2121 / (found.forward(2) + found.backward(2)), abs=1e-4
+    )
+    assert fit(compute([*one, three[0]])).deviation is None
+    assert Latency(forward=found.forward, backward=found.backward, straggler_scale=0.3).scale(
+        np.array([1, 2])
+    ).tolist() == [0.3, 0.3]
+
+
 def test_without_updates_and_repeats() -> None:
     found = fit(compute([(1, 1, 1.0, 1.0, None), (2, 1, 2.0, 2.0, None)]))
     assert (found.update_s, found.straggler_scale) == (0.0, 0.0)
