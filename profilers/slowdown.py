@@ -5,7 +5,7 @@ of the multiprocessors. The paper leaves it out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
@@ -30,6 +30,8 @@ from warehouse.records import BadInput, ProbeFailed, Scenario
 
 BUCKET_BYTES = 25 * 2**20
 """What PyTorch's DistributedDataParallel sends at a time unless told otherwise."""
+PIECE_STEPS = 10
+"""Steps of each kind in a row; then it is the turn of the others: all share the host's moments."""
 
 
 def measure(
@@ -47,7 +49,7 @@ def measure(
         cluster: the workers of the scenario.
         scenario: an all-reduce of two workers or more; its batch size is trained.
         context: study and round.
-        trials: steps of each kind that count on each node.
+        trials: steps of each kind that count on each node, at least; in pieces of `PIECE_STEPS`.
         size_bytes: the buffer that is reduced over and over.
         progress: told what runs now.
 
@@ -73,15 +75,11 @@ def measure(
             config = partial(_config, cluster, scenario)
             ranks = Ranks(cluster, programs, workers, "profilers.slowdown_node", config)
             ranks.connect(list(ranks.facts), 1)
-            patience = Patience(cluster.cpu_times)
-            steps = WARM_UPS + trials
-            command = {"batch_size": scenario.workload.batch_size, "steps": steps}
-            progress(f"slowdown of {scenario.workload.dnn}: alone")
-            trained = patience.quietly(partial(_train, ranks, command))
-            progress(f"slowdown of {scenario.workload.dnn}: all-reduces alone")
-            reduced = patience.quietly(partial(_reduce, ranks, size_bytes, steps))
-            progress(f"slowdown of {scenario.workload.dnn}: beside all-reduces")
-            both = patience.quietly(partial(_overlap, ranks, command, size_bytes))
+            measured = _Measured(ranks, Patience(cluster.cpu_times), scenario, size_bytes)
+            pieces = -(-trials // PIECE_STEPS)
+            for piece in range(pieces):
+                progress(f"slowdown of {scenario.workload.dnn}: {piece + 1} of {pieces}")
+                measured.add(min(PIECE_STEPS, trials))
     except ProbeFailed as error:
         return failed("slowdown", cluster, scenario, context, started_at, error)
     settings: dict[str, Setting] = {
@@ -89,11 +87,11 @@ def measure(
         "warm_ups": WARM_UPS,
         "size_bytes": size_bytes,
         "library": ranks.library,
-        "stolen_cpu_fraction": round(fmean(one.stolen for one in (trained, reduced, both)), 4),
+        "stolen_cpu_fraction": round(fmean(measured.stolen), 4),
     }
     run = finished_run("slowdown", cluster, scenario, context, started_at, settings)
     tables = {
-        "sample": slowdowns(Times(trained.value, reduced.value), both.value),
+        "sample": slowdowns(measured.alone, measured.beside),
         "cluster_node": cluster_nodes(ranks.members(list(ranks.facts))),
     }
     return ProbeResult(run, scenario, tables)
@@ -103,8 +101,8 @@ def measure(
 class Times:
     """What counts, of all ranks: steps, and the seconds of all-reduces."""
 
-    steps: Sequence[Step]
-    reduce_s: Sequence[float]
+    steps: list[Step] = field(default_factory=list)
+    reduce_s: list[float] = field(default_factory=list)
 
     @property
     def forward_s(self) -> list[float]:
@@ -115,6 +113,32 @@ class Times:
     def backward_s(self) -> list[float]:
         """Return the seconds of each step's backward pass."""
         return [one.backward_s for one in self.steps]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Steps and all-reduces so far, alone and beside each other."""
+
+    ranks: Ranks
+    patience: Patience
+    scenario: Scenario
+    size_bytes: int
+    alone: Times = field(default_factory=Times)
+    beside: Times = field(default_factory=Times)
+    stolen: list[float] = field(default_factory=list)
+
+    def add(self, trials: int) -> None:
+        """Measure so many steps and all-reduces more of each kind."""
+        steps = WARM_UPS + trials
+        command = {"batch_size": self.scenario.workload.batch_size, "steps": steps}
+        trained = self.patience.quietly(partial(_train, self.ranks, command))
+        reduced = self.patience.quietly(partial(_reduce, self.ranks, self.size_bytes, steps))
+        both = self.patience.quietly(partial(_overlap, self.ranks, command, self.size_bytes))
+        self.alone.steps.extend(trained.value)
+        self.alone.reduce_s.extend(reduced.value)
+        self.beside.steps.extend(both.value.steps)
+        self.beside.reduce_s.extend(both.value.reduce_s)
+        self.stolen.extend(one.stolen for one in (trained, reduced, both))
 
 
 def slowdowns(alone: Times, beside: Times) -> pl.DataFrame:
