@@ -12,7 +12,8 @@ from typing import Protocol
 import polars as pl
 
 from models import linear_rows
-from models.ceer import public as layers
+from models.ceer import public_steps
+from models.ceer.public_layers import fit_layers
 from models.srift import public as allreduces
 from models.srift.placements import fit_placements
 
@@ -100,7 +101,7 @@ def _steps_without(dnn: str) -> PublicSet:
         "1/s",
         (subject("dnn") != dnn) | (subject("world_size") == "1"),
         (
-            Contender("ceer", "1", layers.fit_steps),
+            Contender("ceer", "1", public_steps.fit_steps),
             Contender("linear", "1", linear_rows.fit_rates(*same, "batch_size")),
         ),
         (pl.col("metric") == "throughput_samples_per_s") & (subject("mode") == "train"),
@@ -115,8 +116,8 @@ def _layers(file: str, name: str, seen: pl.Expr) -> PublicSet:
         "s",
         seen,
         (
-            Contender("ceer_operations", "1", layers.fit_layers("own")),
-            Contender("ceer_paper", "1", layers.fit_layers("paper")),
+            Contender("ceer_operations", "2", fit_layers("own")),
+            Contender("ceer_paper", "1", fit_layers("paper")),
         ),
         pl.col("metric") == "operation_time_median_s",
     )
@@ -157,7 +158,7 @@ PUBLIC_SETS = (
     ),
     *(_placements_without(dnn) for dnn in _SIA),
     *(_allreduces_without(nodes) for nodes in (2, 8, 256)),
-    *(_steps_without(dnn) for dnn in layers.PARAMETERS),
+    *(_steps_without(dnn) for dnn in public_steps.PARAMETERS),
     _layers(_CONVOLUTION, "every_fifth", ~_EVERY_FIFTH),
     _layers(_CONVOLUTION, "large", _OF_CONVOLUTION < _LARGE_CONVOLUTION),
     _layers(_DENSE, "every_fifth", ~_EVERY_FIFTH),

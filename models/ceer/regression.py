@@ -74,7 +74,7 @@ def fit(
     *,
     operation_type: str,
     node_type: str,
-    forms: Literal["paper", "own"] = "own",
+    forms: Literal["paper", "own"] | Forms = "own",
     weights: Weights = "balanced",
 ) -> Regression:
     """Fit the form that predicts best what it has not seen; simpler ones are preferred.
@@ -88,7 +88,7 @@ def fit(
             operation.
         operation_type: canonical type of all of them.
         node_type: where they were measured.
-        forms: those of the paper alone, or also ours.
+        forms: those of the paper alone, or also ours; or these.
         weights: what errors count relative to; `equal` is the paper.
 
     Raises:
@@ -103,7 +103,8 @@ def fit(
             f"one operation, found {points.height} rows; profile again"
         )
     features = {name: points[name].to_numpy() for name in NAMES}
-    offered = PAPER_FORMS if forms == "paper" else {**PAPER_FORMS, **OWN_FORMS}
+    named: Mapping[str, Forms] = {"paper": PAPER_FORMS, "own": {**PAPER_FORMS, **OWN_FORMS}}
+    offered = named[forms] if isinstance(forms, str) else forms
     folds = _folds(points["dnn"])
     form, left_out_us = _chosen(offered, features, us, count, folds, weights)
     terms = _varying(offered[form], features)

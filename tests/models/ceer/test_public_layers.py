@@ -1,9 +1,12 @@
-"""Layers and steps of others, of which everything is known because it was made up."""
+"""Layers of others, of which everything is known because it was made up."""
 
+import json
+
+import numpy as np
 import polars as pl
 import pytest
 
-from models.ceer.public import PARAMETERS, fit_layers, fit_steps
+from models.ceer.public_layers import fit_layers
 
 SHAPES = [(2, 32, 8, 16), (4, 16, 32, 32), (8, 8, 64, 8), (1, 64, 3, 64), (16, 32, 16, 16)]
 SHAPES += [(3, 24, 20, 40), (12, 12, 12, 12), (6, 48, 5, 7), (9, 20, 30, 10), (5, 40, 25, 5)]
@@ -29,7 +32,7 @@ def convolutions(optimizer: str | None, us_per_million: float) -> pl.DataFrame:
 def test_forward_passes_and_training_have_regressions_of_their_own() -> None:
     rows = pl.concat([convolutions(None, 0.5), convolutions("Adam", 2.0)])
     fitted = fit_layers("own")(rows)
-    assert sorted(fitted.regressions) == [
+    assert sorted(fitted.models) == [
         ("K80", "Conv2D", "forward"),
         ("K80", "Conv2D", "training"),
     ]
@@ -62,35 +65,47 @@ def test_a_device_that_was_not_seen_is_not_forecast() -> None:
     assert fit_layers("paper")(rows).predict(other).is_empty()
 
 
-def steps(dnn: str, batch_size: int, alone_s: float) -> pl.DataFrame:
-    """Steps of one device, and of two: 10 ms and 1 ms per million parameters longer."""
-    two_s = alone_s + 0.01 + PARAMETERS[dnn] * 1e-9
-    return pl.DataFrame(
-        {
-            "subject_id": [f"{dnn} 1", f"{dnn} 2"],
-            "node_type": "2x T4",
-            "dataset": "syn",
-            "variable_update": "replicated",
-            "precision": "fp32",
-            "distortions": False,
-            "mode": "train",
-            "dnn": dnn,
-            "batch_size": batch_size,
-            "world_size": [1, 2],
-            "value": [batch_size / alone_s, 2 * batch_size / two_s],
-        }
+def random_layers(rows: int, most: int) -> pl.DataFrame:
+    """Products that take 1 ns for each multiplication, and 2 with Adam."""
+    random = np.random.default_rng(0)
+    sizes = {name: random.integers(1, most, rows) for name in ("batch_size", "size_in", "size_out")}
+    work = pl.col("batch_size") * pl.col("size_in") * pl.col("size_out")
+    words = random.choice(["SGD", "Adam"], rows)
+    return pl.DataFrame({**sizes, "optimizer": words}).with_columns(
+        pl.int_range(pl.len()).cast(pl.String).alias("subject_id"),
+        operation=pl.lit("MatMul"),
+        node_type=pl.lit("K80"),
+        value=work * 1e-9 * pl.when(pl.col("optimizer") == "Adam").then(2.0).otherwise(1.0),
     )
 
 
-def test_more_devices_add_what_is_linear_in_parameters() -> None:
-    seen = pl.concat([steps("resnet50", 32, 0.2), steps("inception3", 32, 0.4)])
-    vgg16 = steps("vgg16", 16, 0.3)
-    fitted = fit_steps(pl.concat([seen, vgg16.head(1)]))
-    found = fitted.predict(vgg16.tail(1).drop("value"))
-    assert found.select("subject_id").item() == "vgg16 2"
-    assert found["value"].item() == pytest.approx(vgg16["value"][1])
+def mean_error(found: pl.Series, expected: pl.Series) -> float:
+    return float(np.abs(found.to_numpy() / expected.to_numpy() - 1).mean())
 
 
-def test_steps_unknown_on_one_device_are_not_forecast() -> None:
-    fitted = fit_steps(pl.concat([steps("resnet50", 32, 0.2), steps("inception3", 32, 0.4)]))
-    assert fitted.predict(steps("vgg16", 16, 0.3).tail(1).drop("value")).is_empty()
+def test_trees_know_what_sizes_do_not_say() -> None:
+    rows = random_layers(2000, 64)
+    seen, asked = rows.head(1600), rows.tail(400)
+    errors = {}
+    for how in ("paper", "own"):
+        found = fit_layers(how)(seen).predict(asked.drop("value"))
+        errors[how] = mean_error(found["value"], asked["value"])
+    assert errors["own"] < 0.1
+    assert errors["paper"] > 0.3
+
+
+def test_beyond_what_was_seen_the_form_goes_on_that_held_for_larger_ones() -> None:
+    rows = random_layers(2000, 64).filter(optimizer="SGD")
+    ten = rows.select(pl.all().exclude("batch_size", "value"), batch_size=pl.lit(640))
+    ten = ten.filter((pl.col("size_in") > 32) & (pl.col("size_out") > 32))
+    work = pl.col("batch_size") * pl.col("size_in") * pl.col("size_out")
+    expected = ten.select(work * 1e-9).to_series()
+    fitted = fit_layers("own")(rows)
+    assert fitted.models["K80", "MatMul", "training"].regression.form == "work"
+    assert mean_error(fitted.predict(ten)["value"], expected) < 0.02
+
+
+def test_parameters_are_json_that_names_the_device() -> None:
+    fitted = fit_layers("own")(random_layers(100, 64))
+    (name,) = json.loads(fitted.parameters_json())
+    assert name == "K80 MatMul training"
