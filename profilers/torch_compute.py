@@ -4,7 +4,7 @@ Source: Srift, section 4.1.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -23,11 +23,9 @@ from warehouse.records import BadInput, ProbeFailed, Scenario
 WARM_UPS = 3
 """First steps of each batch size, in which oneDNN prepares its kernels."""
 PIECE_STEPS, PIECE_S, MOST_STEPS = 5, 2.0, 50
-"""At least so many steps of one batch size in a row, so long, but no more than so many, after one
-that does not count; they are measured again together if something disturbs them. Then it is the
-other sizes' turn, so that the host's slow and fast moments are shared by all of them instead of
-bending the curve. A node has its quota in pieces of some 20 ms, of which a short run has one more
-or less."""
+"""At least so many steps in a row, so long, but no more than so many, are measured again together
+if something disturbs them. A node has its quota in pieces of some 10 ms, of which a short run has
+one more or less."""
 
 
 def profile(
@@ -49,7 +47,8 @@ def profile(
             `batch_sizes`.
         context: study and round.
         batch_sizes: the points to sample, e.g. 1, a third, two thirds and all of what fits.
-        trials: timed steps of each batch size, at least; in pieces of `PIECE_STEPS` or more.
+        trials: timed steps of each batch size, at least; in pieces of `PIECE_STEPS` or more. Each
+            size has a program of its own, whose memory and caches are as that size needs them.
         watched_trials: further steps of each, with hooks that record when gradients are ready.
             Networks with branches need many: they tell how often each layer is executed.
         branches: whether the network leaves out layers in some steps; DDP then looks for them.
@@ -70,21 +69,19 @@ def profile(
     scenario = scenario.model_copy(update={"workload": workload})
     started_at = datetime.now(UTC)
     patience = Patience(cluster.cpu_times)
-    sizes = sorted(set(batch_sizes))
-    times: dict[int, list[Measured[list[Step]]]] = {size: [] for size in sizes}
+    times: dict[int, list[Measured[list[Step]]]] = {}
     watched: dict[int, list[Step]] = {}
     try:
-        with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
-            progress(f"profile {workload.dnn}: warm up with {_listed(sizes)}")
-            steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1]) for size in sizes}
-            pieces = -(-trials // PIECE_STEPS)
-            for piece in range(pieces):
-                progress(f"profile {workload.dnn}: {piece + 1} of {pieces}, {_listed(sizes)}")
-                for size in sizes:
-                    times[size].append(patience.quietly(partial(_piece, job, size, steps[size])))
-            progress(f"profile {workload.dnn}: gradients with {_listed(sizes)}")
-            for size in sizes:
-                watched[size] = _train(job, size, watched_trials, watched=True)
+        with host_lock(progress):
+            for size in up_and_down(batch_sizes):
+                progress(f"profile {workload.dnn}: steps of {size}")
+                with ComputeJob(cluster, scenario, branches=branches) as job:
+                    steps = _in_a_row(_train(job, size, WARM_UPS)[-1])
+                    times[size] = [
+                        patience.quietly(partial(_train, job, size, steps))
+                        for _ in range(0, trials, PIECE_STEPS)
+                    ]
+                    watched[size] = _train(job, size, watched_trials, watched=True)
     except ProbeFailed as error:
         return failed("torch_compute", cluster, scenario, context, started_at, error)
     stolen = fmean(one.stolen for pieces in times.values() for one in pieces)
@@ -94,11 +91,14 @@ def profile(
         "warm_ups": WARM_UPS,
     }
     run = finished_run("torch_compute", cluster, scenario, context, started_at, settings)
-    timed = {size: [step for one in pieces for step in one.value] for size, pieces in times.items()}
+    timed = {
+        size: [step for one in pieces for step in one.value]
+        for size, pieces in sorted(times.items())
+    }
     tables = {
         "compute": compute_rows(timed),
         "layer": layer_rows(job.layers),
-        "layer_time": layer_time_rows(watched),
+        "layer_time": layer_time_rows(dict(sorted(watched.items()))),
         "cluster_node": job.cluster_node,
         "sample": pl.DataFrame(
             [{"metric": "stolen_cpu_fraction", "unit": "1", "window": None, "value": stolen}],
@@ -145,17 +145,18 @@ def layer_time_rows(watched: dict[int, list[Step]]) -> pl.DataFrame:
     )
 
 
-def _listed(sizes: Sequence[int]) -> str:
-    return f"{', '.join(map(str, sizes))} images"
+def up_and_down(batch_sizes: Iterable[int]) -> list[int]:
+    """Return every second batch size, rising, then the others, falling.
+
+    Neighbours are then timed far apart, and a host that grows slower does not tilt the curve.
+    """
+    sizes = sorted(set(batch_sizes))
+    return sizes[::2] + sizes[1::2][::-1]
 
 
 def _in_a_row(step: Step) -> int:
     step_s = step.forward_s + step.backward_s + step.update_s
     return min(max(PIECE_STEPS, math.ceil(PIECE_S / step_s)), MOST_STEPS)
-
-
-def _piece(job: ComputeJob, batch_size: int, steps: int) -> list[Step]:
-    return _train(job, batch_size, 1 + steps)[1:]
 
 
 def _train(job: ComputeJob, batch_size: int, steps: int, *, watched: bool = False) -> list[Step]:
