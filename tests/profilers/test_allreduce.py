@@ -1,5 +1,8 @@
 """The all-reduce probe: its arithmetic on typed-in times, and real Gloo between two nodes."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -9,6 +12,7 @@ from models.srift import allreduce_samples
 from profilers import allreduce, arrivals
 from profilers.allreduce_node import clock_offset_ns
 from profilers.clusters import Node, cgroups, netns, open_cluster, owner
+from profilers.clusters.base import SOURCE
 from profilers.clusters.node_types import node_group
 from profilers.result import RunContext
 from profilers.torch_nodes import Facts, cluster_nodes, in_turn
@@ -17,6 +21,29 @@ from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed
 
 LINK_MBPS = 100
 MIB = 2**20
+REGROUPED = """
+import socket
+from torch.distributed import distributed_c10d
+from profilers.allreduce_node import Rank, RankConfig
+with socket.create_server(("127.0.0.1", 0)) as free:
+    port = free.getsockname()[1]
+rank = Rank(RankConfig("lo", 1, 0), lambda event, **facts: None)
+rank.join(0, 1, "gloo", "127.0.0.1", port)
+counts = []
+for _ in range(3):
+    rank.group([0], 2)
+    counts.append(len(distributed_c10d._world.pg_map))
+print(counts)
+"""
+"""Prints how many process groups there are after each of three times that a rank connects."""
+
+
+def test_groups_that_are_no_longer_used_are_destroyed() -> None:
+    program = [sys.executable, "-c", REGROUPED]
+    ran = subprocess.run(program, cwd=SOURCE, text=True, capture_output=True, check=True)
+    counts = json.loads(ran.stdout.splitlines()[-1])
+    assert len(counts) == 3
+    assert len(set(counts)) == 1
 
 
 def test_waiting_for_the_last_rank_is_taken_off() -> None:
