@@ -71,8 +71,8 @@ def _profiling_s(part: Part, study: Study) -> float:
             return _start_s(int(part.config["world_size"])) + points * grid.trials * _REDUCE_S
         case "torch_compute" if study.compute is not None:
             passes = study.compute
-            steps = len(passes.batch_sizes) * (passes.trials + passes.watched_trials)
-            return _start_s(1) + steps * _STEP_S
+            of_each_s = _start_s(1) + (passes.trials + passes.watched_trials) * _STEP_S
+            return len(passes.batch_sizes) * of_each_s
         case "slowdown" if study.compute is not None:
             return _start_s(2) + 3 * (study.compute.slowdown_trials or 0) * _STEP_S
         case "tf_trace" | "tf_operations" if study.profile is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from models.ceer import regression
 from models.ceer.features import NAMES
 from models.ceer.public_rows import NONE, Key, nothing, parts, readable
-from models.ceer.regression import OWN_FORMS, PAPER_FORMS, Regression
+from models.ceer.regression import FORMS, Regression
 from models.ceer.sizes import megabytes, multiplications, product_work
 from warehouse.records import Record
 
@@ -126,8 +126,7 @@ def _of_the_paper(key: Key, points: pl.DataFrame) -> Layer:
 def _own(key: Key, points: pl.DataFrame) -> Layer:
     import xgboost
 
-    every = {**PAPER_FORMS, **OWN_FORMS}
-    forms = {form: terms for form, terms in every.items() if 2 * len(terms) <= points.height}
+    forms = {form: terms for form, terms in FORMS["own"].items() if 2 * len(terms) <= points.height}
     errors = {form: _error_of_larger(key, points, {form: terms}) for form, terms in forms.items()}
     enough = min(errors.values()) * (1 + _PREFERENCE) + _EXACT
     best = next(form for form, error in errors.items() if error <= enough)

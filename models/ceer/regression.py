@@ -32,6 +32,10 @@ OWN_FORMS: Forms = {
     "work inside and sizes": ("1", *_SIZES, "inside"),
 }
 """Forms past the paper: a convolution takes as long as it multiplies, if it multiplies enough."""
+FORMS: Mapping[Literal["paper", "own"], Forms] = {
+    "paper": PAPER_FORMS,
+    "own": {**PAPER_FORMS, **OWN_FORMS},
+}
 _PREFERENCE = 0.05
 _EXACT = 1e-9
 _FOLDS = 5
@@ -103,8 +107,7 @@ def fit(
             f"one operation, found {points.height} rows; profile again"
         )
     features = {name: points[name].to_numpy() for name in NAMES}
-    named: Mapping[str, Forms] = {"paper": PAPER_FORMS, "own": {**PAPER_FORMS, **OWN_FORMS}}
-    offered = named[forms] if isinstance(forms, str) else forms
+    offered = FORMS[forms] if isinstance(forms, str) else forms
     folds = _folds(points["dnn"])
     form, left_out_us = _chosen(offered, features, us, count, folds, weights)
     terms = _varying(offered[form], features)

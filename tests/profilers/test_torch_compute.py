@@ -98,6 +98,11 @@ def test_at_least_one_batch_size_is_tried(tmp_path: Path, monkeypatch: pytest.Mo
         torch_memory.search(cluster, scenario(group), context, most=0)
 
 
+def test_neighbouring_batch_sizes_are_timed_far_apart() -> None:
+    assert torch_compute.up_and_down([22, 1, 14, 6, 2, 10, 18, 6]) == [1, 6, 14, 22, 18, 10, 2]
+    assert torch_compute.up_and_down([3]) == [3]
+
+
 @pytest.mark.cluster
 def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> None:
     asked = scenario(node_group("worker", "emu.avx2.1c", 1))
