@@ -2,9 +2,12 @@
 
 Where the host is a guest, others use the same cores and caches, and its processors compute half as
 fast again from one second to the next, which no counter shows. The program of this module, started
-as `python -m profilers.pacing`, times a product of matrices on each processor again and
-again, and lets control groups have their quota so much less often as products are faster. Each
+as `python -m profilers.pacing`, times small pieces of work on each processor again and
+again, and lets control groups have their quota so much less often as these are faster. Each
 second it says how fast they were. It ends when its standard input does.
+
+Steps of training are products, memory that is read here and there, and Python; neighbours slow down
+each of them more or less than the others. No single one follows what steps take (docs/design.md).
 """
 
 import json
@@ -15,12 +18,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 
 from profilers.clusters import cgroups
 
 SIDE = 192
 """Of the matrices: half a megabyte, which has to come back into the caches, as what a node's job
 works on has to each time that it gets its quota."""
+READS, LOOPS = 2**15, 4000
+_GFLOPS_OF_READS, _GFLOPS_OF_LOOPS = 540.0, 2900.0
+"""What a core does, 10⁹ operations of products a second, that reads, or loops, once in a ns."""
 _PAUSE_S = 0.02
 _MEMORY_S = 0.4
 _TOLD_S = 1.0
@@ -42,34 +49,53 @@ class Speed:
     """How fast the processors are, on average: the latest half second counts most."""
 
     def __init__(self) -> None:
-        self._gflops: dict[int, float] = {}
+        self._logarithms: dict[tuple[int, str], float] = {}
 
-    def saw(self, cpu: int, gflops: float, processors: int) -> None:
-        """Take note of one reading of one of so many processors."""
-        weight = 1 - math.exp(-_PAUSE_S * processors / _MEMORY_S)
-        known = self._gflops.get(cpu, gflops)
-        self._gflops[cpu] = known + weight * (gflops - known)
+    def saw(self, cpu: int, work: str, gflops: float, every_s: float) -> None:
+        """Take note of a reading: one kind of work on one processor, done so often."""
+        weight = 1 - math.exp(-every_s / _MEMORY_S)
+        now = math.log(gflops)
+        known = self._logarithms.get((cpu, work), now)
+        self._logarithms[cpu, work] = known + weight * (now - known)
 
     @property
     def gflops(self) -> float:
-        """Return the mean over processors."""
-        return sum(self._gflops.values()) / len(self._gflops)
+        """Return the geometric mean over processors and kinds of work."""
+        return math.exp(sum(self._logarithms.values()) / len(self._logarithms))
 
 
-def gauge() -> Callable[[], float]:
-    """Return what measures 10⁹ operations a second of processor time, in a quarter of a ms.
+def gauges() -> dict[str, Callable[[], float]]:
+    """Return kinds of work that measure, in a quarter of a ms of processor time each.
 
-    Only where numpy may use a single thread (`OPENBLAS_NUM_THREADS=1`).
+    All of them say 10⁹ operations a second: reads and Python what products have on a core that is
+    as fast. Only where numpy may use a single thread (`OPENBLAS_NUM_THREADS=1`).
     """
     import numpy as np
 
     square = np.ones((SIDE, SIDE), np.float32)
-    product = np.empty_like(square)
+    result = np.empty_like(square)
+    table = np.random.default_rng(0).permutation(2 * READS)
+    places = table[:READS].copy()
+    read = np.empty_like(places)
 
+    def loop() -> None:
+        total = 0
+        for each in range(LOOPS):
+            total += each * each
+
+    works: dict[str, tuple[Callable[[], object], float]] = {
+        "products": (lambda: np.matmul(square, square, out=result), 2 * SIDE**3),
+        "reads": (lambda: np.take(table, places, out=read), _GFLOPS_OF_READS * READS),
+        "python": (loop, _GFLOPS_OF_LOOPS * LOOPS),
+    }
+    return {name: _timed(*work) for name, work in works.items()}
+
+
+def _timed(work: Callable[[], object], operations: float) -> Callable[[], float]:
     def gflops() -> float:
         before_ns = time.thread_time_ns()
-        np.matmul(square, square, out=product)
-        return 2 * SIDE**3 / (time.thread_time_ns() - before_ns)
+        work()
+        return operations / (time.thread_time_ns() - before_ns)
 
     return gflops
 
@@ -96,7 +122,7 @@ def _given(timeout_s: float, half: bytearray) -> Iterator[Group]:
 
 def main() -> None:
     """Pace groups until standard input ends."""
-    measure, speed = gauge(), Speed()
+    works, speed = gauges(), Speed()
     paced: dict[Group, float] = {}
     half, told_s = bytearray(), time.monotonic()
     processors, controller = sorted(os.sched_getaffinity(0)), cgroups.controllers()["cpu"]
@@ -105,9 +131,9 @@ def main() -> None:
             if time.monotonic() > told_s + _TOLD_S:
                 told_s = time.monotonic()
                 os.write(1, f"{speed.gflops:.3f}\n".encode())
-            for cpu in processors:
+            for cpu, (name, gflops) in product(processors, works.items()):
                 os.sched_setaffinity(0, {cpu})
-                speed.saw(cpu, measure(), len(processors))
+                speed.saw(cpu, name, gflops(), _PAUSE_S * len(processors) * len(works))
                 for group in _given(_PAUSE_S, half):
                     paced[group] = 1.0
                 for group, before in paced.items():

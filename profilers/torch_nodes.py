@@ -21,12 +21,6 @@ _SIOCGIFMTU = 0x8921
 _CAPABILITIES = {"SSE41": "default", "AVX2": "avx2"}
 """PyTorch's own kernels by oneDNN instruction set; the others have AVX-512."""
 _MKL = {"SSE41": "SSE4_2", "AVX2": "AVX2"}
-_KEEPING_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
-"""glibc keeps what tensors held instead of giving it back to the kernel.
-
-How much it would give back depends on which sizes came before; taking it again, page by page,
-makes the same step of the same network up to half as long again in one program as in another.
-"""
 
 
 class Say(Protocol):
@@ -37,10 +31,9 @@ class Say(Protocol):
 
 
 def environment(cluster: Cluster, node: Node) -> dict[str, str]:
-    """Return the variables of a PyTorch program: threads, memory, network device, instructions."""
+    """Return the variables of a PyTorch program: threads, network device, instruction set."""
     threads = str(node.group.threads)
     variables = {
-        **_KEEPING_MEMORY,
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "GLOO_SOCKET_IFNAME": cluster.interface,

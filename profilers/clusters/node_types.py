@@ -17,8 +17,9 @@ ISA_ORDER = ("SSE41", "AVX2", "AVX512_CORE", "AVX512_CORE_VNNI")
 class NodeType(Record):
     """A kind of machine: `cpu_share` in cores (None: all), `isa` the oneDNN cap (None: native).
 
-    `core_gflops`: the share is of a core that multiplies small float32 matrices that fast, whatever
-    the host's do at the moment (None: of the host's).
+    `core_gflops`: the share is of a core that multiplies small float32 matrices that fast, and does
+    everything else accordingly (`profilers.pacing`), whatever the host's do at the moment (None: of
+    the host's).
 
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;

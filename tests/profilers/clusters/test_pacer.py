@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from profilers.clusters import open_cluster
 from profilers.clusters.base import SOURCE
 from profilers.clusters.pacer import Pacer
 from profilers.hostlock import host_lock
-from profilers.pacing import Group, Speed, pace
+from profilers.pacing import Group, Speed, gauges, pace
 from warehouse.records import NodeGroup, ProbeFailed
 
 SHARE = 0.2
@@ -43,17 +44,30 @@ def test_a_group_waits_as_much_longer_as_the_host_is_faster() -> None:
     assert (pace(group, 1.0), pace(group, 1e6)) == (0.5, 8.0)
 
 
-def test_the_latest_readings_of_all_processors_count_most() -> None:
+def test_the_latest_readings_of_all_processors_and_kinds_of_work_count_most() -> None:
+    """The geometric mean of 90, 40, 60 and 60 is 60; one of four twice as fast is worth ⁴√2."""
     speed = Speed()
-    for _ in range(100):
-        speed.saw(0, 60.0, 2)
-        speed.saw(1, 40.0, 2)
-    assert speed.gflops == 50.0
-    speed.saw(1, 80.0, 2)
-    assert 51 < speed.gflops < 53
-    for _ in range(100):
-        speed.saw(1, 80.0, 2)
-    assert speed.gflops == pytest.approx(70.0, rel=1e-3)
+
+    def see(times: int, second: float) -> None:
+        for _ in range(times):
+            speed.saw(0, "products", 90.0, 0.1)
+            speed.saw(0, "reads", 60.0, 0.1)
+            speed.saw(1, "products", second, 0.1)
+            speed.saw(1, "reads", 60.0, 0.1)
+
+    see(50, 40.0)
+    assert speed.gflops == pytest.approx(60.0)
+    see(1, 80.0)
+    assert 61 < speed.gflops < 64
+    see(100, 80.0)
+    assert speed.gflops == pytest.approx(60.0 * 2**0.25, rel=1e-3)
+
+
+def test_every_kind_of_work_says_how_fast_this_core_is() -> None:
+    """Of one core, in one unit: none is an order of magnitude off."""
+    found = [statistics.median(gflops() for _ in range(9)) for gflops in gauges().values()]
+    assert len(found) == 3
+    assert max(found) < 10 * min(found)
 
 
 def test_the_program_ends_with_its_input() -> None:
