@@ -47,7 +47,7 @@ class ComputeJob(Job):
 
     def train(self, batch_size: int, steps: int, *, watched: bool = False) -> list[Step] | None:
         """Train steps; None where an allocation was refused. `watched` as in `Trainer.step`."""
-        command = {"batch_size": batch_size, "steps": steps, "watched": watched}
+        command = {"batch_size": batch_size, "steps": steps, "watched": watched, "resting": True}
         timeout_s = STEP_TIMEOUT_S * steps
         reply = self._programs.ask([self._name], "trained", timeout_s, do="train", **command)
         done = cast(Sequence[dict[str, Any]] | None, reply[self._name]["steps"])

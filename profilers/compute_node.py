@@ -1,10 +1,11 @@
 """The program that trains a PyTorch network on one device.
 
 Started as `python -m profilers.compute_node CONFIG_JSON`; see `torch_nodes.obey`. Its one command
-is `train`: a batch size, a number of steps.
+is `train`: a batch size, a number of steps, and whether they rest.
 """
 
 import json
+import random
 import sys
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from profilers.torch_training import Batch
 
 _CLASSES = 10
+_EXCHANGE_S = 0.02, 0.04
+"""Shortest and longest rest where data-parallel training would exchange gradients. A node below one
+core gets its quota in pieces of some 10 ms: after such a wait it has a new one."""
 _NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 """What PyTorch says, in a RuntimeError, where an allocation is refused."""
 
@@ -95,10 +99,20 @@ class Device:
         self.trainer = Trainer(network, partial(draw, config), device, called)
         self._say = say
 
-    def train(self, batch_size: int, steps: int, watched: bool) -> None:
-        """Train steps and report each; `watched` as in `Trainer.step`."""
+    def train(self, batch_size: int, steps: int, watched: bool, resting: bool) -> None:
+        """Train steps and report each; `watched` as in `Trainer.step`.
+
+        `resting`: each waits as long as an exchange of gradients might take, by chance.
+        """
         try:
-            done = [self.trainer.step(batch_size, watched=watched) for _ in range(steps)]
+            done = [
+                self.trainer.step(
+                    batch_size,
+                    watched=watched,
+                    pause_s=random.uniform(*_EXCHANGE_S) if resting else 0.0,
+                )
+                for _ in range(steps)
+            ]
         except (RuntimeError, MemoryError) as error:
             if not any(words in str(error) for words in _NO_MEMORY):
                 raise

@@ -168,7 +168,7 @@ def _config(cluster: Cluster, scenario: Scenario, node: Node, device: int) -> st
 
 def _train(ranks: Ranks, command: Mapping[str, int]) -> list[Step]:
     """Train on all ranks; leave out the warm-ups."""
-    fields = {**command, "watched": False}
+    fields = {**command, "watched": False, "resting": False}
     replies = _ask(ranks, "trained", command["steps"], do="train", **fields)
     return [step for reply in replies for step in _steps(reply)]
 

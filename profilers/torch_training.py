@@ -98,6 +98,7 @@ class Trainer:
     """A module, its optimizer, and the batches it is trained on; `device` as PyTorch names it.
 
     `called` is what is called in the module's place, such as its replica; None: the module.
+    Batches are drawn behind the backward pass of the step before: no pass begins behind a draw.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Trainer:
 
         self._called = called or network.to(device)
         self._draw, self._device = draw, device
+        self._drawn: tuple[int, Batch] | None = None
         self._optimizer: Any = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
         self._loss = torch.nn.functional.cross_entropy
         self._clock: Clock = CudaClock() if device.startswith("cuda") else HostClock()
@@ -133,12 +135,14 @@ class Trainer:
             for name, module, parameters in self._owned
         ]
 
-    def step(self, batch_size: int, *, watched: bool = False) -> Step:
+    def step(self, batch_size: int, *, watched: bool = False, pause_s: float = 0.0) -> Step:
         """Train one batch, drawn anew, and time its passes.
 
         Zeroing gradients belongs to the update. `watched` also records when gradients are ready.
+        So long the device rests between the backward pass and the update, as where gradients are
+        exchanged; that is in neither.
         """
-        images, labels = (one.to(self._device) for one in self._draw(batch_size))
+        images, labels = self._batch(batch_size)
         clock = self._clock
         with self._watching(watched) as ready:
             clock.settle()
@@ -147,6 +151,10 @@ class Trainer:
             forward = clock.mark()
             loss.backward()
             backward = clock.mark()
+            clock.settle()
+            self._drawn = batch_size, self._draw(batch_size)
+            time.sleep(pause_s)
+            exchanged = clock.mark()
             self._optimizer.step()
             self._optimizer.zero_grad()
             update = clock.mark()
@@ -155,9 +163,15 @@ class Trainer:
         return Step(
             clock.seconds(start, forward),
             backward_s,
-            clock.seconds(backward, update),
+            clock.seconds(exchanged, update),
             [None if one is None else clock.seconds(forward, one) / backward_s for one in ready],
         )
+
+    def _batch(self, batch_size: int) -> "Batch":
+        """Return what was drawn, on the device; drawn now if that was another size."""
+        drawn_size, drawn = self._drawn or (None, None)
+        images, labels = drawn if drawn and drawn_size == batch_size else self._draw(batch_size)
+        return images.to(self._device), labels.to(self._device)
 
     @contextmanager
     def _watching(self, watched: bool) -> Iterator[list[Any]]:

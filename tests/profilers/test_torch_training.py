@@ -55,7 +55,7 @@ def test_gradients_come_from_the_last_layer_to_the_first() -> None:
 
 def test_a_branch_that_was_not_taken_has_no_gradient() -> None:
     network = Branching()
-    drawn = iter([0.9, 0.1, 0.9])
+    drawn = iter([0.9, 0.1, 0.9, 0.1])
     trainer = Trainer(network, lambda _: batches(next(drawn)))
     taken = [trainer.step(2, watched=True).gradient_ready for _ in range(3)]
     assert [branch is not None for _, branch in taken] == [True, False, True]
@@ -69,6 +69,23 @@ def test_a_step_trains_and_nobody_goes_on_watching() -> None:
     trainer.step(2, watched=True)
     assert any(not torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
     assert trainer.step(2).gradient_ready == []
+
+
+def test_a_rest_is_part_of_no_pass_and_batches_are_drawn_in_it() -> None:
+    drawn: list[int] = []
+
+    def draw(batch_size: int) -> tuple[Tensor, Tensor]:
+        drawn.append(batch_size)
+        images, labels = batches(0.3)
+        return images[:batch_size], labels[:batch_size]
+
+    trainer = Trainer(chain(), draw)
+    for _ in range(3):
+        step = trainer.step(2, pause_s=0.3)
+        assert max(step.forward_s, step.backward_s, step.update_s) < 0.3
+    assert drawn == [2, 2, 2, 2], "one before the first step, and one in each"
+    trainer.step(1)
+    assert drawn[4:] == [1, 1], "what was drawn in another size is not taken"
 
 
 @pytest.mark.gpu
