@@ -22,10 +22,10 @@ from warehouse.records import BadInput, ProbeFailed, Scenario
 
 WARM_UPS = 3
 """First steps of each batch size, in which oneDNN prepares its kernels."""
-PIECE_STEPS, PIECE_S, MOST_STEPS = 5, 2.0, 50
-"""At least so many steps in a row, so long, but no more than so many, are measured again together
-if something disturbs them. A node has its quota in pieces of some 10 ms, of which a short run has
-one more or less."""
+PIECE_STEPS, PIECE_S, MOST_STEPS = 3, 1.5, 30
+"""At least so many steps of one batch size in a row, so long, but no more than so many, after one
+that does not count; they are measured again together if something disturbs them. Then it is the
+other sizes' turn: all share the host's slow and fast moments, which no longer bend the curve."""
 
 
 def profile(
@@ -47,8 +47,7 @@ def profile(
             `batch_sizes`.
         context: study and round.
         batch_sizes: the points to sample, e.g. 1, a third, two thirds and all of what fits.
-        trials: timed steps of each batch size, at least; in pieces of `PIECE_STEPS` or more. Each
-            size has a program of its own, whose memory and caches are as that size needs them.
+        trials: timed steps of each batch size, at least; in pieces of `PIECE_STEPS` or more.
         watched_trials: further steps of each, with hooks that record when gradients are ready.
             Networks with branches need many: they tell how often each layer is executed.
         branches: whether the network leaves out layers in some steps; DDP then looks for them.
@@ -69,19 +68,21 @@ def profile(
     scenario = scenario.model_copy(update={"workload": workload})
     started_at = datetime.now(UTC)
     patience = Patience(cluster.cpu_times)
-    times: dict[int, list[Measured[list[Step]]]] = {}
-    watched: dict[int, list[Step]] = {}
+    sizes = up_and_down(batch_sizes)
+    times: dict[int, list[Measured[list[Step]]]] = {size: [] for size in sizes}
     try:
-        with host_lock(progress):
-            for size in up_and_down(batch_sizes):
-                progress(f"profile {workload.dnn}: steps of {size}")
-                with ComputeJob(cluster, scenario, branches=branches) as job:
-                    steps = _in_a_row(_train(job, size, WARM_UPS)[-1])
-                    times[size] = [
-                        patience.quietly(partial(_train, job, size, steps))
-                        for _ in range(0, trials, PIECE_STEPS)
-                    ]
-                    watched[size] = _train(job, size, watched_trials, watched=True)
+        with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
+            progress(f"profile {workload.dnn}: warm up")
+            steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1]) for size in sizes}
+            turns = -(-trials // PIECE_STEPS)
+            for turn in range(turns):
+                progress(f"profile {workload.dnn}: turn {turn + 1} of {turns}")
+                for size in sizes:
+                    times[size].append(patience.quietly(partial(_piece, job, size, steps[size])))
+            progress(f"profile {workload.dnn}: gradients")
+            watched = {
+                size: _train(job, size, watched_trials, watched=True) for size in sorted(sizes)
+            }
     except ProbeFailed as error:
         return failed("torch_compute", cluster, scenario, context, started_at, error)
     stolen = fmean(one.stolen for pieces in times.values() for one in pieces)
@@ -98,7 +99,7 @@ def profile(
     tables = {
         "compute": compute_rows(timed),
         "layer": layer_rows(job.layers),
-        "layer_time": layer_time_rows(dict(sorted(watched.items()))),
+        "layer_time": layer_time_rows(watched),
         "cluster_node": job.cluster_node,
         "sample": pl.DataFrame(
             [{"metric": "stolen_cpu_fraction", "unit": "1", "window": None, "value": stolen}],
@@ -157,6 +158,10 @@ def up_and_down(batch_sizes: Iterable[int]) -> list[int]:
 def _in_a_row(step: Step) -> int:
     step_s = step.forward_s + step.backward_s + step.update_s
     return min(max(PIECE_STEPS, math.ceil(PIECE_S / step_s)), MOST_STEPS)
+
+
+def _piece(job: ComputeJob, batch_size: int, steps: int) -> list[Step]:
+    return _train(job, batch_size, 1 + steps)[1:]
 
 
 def _train(job: ComputeJob, batch_size: int, steps: int, *, watched: bool = False) -> list[Step]:

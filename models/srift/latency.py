@@ -12,6 +12,10 @@ from warehouse.records import BadInput, Record
 Floats = NDArray[np.float64]
 
 
+_DEVIATION = (pl.col("total_s").diff().pow(2).mean() / 2).sqrt()
+"""Of trials in the order in which they were; half the mean square of successive differences."""
+
+
 class PiecewiseLinear(Record):
     """Seconds at the sampled batch sizes, lines between them, the outer lines beyond.
 
@@ -83,7 +87,8 @@ def fit(compute: pl.DataFrame) -> Latency:
 
     Batch sizes become the ends of segments, the mean over trials and ranks their time; the
     straggler scale is the mean over batch sizes of standard deviation / mean. Where each of them
-    has two trials, the standard deviation has the same ends of segments.
+    has two trials, the standard deviation has the same ends of segments. It is that of successive
+    trials (von Neumann): what a slow minute adds to all of its steps is no straggling.
 
     Raises:
         BadInput: fewer than two batch sizes, or a time that is not above 0.
@@ -96,14 +101,16 @@ def fit(compute: pl.DataFrame) -> Latency:
         )
     if not compute.filter(~((pl.col("forward_s") > 0) & (pl.col("backward_s") > 0))).is_empty():
         raise BadInput("table compute: expected forward_s and backward_s above 0; profile again")
+    order = [name for name in ("run_id", "rank", "trial") if name in compute.columns]
     total = pl.col("forward_s") + pl.col("backward_s") + pl.col("update_s").fill_null(0.0)
     points = (
         compute.with_columns(total_s=total)
-        .group_by("batch_size")
+        .sort("batch_size", *order, maintain_order=True)
+        .group_by("batch_size", maintain_order=True)
         .agg(
             pl.col("forward_s", "backward_s", "update_s").mean(),
-            deviation_s=pl.col("total_s").std(),
-            scale=pl.col("total_s").std() / pl.col("total_s").mean(),
+            deviation_s=_DEVIATION,
+            scale=_DEVIATION / pl.col("total_s").mean(),
         )
         .sort("batch_size")
     )
