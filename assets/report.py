@@ -15,6 +15,7 @@ from assets.results import Summary, summary
 from assets.rounds import Round
 from assets.sections import (
     comparisons,
+    components,
     convergence,
     data_parallel,
     end_times,
@@ -176,7 +177,11 @@ def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedMo
     """Return what only some rounds can show; each section is empty where it has nothing to show."""
     if round_.study.kind != "asynchronous":
         return "\n".join(
-            [errors.section(round_.study, rows), data_parallel.section(round_, landing)]
+            [
+                errors.section(round_.study, rows),
+                data_parallel.section(round_, landing),
+                components.section(round_, landing),
+            ]
         )
     captured = captured_profiles(round_, landing)
     seen = {one.run.run_id for one in captured}

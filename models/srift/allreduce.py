@@ -1,6 +1,7 @@
 """Bus bandwidth of an all-reduce, learned: two models split at the MTU (section 4.2)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -89,23 +90,14 @@ def fit(
     grid = grid or Grid()
     rows = samples(allreduce, clusters)
     mixes = {mix: tuple(mix.split("+")) for mix in rows["node_types"].unique().sort()}
-    known = {mix: features(node_types, hardware) for mix, node_types in mixes.items()}
-    names = tuple(
-        tuple(sorted({getattr(one, name) for one in known.values()} - {None})) for name in _NAMES
-    )
-    operations = rows.select("size_bytes", "world_size", "concurrent").to_numpy().astype(np.float64)
-    x = matrix([known[mix] for mix in rows["node_types"]], operations, names)
-    is_small = (rows["size_bytes"] <= rows["mtu_bytes"]).to_numpy()
-    for side, part in (("up to", is_small), ("above", ~is_small)):
-        if not part.any():
-            raise BadInput(f"no all-reduce of buffers {side} the MTU: probe more buffer sizes")
-    small = _side(rows.filter(is_small), x[is_small], "reg:pseudohubererror", grid)
-    large = _side(rows.filter(~is_small), x[~is_small], "reg:squarederror", grid)
+    known = [features(node_types, hardware) for node_types in mixes.values()]
+    names = tuple(tuple(sorted({getattr(one, name) for one in known} - {None})) for name in _NAMES)
+    small, large = sides(rows, hardware, names)
     return LearnedBandwidth(
-        small=small[0],
-        large=large[0],
-        small_formula=small[1],
-        large_formula=large[1],
+        small=small.trees("reg:pseudohubererror", grid),
+        large=large.trees("reg:squarederror", grid),
+        small_formula=small.lines(),
+        large_formula=large.lines(),
         hardware={name: hardware[name] for mix in mixes.values() for name in mix},
         mtu_bytes=_mtu_bytes(rows, mixes),
         names=names,
@@ -113,19 +105,68 @@ def fit(
     )
 
 
-def _side(rows: pl.DataFrame, x: Floats, loss: Loss, grid: Grid) -> tuple[Trees, AlphaBeta]:
-    """Fit trees, and the formula, to rows on one side of the MTU."""
-    mixes = rows["node_types"].unique().to_list()
+@dataclass(frozen=True)
+class Side:
+    """Probed all-reduces on one side of the MTU: rows of `samples`, and what trees see of each.
 
-    def formula(fitted_to: NDArray[np.bool_]) -> Floats:
-        return fit_lines(rows.filter(fitted_to), mixes).of_rows(rows)
+    `x` is [rows, features].
+    """
 
-    groups = rows["world_size"].to_numpy()
-    if grid.across == "configurations":
-        groups = np.unique(np.nan_to_num(x, nan=-1.0), axis=0, return_inverse=True)[1].ravel()
-    bandwidth_Bps = rows["bus_bandwidth_Bps"].to_numpy()
-    trees = tuned(x, bandwidth_Bps, groups, loss, grid, formula)
-    return trees, fit_lines(rows, mixes)
+    rows: pl.DataFrame
+    x: Floats
+
+    @property
+    def bandwidth_Bps(self) -> Floats:
+        """Bus bandwidth of each."""
+        found: Floats = self.rows["bus_bandwidth_Bps"].to_numpy()
+        return found
+
+    @property
+    def configurations(self) -> Ints:
+        """A number for each: repeats of one configuration have the same."""
+        return np.unique(np.nan_to_num(self.x, nan=-1.0), axis=0, return_inverse=True)[1].ravel()
+
+    def formula(self, fitted_to: NDArray[np.bool_]) -> Floats:
+        """Return what the formula says of each, fitted to some of them."""
+        return fit_lines(self.rows.filter(fitted_to), self._mixes).of_rows(self.rows)
+
+    def lines(self) -> AlphaBeta:
+        """Return the formula, fitted to all."""
+        return fit_lines(self.rows, self._mixes)
+
+    def trees(self, loss: Loss, grid: Grid) -> Trees:
+        """Return the trees of the least error in cross-validation."""
+        across_worlds = grid.across == "world_sizes"
+        groups = self.rows["world_size"].to_numpy() if across_worlds else self.configurations
+        return tuned(self.x, self.bandwidth_Bps, groups, loss, grid, self.formula)
+
+    @property
+    def _mixes(self) -> list[str]:
+        return self.rows["node_types"].unique().to_list()
+
+
+def sides(
+    rows: pl.DataFrame, hardware: Mapping[str, Hardware], names: tuple[tuple[str, ...], ...]
+) -> tuple[Side, Side]:
+    """Return rows of `samples` up to the MTU, and those above.
+
+    Args:
+        rows: of one library.
+        hardware: features of each node type.
+        names: as in `matrix`.
+
+    Raises:
+        BadInput: a node type without hardware, or no rows on a side.
+    """
+    known = {mix: features(tuple(mix.split("+")), hardware) for mix in rows["node_types"].unique()}
+    operations = rows.select("size_bytes", "world_size", "concurrent").to_numpy().astype(np.float64)
+    x = matrix([known[mix] for mix in rows["node_types"]], operations, names)
+    is_small = (rows["size_bytes"] <= rows["mtu_bytes"]).to_numpy()
+    for side, part in (("up to", is_small), ("above", ~is_small)):
+        if not part.any():
+            raise BadInput(f"no all-reduce of buffers {side} the MTU: probe more buffer sizes")
+    small, large = (Side(rows.filter(part), x[part]) for part in (is_small, ~is_small))
+    return small, large
 
 
 def matrix(

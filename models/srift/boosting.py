@@ -102,23 +102,33 @@ def tuned(
             Settings(loss=loss, label=label, depth=depth, learning_rate=rate, rounds=rounds)
             for rounds in grid.rounds
         ]
-        found = _cross_validated(x, bandwidth_Bps, groups, tried, grid, formula)
-        errors |= zip(tried, found, strict=True)
+        found = left_out(x, bandwidth_Bps, groups, tried, grid, formula)
+        off = np.abs(found / bandwidth_Bps - 1).mean(axis=1)
+        errors |= zip(tried, (float(100 * one) for one in off), strict=True)
     best = min(errors, key=errors.__getitem__)
     everything = np.ones(len(x), dtype=bool)
     booster = _train(x, bandwidth_Bps, formula(everything), best, grid.seed)
     return _trees(best, bandwidth_Bps, errors[best], booster)
 
 
-def _cross_validated(
+def left_out(
     x: Floats,
     bandwidth_Bps: Floats,
     groups: Ints,
     tried: Sequence[Settings],
     grid: Grid,
     formula: Formula,
-) -> list[float]:
-    """Return the mean absolute percentage error of settings that differ in rounds only."""
+) -> Floats:
+    """Return bandwidths, [settings, rows], each forecast by trees that saw nothing of its group.
+
+    Args:
+        x: as `tuned`; the same in the others.
+        bandwidth_Bps: what trees learn.
+        groups: those of one group share a fold.
+        tried: settings that differ in rounds only.
+        grid: how many folds, and their seed.
+        formula: fitted to what trees see.
+    """
     import xgboost
 
     most = max(tried, key=lambda one: one.rounds)
@@ -131,8 +141,7 @@ def _cross_validated(
             rounds = (0, settings.rounds)
             raw = booster.predict(xgboost.DMatrix(x[test]), iteration_range=rounds)
             found[i, test] = _bandwidth(trees, raw, formula_Bps[test])
-    errors = np.abs(found / bandwidth_Bps - 1).mean(axis=1)
-    return [float(100 * one) for one in errors]
+    return found
 
 
 def folds(groups: Ints, count: int, seed: int) -> Iterator[Bools]:

@@ -15,7 +15,7 @@ from models.srift.fitted import profile
 from models.srift.iteration import simulate
 from models.srift.parameters import STREAMS, Parameters, ProfiledNetwork, Settings
 from models.srift.performance import Configuration, Group, Performance
-from models.srift.probed import Network, Probed, Speed, bare, place
+from models.srift.probed import Network, Probed, Speed, bare, by_place, place
 from models.srift.views import AtSpeed, Scaled
 from warehouse.records import BadInput, NodeGroup, Scenario
 
@@ -213,7 +213,7 @@ def fit(
     for name, table in (("compute", compute), ("allreduce", allreduce), ("link", links)):
         if table.is_empty():
             raise BadInput(f"srift: table {name} has no rows of these profile runs; {MEASURE}")
-    places, hardware = probed.by_place()
+    places, hardware = by_place(runs, allreduce, clusters)
     model = bandwidth_model(settings, allreduce, places, hardware)
     return Srift(
         Parameters(

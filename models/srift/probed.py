@@ -48,7 +48,7 @@ class Probed:
     @property
     def link_Bps(self) -> dict[Speed, float]:
         """b_cap of each link speed that was probed."""
-        return {speed: link_Bps(rows) for speed, rows in self._by_speed(self.links)}
+        return {speed: link_Bps(rows) for speed, rows in _by_speed(self.runs, self.links)}
 
     def node_groups(self) -> dict[str, NodeGroup]:
         """Return each node type that computed, as it was then.
@@ -89,7 +89,7 @@ class Probed:
 
     def at_speed(self, tables: Mapping[str, Tables], link_mbps: Speed) -> dict[str, Tables]:
         """Return tables with the links of a speed."""
-        (links,) = (rows for speed, rows in self._by_speed(self.links) if speed == link_mbps)
+        (links,) = (rows for speed, rows in _by_speed(self.runs, self.links) if speed == link_mbps)
         return {name: one._replace(links=links) for name, one in tables.items()}
 
     def slowdowns(self, metric: str) -> dict[Network, float]:
@@ -103,20 +103,6 @@ class Probed:
         for run_id, value in rows.select("run_id", "value").iter_rows():
             values.setdefault(Network.of(scenarios[run_id]), []).append(max(value, 0.0))
         return {network: sum(each) / len(each) for network, each in values.items()}
-
-    def by_place(self) -> tuple[pl.DataFrame, dict[str, Hardware]]:
-        """Return table cluster_node of the all-reduces with places as node types, and these.
-
-        The speed of shaped links is what they are rated.
-        """
-        mine = self.clusters.join(self.allreduce, on="run_id", how="semi")
-        frames, hardware = [mine.clear()], {}
-        for speed, rows in self._by_speed(mine):
-            for (node_type,), of_type in rows.group_by("node_type", maintain_order=True):
-                name = place(str(node_type), speed)
-                frames.append(of_type.with_columns(node_type=pl.lit(name)))
-                hardware[name] = _hardware(of_type.row(0, named=True), speed)
-        return pl.concat(frames), hardware
 
     def _largest_batches(self) -> dict[tuple[Network, str], int]:
         rows = self.samples.filter(metric="largest_batch_size").drop_nulls("value")
@@ -140,13 +126,31 @@ class Probed:
             raise BadInput(f"run {missing[0]}: its scenario is not in table scenario; load it")
         return found
 
-    def _by_speed(self, rows: pl.DataFrame) -> Iterator[tuple[Speed, pl.DataFrame]]:
-        speed = pl.col("config").str.json_path_match("$.link_mbps").cast(pl.Float64)
-        known = rows.join(self.runs.select("run_id", link_mbps=speed), on="run_id", how="left")
-        for (link_mbps,), of_speed in known.sort("link_mbps", maintain_order=True).group_by(
-            "link_mbps", maintain_order=True
-        ):
-            yield (None if link_mbps is None else float(str(link_mbps))), of_speed.drop("link_mbps")
+
+def by_place(
+    runs: pl.DataFrame, allreduce: pl.DataFrame, clusters: pl.DataFrame
+) -> tuple[pl.DataFrame, dict[str, Hardware]]:
+    """Return table cluster_node of all-reduces with places as node types, and these.
+
+    The speed of shaped links is what they are rated. Tables as `Probed` has them.
+    """
+    mine = clusters.join(allreduce, on="run_id", how="semi")
+    frames, hardware = [mine.clear()], {}
+    for speed, rows in _by_speed(runs, mine):
+        for (node_type,), of_type in rows.group_by("node_type", maintain_order=True):
+            name = place(str(node_type), speed)
+            frames.append(of_type.with_columns(node_type=pl.lit(name)))
+            hardware[name] = _hardware(of_type.row(0, named=True), speed)
+    return pl.concat(frames), hardware
+
+
+def _by_speed(runs: pl.DataFrame, rows: pl.DataFrame) -> Iterator[tuple[Speed, pl.DataFrame]]:
+    speed = pl.col("config").str.json_path_match("$.link_mbps").cast(pl.Float64)
+    known = rows.join(runs.select("run_id", link_mbps=speed), on="run_id", how="left")
+    for (link_mbps,), of_speed in known.sort("link_mbps", maintain_order=True).group_by(
+        "link_mbps", maintain_order=True
+    ):
+        yield (None if link_mbps is None else float(str(link_mbps))), of_speed.drop("link_mbps")
 
 
 def bare(group: NodeGroup) -> NodeGroup:

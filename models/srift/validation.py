@@ -1,0 +1,134 @@
+"""How much the parts of Srift err on what they were not fitted to (section 5.3, Table 6)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from models.srift import latency
+from models.srift.allreduce import LearnedBandwidth, Side, sides
+from models.srift.allreduce_samples import samples
+from models.srift.baselines import rated
+from models.srift.boosting import Grid, Trees, folds, left_out
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def pass_errors(compute: pl.DataFrame) -> pl.DataFrame:
+    """Leave out each batch size but the outermost, and forecast its passes from the others.
+
+    Args:
+        compute: table compute, of one network on one node type.
+
+    Returns:
+        batch_size; `forward_percent`, `backward_percent` and `both_percent`, the errors of mean
+        times with their sign; `floor_percent`, the standard error of the mean of both passes, which
+        says how well that time is known. No rows of fewer than four batch sizes.
+
+    Raises:
+        BadInput: as `latency.fit`.
+    """
+    sizes = compute["batch_size"].unique().sort().to_list()
+    rows = [_pass_error(compute, one) for one in sizes[1:-1]] if len(sizes) >= 4 else []
+    names = ("forward_percent", "backward_percent", "both_percent", "floor_percent")
+    schema = {"batch_size": pl.Int64} | dict.fromkeys(names, pl.Float64)
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _pass_error(compute: pl.DataFrame, batch_size: int) -> tuple[float, ...]:
+    left = compute.filter(batch_size=batch_size)
+    fitted = latency.fit(compute.filter(pl.col("batch_size") != batch_size))
+    predicted = float(fitted.forward(batch_size)), float(fitted.backward(batch_size))
+    forward, backward = (left[name].to_numpy() for name in ("forward_s", "backward_s"))
+    both = forward + backward
+    error = both.std(ddof=1) / np.sqrt(len(both)) if len(both) > 1 else np.nan
+    return (
+        batch_size,
+        100 * (predicted[0] / forward.mean() - 1),
+        100 * (predicted[1] / backward.mean() - 1),
+        100 * (sum(predicted) / both.mean() - 1),
+        100 * error / both.mean(),
+    )
+
+
+def allreduce_errors(
+    model: LearnedBandwidth,
+    allreduce: pl.DataFrame,
+    clusters: pl.DataFrame,
+    grid: Grid | None = None,
+) -> pl.DataFrame:
+    """Forecast the bus bandwidth of all-reduces from the others, in ten parts; those alone count.
+
+    Trees have the settings that `model` was tuned to, which saw all parts.
+
+    Args:
+        model: fitted to the same tables.
+        allreduce: table allreduce, of one library.
+        clusters: table cluster_node of the same runs.
+        grid: how many parts, and their seed.
+
+    Returns:
+        side (`small`: up to the MTU, or `large`), split (`configurations`: no configuration is on
+        both sides; `rows`: repeats may be, as in the paper's 9/1 split), model (`trees`,
+        `alpha_beta` or `rated`), n, mape_percent, floor_percent. The floor is the error of
+        forecasting each by the median of its configuration: no model that is given the
+        configuration can err much less.
+
+    Raises:
+        BadInput: as `samples`.
+    """
+    grid = grid or Grid()
+    both = sides(samples(allreduce, clusters), model.hardware, model.names)
+    rows: list[Mapping[str, Any]] = []
+    for name, side, trees in zip(("small", "large"), both, (model.small, model.large), strict=True):
+        alone = (side.rows["concurrent"] == 1).to_numpy()
+        floor = _median_of_configuration(side)
+        for split, groups in (
+            ("configurations", side.configurations),
+            ("rows", np.arange(side.rows.height)),
+        ):
+            for which, found in _forecasts(side, trees, groups, grid, model):
+                rows.append(
+                    {
+                        "side": name,
+                        "split": split,
+                        "model": which,
+                        "n": int(alone.sum()),
+                        "mape_percent": _mape(found, side.bandwidth_Bps, alone),
+                        "floor_percent": _mape(floor, side.bandwidth_Bps, alone),
+                    }
+                )
+    return pl.DataFrame(rows)
+
+
+def _forecasts(
+    side: Side, trees: Trees, groups: Ints, grid: Grid, model: LearnedBandwidth
+) -> Iterator[tuple[str, Floats]]:
+    """Yield each model and what it says of every row, fitted to parts without the row's group."""
+    (found,) = left_out(side.x, side.bandwidth_Bps, groups, [trees.settings], grid, side.formula)
+    yield "trees", found
+    formula = np.zeros(side.rows.height)
+    for test in folds(groups, grid.folds, grid.seed):
+        formula[test] = side.formula(~test)[test]
+    yield "alpha_beta", formula
+    ratings = rated(model.hardware)
+    if set(model.hardware) <= set(ratings.rated_Bps):
+        one = np.ones(1, dtype=np.int64)
+        mixes = side.rows["node_types"].unique()
+        of_mix = {mix: ratings.table(tuple(mix.split("+")), one, one)[0, 0] for mix in mixes}
+        yield "rated", np.array([of_mix[mix] for mix in side.rows["node_types"]])
+
+
+def _median_of_configuration(side: Side) -> Floats:
+    numbered = side.rows.with_columns(configuration=pl.Series(side.configurations))
+    found: Floats = numbered.select(pl.col("bus_bandwidth_Bps").median().over("configuration"))[
+        "bus_bandwidth_Bps"
+    ].to_numpy()
+    return found
+
+
+def _mape(found: Floats, measured: Floats, counted: NDArray[np.bool_]) -> float:
+    return float(100 * np.abs(found / measured - 1)[counted].mean())
