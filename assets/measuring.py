@@ -20,6 +20,7 @@ from profilers import (
     tf_throughput,
     tf_trace,
     torch_compute,
+    torch_memory,
     torch_throughput,
 )
 from profilers.clusters import Cluster, open_cluster
@@ -99,7 +100,7 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
             return one_type.nodes(max(study.links.flows))
         case "allreduce":
             return all_reducing(parts)
-        case "tf_trace" | "tf_operations" | "torch_compute" | "slowdown":
+        case "tf_trace" | "tf_operations" | "torch_memory" | "torch_compute" | "slowdown":
             assert part.scenario is not None
             return part.scenario.nodes
         case _:
@@ -109,7 +110,7 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
 def _links(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
-    asked, started_at = _settings(study.links, without="contention_s"), datetime.now(UTC)
+    asked, started_at = _settings(study.links, "contention_s"), datetime.now(UTC)
     try:
         yield links.measure(cluster, context, **asked, progress=say)
     except ProbeFailed as error:
@@ -119,7 +120,7 @@ def _links(
 def _contention(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
-    asked = _settings(study.links, without="contention_s") | {"seconds": study.links.contention_s}
+    asked = _settings(study.links, "contention_s") | {"seconds": study.links.contention_s}
     yield contention.measure(cluster, context, **asked, progress=say)
 
 
@@ -157,11 +158,15 @@ _PROFILING: Mapping[Probe, Callable[[Study], tuple[Callable[..., ProbeResult], d
     "tf_trace": lambda study: (tf_trace.profile, _settings(study.profile)),
     "tf_operations": lambda study: (
         tf_operations.profile,
-        _settings(study.profile, without="capture"),
+        _settings(study.profile, "capture"),
+    ),
+    "torch_memory": lambda study: (
+        torch_memory.search,
+        {"most": _settings(study.compute)["largest_up_to"]},
     ),
     "torch_compute": lambda study: (
         torch_compute.profile,
-        _settings(study.compute, without="slowdown_trials"),
+        _settings(study.compute, "slowdown_trials", "largest_up_to"),
     ),
     "slowdown": lambda study: (
         slowdown.measure,
@@ -177,10 +182,10 @@ _CALLS: Mapping[Probe, Call] = {
 }
 
 
-def _settings(section: Record | None, without: str = "") -> dict[str, Any]:
+def _settings(section: Record | None, *without: str) -> dict[str, Any]:
     """Return what a section of a study says, as a probe takes it."""
     assert section is not None  # the study was refused otherwise
-    return {name: value for name, value in section if name != without}
+    return {name: value for name, value in section if name not in without}
 
 
 def _scenarios(parts: Sequence[Part]) -> list[Scenario]:

@@ -1,7 +1,7 @@
 """The runs that each round of a study needs: which probe, on what, and who may see it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from assets.job import Job, JobKind
@@ -14,6 +14,7 @@ Probe = Literal[
     "allreduce",
     "tf_trace",
     "tf_operations",
+    "torch_memory",
     "torch_compute",
     "slowdown",
     "tf_throughput",
@@ -47,6 +48,8 @@ class Part:
     def name(self) -> str:
         """What progress and plans call it."""
         if self.scenario is not None:
+            if self.probe == "torch_memory":
+                return f"find the largest batch, {self.scenario.label}"
             verb = "measure" if self.probe in MEASURING.values() else "profile"
             return f"{verb} {self.scenario.label}"
         speed = "unshaped" if self.link_mbps is None else f"{self.link_mbps:g} Mb/s"
@@ -69,7 +72,7 @@ class Part:
 
 def parts(study: Study, backend: Backend) -> tuple[Part, ...]:
     """Return the runs that each round of a study needs, in the order in which they are run."""
-    kinds = (_links, _contention, _allreduce, _traces, _compute, _slowdowns, _training)
+    kinds = (_links, _contention, _allreduce, _traces, _memory, _compute, _slowdowns, _training)
     found = [part for make in kinds for part in make(study, backend)]
     return tuple(sorted(found, key=lambda part: part.purpose == "measurement"))
 
@@ -103,7 +106,7 @@ def _concerns(part: Part, job: Job, backend: Backend) -> bool:
         return True
     if part.probe == "tf_trace":
         return part.scenario in [one.profiled(backend) for one in job.of_each_type()]
-    if part.probe == "torch_compute" and part.scenario is not None:
+    if part.probe in ("torch_memory", "torch_compute") and part.scenario is not None:
         alike = part.job.dnn, part.job.image_size, part.job.framework
         on = part.scenario.nodes[0].node_type
         return alike == (job.dnn, job.image_size, job.framework) and on in job.worker
@@ -172,6 +175,13 @@ def _traces(study: Study, backend: Backend) -> Iterator[Part]:
             jobs.setdefault(one.profiled(backend), job)
     for scenario, job in jobs.items():
         yield Part(probe, job, scenario.link_mbps, scenario, _purpose(job))
+
+
+def _memory(study: Study, backend: Backend) -> Iterator[Part]:
+    """Yield one search for the largest batch of what has a profile of passes, where asked for."""
+    if study.compute is not None and study.compute.largest_up_to is not None:
+        for part in _compute(study, backend):
+            yield replace(part, probe="torch_memory")
 
 
 def _compute(study: Study, backend: Backend) -> Iterator[Part]:

@@ -73,6 +73,8 @@ def _profiling_s(part: Part, study: Study) -> float:
             passes = study.compute
             of_each_s = _start_s(1) + (passes.trials + passes.watched_trials) * _STEP_S
             return len(passes.batch_sizes) * of_each_s
+        case "torch_memory" if study.compute is not None:
+            return _start_s(1) * 2 * (study.compute.largest_up_to or 1).bit_length()
         case "slowdown" if study.compute is not None:
             return _start_s(2) + 3 * (study.compute.slowdown_trials or 0) * _STEP_S
         case "tf_trace" | "tf_operations" if study.profile is not None:

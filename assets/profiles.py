@@ -20,13 +20,21 @@ tf_trace = probe_asset(
     deps=[links, contention],
     plot=plots.step_timeline,
 )
+torch_memory = probe_asset(
+    "profiles",
+    "torch_memory",
+    "sample",
+    what="The largest batch of PyTorch networks that fits the memory of a node.",
+    kind="pytorch",
+    deps=[allreduce],
+)
 torch_compute = probe_asset(
     "profiles",
     "torch_compute",
     "compute",
     what="Passes of PyTorch networks on one node by batch size, and when gradients are ready.",
     kind="pytorch",
-    deps=[allreduce],
+    deps=[torch_memory],
     plot=srift_plots.passes,
 )
 slowdown = probe_asset(
@@ -56,7 +64,17 @@ tf_sync = probe_asset(
 
 @asset(
     key=["profiles", "loaded"],
-    deps=[links, contention, allreduce, tf_trace, torch_compute, slowdown, tf_operations, tf_sync],
+    deps=[
+        links,
+        contention,
+        allreduce,
+        tf_trace,
+        torch_memory,
+        torch_compute,
+        slowdown,
+        tf_operations,
+        tf_sync,
+    ],
     group_name="profiles",
     owners=OWNERS,
     kinds={"duckdb"},

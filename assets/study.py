@@ -54,13 +54,15 @@ class Compute(Record):
     """Passes of PyTorch networks on one node: batch sizes, timed steps, and steps with hooks.
 
     With `slowdown_trials`, two nodes also train beside all-reduces, so many steps, with each
-    network whose jobs are `fitted`.
+    network whose jobs are `fitted`. With `largest_up_to`, the largest batch that fits the memory of
+    a node is searched for, up to that one; without, the largest of `batch_sizes` stands for it.
     """
 
     batch_sizes: tuple[int, ...] = Field(min_length=1)
     trials: int = Field(ge=2)
     watched_trials: int = Field(ge=1)
     slowdown_trials: int | None = Field(default=None, ge=2)
+    largest_up_to: int | None = Field(default=None, ge=1)
 
 
 class Measure(Record):

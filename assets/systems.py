@@ -171,7 +171,7 @@ SRIFT = System(
     "srift",
     "Iterations by simulation of computing and all-reduces, with an interval (Luo et al., 2022).",
     "2",
-    ("links", "allreduce", "torch_compute", "slowdown"),
+    ("links", "allreduce", "torch_memory", "torch_compute", "slowdown"),
     (
         "run",
         "scenario",

@@ -54,6 +54,17 @@ def test_slowdown_is_probed_with_the_networks_that_may_be_seen(tmp_path: Path) -
     assert len(list(judged_parts(whole, "emulated"))) == 3
 
 
+def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
+    text = DDP.replace("watched_trials: 2", "watched_trials: 2, largest_up_to: 64")
+    whole = study(tmp_path, text)
+    searched = [part for part in parts(whole, "emulated") if part.probe == "torch_memory"]
+    profiled = [part for part in parts(whole, "emulated") if part.probe == "torch_compute"]
+    assert [part.scenario for part in searched] == [part.scenario for part in profiled]
+    assert not {part.name for part in searched} & {part.name for part in profiled}
+    assert [part for part in profile_parts(whole.jobs[0], whole, "emulated") if part in searched]
+    assert not [one for one in parts(study(tmp_path, DDP), "emulated") if one in searched]
+
+
 def test_nodes_of_several_types_are_taken_in_turn(tmp_path: Path) -> None:
     mixed = study(tmp_path, DDP).jobs[1]
     assert [(group.node_type, group.count) for group in mixed.nodes(3)] == [

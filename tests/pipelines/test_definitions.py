@@ -16,6 +16,7 @@ MEASURING = {
     "cluster/allreduce",
     "profiles/tf_trace",
     "profiles/torch_compute",
+    "profiles/torch_memory",
     "profiles/slowdown",
     "profiles/tf_operations",
     "profiles/tf_sync",
