@@ -1,14 +1,17 @@
 """Probe `slowdown`: how much longer passes and all-reduces take if both go on in one program.
 
 Where nodes compute on processors, both take time of the same share; on GPUs all-reduces take some
-of the multiprocessors. The paper leaves it out.
+of the multiprocessors. The paper leaves it out. How much steps scatter that several nodes take at
+the same time is seen here too: what a moment adds to the steps of all of them delays nobody.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from statistics import fmean
+from itertools import chain, pairwise
+from math import sqrt
+from statistics import fmean, variance
 from typing import Any, cast
 
 import polars as pl
@@ -55,8 +58,8 @@ def measure(
 
     Returns:
         A run with table `cluster_node` and samples `forward_slowdown`, `backward_slowdown` and
-        `allreduce_slowdown`: what each takes longer, as a part of its time alone, over all ranks.
-        A failed run if the job failed.
+        `allreduce_slowdown`: what each takes longer, as a part of its time alone, over all ranks;
+        and `straggling_share` (see `straggling_share`). A failed run if the job failed.
 
     Raises:
         BadInput: a single worker, or another framework or strategy.
@@ -91,7 +94,7 @@ def measure(
     }
     run = finished_run("slowdown", cluster, scenario, context, started_at, settings)
     tables = {
-        "sample": slowdowns(measured.alone, measured.beside),
+        "sample": samples(measured.alone, measured.beside, measured.together),
         "cluster_node": cluster_nodes(ranks.members(list(ranks.facts))),
     }
     return ProbeResult(run, scenario, tables)
@@ -115,6 +118,10 @@ class Times:
         return [one.backward_s for one in self.steps]
 
 
+Together = Sequence[Sequence[float]]
+"""Seconds of steps, [rank][step], that all ranks began at the same time."""
+
+
 @dataclass(frozen=True)
 class _Measured:
     """Steps and all-reduces so far, alone and beside each other."""
@@ -125,6 +132,7 @@ class _Measured:
     size_bytes: int
     alone: Times = field(default_factory=Times)
     beside: Times = field(default_factory=Times)
+    together: list[Together] = field(default_factory=list)
     stolen: list[float] = field(default_factory=list)
 
     def add(self, trials: int) -> None:
@@ -134,16 +142,18 @@ class _Measured:
         trained = self.patience.quietly(partial(_train, self.ranks, command))
         reduced = self.patience.quietly(partial(_reduce, self.ranks, self.size_bytes, steps))
         both = self.patience.quietly(partial(_overlap, self.ranks, command, self.size_bytes))
-        self.alone.steps.extend(trained.value)
+        self.alone.steps.extend(chain.from_iterable(trained.value))
+        self.together.append([[step.seconds for step in one] for one in trained.value])
         self.alone.reduce_s.extend(reduced.value)
         self.beside.steps.extend(both.value.steps)
         self.beside.reduce_s.extend(both.value.reduce_s)
         self.stolen.extend(one.stolen for one in (trained, reduced, both))
 
 
-def slowdowns(alone: Times, beside: Times) -> pl.DataFrame:
-    """Return samples `forward_slowdown`, `backward_slowdown` and `allreduce_slowdown`."""
+def samples(alone: Times, beside: Times, together: Sequence[Together]) -> pl.DataFrame:
+    """Return samples of the three slowdowns, and `straggling_share`."""
     values = {
+        "straggling_share": straggling_share(together),
         "forward_slowdown": _longer(alone.forward_s, beside.forward_s),
         "backward_slowdown": _longer(alone.backward_s, beside.backward_s),
         "allreduce_slowdown": _longer(alone.reduce_s, beside.reduce_s),
@@ -157,6 +167,23 @@ def slowdowns(alone: Times, beside: Times) -> pl.DataFrame:
     )
 
 
+def straggling_share(together: Sequence[Together]) -> float:
+    """Return how much of the scatter of steps is not that of all nodes at the same time.
+
+    The standard deviation of steps that several nodes took at the same time, over that of
+    successive steps of each; at most 1, and 1 where steps do not scatter.
+
+    Args:
+        together: pieces of steps that all ranks began together.
+    """
+    at_once = [values for piece in together for values in zip(*piece, strict=True)]
+    in_a_row = [pair for piece in together for row in piece for pair in pairwise(row)]
+    successive = sum((one - before) ** 2 / 2 for before, one in in_a_row)
+    if not successive:
+        return 1.0
+    return min(sqrt(fmean(map(variance, at_once)) * len(in_a_row) / successive), 1.0)
+
+
 def _longer(alone_s: Sequence[float], beside_s: Sequence[float]) -> float:
     return fmean(beside_s) / fmean(alone_s) - 1
 
@@ -166,11 +193,11 @@ def _config(cluster: Cluster, scenario: Scenario, node: Node, device: int) -> st
     return SlowdownConfig(rank, ComputeConfig.of(cluster.interface, scenario, node)).to_json()
 
 
-def _train(ranks: Ranks, command: Mapping[str, int]) -> list[Step]:
-    """Train on all ranks; leave out the warm-ups."""
+def _train(ranks: Ranks, command: Mapping[str, int]) -> list[list[Step]]:
+    """Train on all ranks; return the steps of each, without the warm-ups."""
     fields = {**command, "watched": False, "resting": False}
     replies = _ask(ranks, "trained", command["steps"], do="train", **fields)
-    return [step for reply in replies for step in _steps(reply)]
+    return [_steps(reply) for reply in replies]
 
 
 def _reduce(ranks: Ranks, size_bytes: int, times: int) -> list[float]:

@@ -156,8 +156,7 @@ def up_and_down(batch_sizes: Iterable[int]) -> list[int]:
 
 
 def _in_a_row(step: Step) -> int:
-    step_s = step.forward_s + step.backward_s + step.update_s
-    return min(max(PIECE_STEPS, math.ceil(PIECE_S / step_s)), MOST_STEPS)
+    return min(max(PIECE_STEPS, math.ceil(PIECE_S / step.seconds)), MOST_STEPS)
 
 
 def _piece(job: ComputeJob, batch_size: int, steps: int) -> list[Step]:

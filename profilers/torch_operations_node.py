@@ -31,9 +31,7 @@ class Network:
     def train(self, steps: int) -> None:
         """Train steps; report the seconds of each."""
         done = (self._trainer.step(self._batch_size) for _ in range(steps))
-        self._say(
-            "trained", seconds=[one.forward_s + one.backward_s + one.update_s for one in done]
-        )
+        self._say("trained", seconds=[one.seconds for one in done])
 
     def time_operators(self, steps: int) -> None:
         """Train steps; report their operators, and the microseconds of each in each step."""

@@ -42,6 +42,11 @@ class Step:
     update_s: float
     gradient_ready: Sequence[float | None] = ()
 
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.forward_s + self.backward_s + self.update_s
+
 
 class Clock(Protocol):
     """Marks moments of a device's work; they may be compared once it has settled."""

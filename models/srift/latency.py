@@ -60,6 +60,15 @@ class Latency(Record):
     straggler_scale: float = Field(default=0.0, ge=0)
     deviation: PiecewiseLinear | None = None
 
+    def straggling(self, share: float) -> "Latency":
+        """Return the same of which only a share scatters from node to node."""
+        deviation = self.deviation and PiecewiseLinear(
+            batch_sizes=self.deviation.batch_sizes,
+            seconds=tuple(share * one for one in self.deviation.seconds),
+        )
+        scale = share * self.straggler_scale
+        return self.model_copy(update={"straggler_scale": scale, "deviation": deviation})
+
     def scale(self, batch_size: ArrayLike) -> Floats:
         """Return standard deviation over mean of an iteration's computation (any shape)."""
         if self.deviation is None:

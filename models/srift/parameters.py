@@ -19,12 +19,12 @@ STREAMS: Mapping[str, int] = {"gloo": 2, "nccl": 1}
 class Settings(Record):
     """How to fit and simulate; the defaults are explained in docs/srift.md.
 
-    `bandwidth`: trees, or one of the formulas beside them. `buckets`: as PyTorch sends gradients;
-    None: ideal overlap. `streams`: how many all-reduces go on at a time; `library`: as many as
-    PyTorch lets, None: any number. `slowdown`: whether all-reduces and the backward pass slow each
-    other down, as was measured. Intervals cover `coverage`, if predictions err by chance with a
-    relative standard deviation of `model_error` besides what the bandwidth model errs on what was
-    probed.
+    `bandwidth`: trees, or one of the formulas beside them. `buckets`: as PyTorch sends
+    gradients; None: ideal overlap. `streams`: how many all-reduces go on at a time; `library`:
+    as many as PyTorch lets, None: any number. `slowdown`: whether all-reduces and the backward
+    pass slow each other down, and only a share of what steps scatter by is straggling, as was
+    measured. Intervals cover `coverage`, if predictions err by chance with a relative standard
+    deviation of `model_error` besides what the bandwidth model errs on what was probed.
     """
 
     bandwidth: Literal["learned", "alpha_beta", "rated"] = "learned"

@@ -199,8 +199,8 @@ def fit(
         allreduce: table allreduce.
         clusters: table cluster_node.
         links: table link, for b_cap.
-        samples: table sample, for `largest_batch_size`, `backward_slowdown` and
-            `allreduce_slowdown`, where measured.
+        samples: table sample, for `largest_batch_size`, `backward_slowdown`,
+            `allreduce_slowdown` and `straggling_share`, where measured.
         settings: how to fit and predict.
 
     Raises:
@@ -223,19 +223,21 @@ def fit(
             bandwidth_error=mean_error(model, allreduce, places),
             places=tuple(sorted(hardware)),
             node_groups=probed.node_groups(),
-            networks=tuple(_networks(probed)),
+            networks=tuple(_networks(probed, settings)),
             run_ids=tuple(runs["run_id"].unique().sort()),
         )
     )
 
 
-def _networks(probed: Probed) -> Iterator[ProfiledNetwork]:
-    slowdowns = _or_usual(probed.slowdowns("backward_slowdown"))
-    hindrances = _or_usual(probed.slowdowns("allreduce_slowdown"))
+def _networks(probed: Probed, settings: Settings) -> Iterator[ProfiledNetwork]:
+    slowdowns = _or_usual(probed.slowdowns("backward_slowdown"), 0.0)
+    hindrances = _or_usual(probed.slowdowns("allreduce_slowdown"), 0.0)
+    shares = _or_usual(probed.slowdowns("straggling_share"), 1.0)
     speeds = list(probed.link_Bps)
     for network, tables in probed.networks().items():
         for link_mbps in speeds:
             found = profile(probed.at_speed(tables, link_mbps))
+            share = shares[network] if settings.slowdown else 1.0
             yield ProfiledNetwork(
                 dnn=network.dnn,
                 image_size=network.image_size,
@@ -244,13 +246,16 @@ def _networks(probed: Probed) -> Iterator[ProfiledNetwork]:
                 hindrance=hindrances[network],
                 layer_bytes=found.layer_bytes,
                 probability=found.probability,
-                nodes=found.nodes,
+                nodes={
+                    name: one.model_copy(update={"latency": one.latency.straggling(share)})
+                    for name, one in found.nodes.items()
+                },
             )
 
 
-def _or_usual(measured: Mapping[Network, float]) -> Mapping[Network, float]:
-    """Return what was measured of some networks; of others the mean of those, 0 if none was."""
-    usual = float(np.mean(list(measured.values()))) if measured else 0.0
+def _or_usual(measured: Mapping[Network, float], unknown: float) -> Mapping[Network, float]:
+    """Return what was measured of some networks; of others the mean of those, if any was."""
+    usual = float(np.mean(list(measured.values()))) if measured else unknown
     return defaultdict(lambda: usual, measured)
 
 

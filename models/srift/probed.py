@@ -95,7 +95,8 @@ class Probed:
     def slowdowns(self, metric: str) -> dict[Network, float]:
         """Return the mean slowdown with each network, where it was measured.
 
-        `backward_slowdown` is that of its backward pass, `allreduce_slowdown` of all-reduces.
+        `backward_slowdown` is that of its backward pass, `allreduce_slowdown` of all-reduces;
+        `straggling_share` is measured with them.
         """
         rows = self.samples.filter(metric=metric)
         values: dict[Network, list[float]] = {}

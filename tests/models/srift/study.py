@@ -20,7 +20,7 @@ LAYERS: Mapping[str, tuple[int, int]] = {
 """Gradients of the two layers; the second one is there after half of the backward pass."""
 LARGEST: Mapping[str, int] = {"fast": 48, "slow": 16}
 SPEEDS_MBPS = (200.0, 400.0)
-SLOWDOWN, HINDRANCE = 0.25, 0.5
+SLOWDOWN, HINDRANCE, SHARE = 0.25, 0.5, 0.5
 MIXES = (("fast",), ("slow",), ("fast", "slow"))
 
 
@@ -105,6 +105,7 @@ def slowdowns() -> list[dict[str, pl.DataFrame]]:
     samples = [
         _sample("slowdown", "backward_slowdown", SLOWDOWN),
         _sample("slowdown", "allreduce_slowdown", HINDRANCE),
+        _sample("slowdown", "straggling_share", SHARE),
     ]
     return [{**_run("slowdown", 200.0, asked), "samples": pl.concat(samples)}]
 

@@ -80,6 +80,31 @@ def test_stragglers_of_each_batch_scatter_as_they_did() -> None:
     ).tolist() == [0.3, 0.3]
 
 
+def test_a_slow_minute_is_no_straggling() -> None:
+    """Steps that differ by 0.2 from the one before, first around 2, then around 4 seconds."""
+    totals = [2.0, 2.2, 2.0, 2.2, 4.0, 4.2, 4.0, 4.2]
+    rows = [
+        (size, trial, 0.5 * total, 0.5 * total, 0.0)
+        for size in (1, 2)
+        for trial, total in enumerate(totals)
+    ]
+    found = fit(compute(rows[::-1])).deviation
+    assert found is not None
+    expected = ((6 * 0.2**2 + 1.8**2) / 7 / 2) ** 0.5
+    assert found(1) == pytest.approx(expected), "the step between them counts once"
+
+
+def test_of_what_scatters_only_a_share_may_be_straggling() -> None:
+    rows = [(size, trial, 1.0, 1.0 + 0.1 * trial, 0.0) for size in (1, 2) for trial in (0, 1)]
+    found = fit(compute(rows))
+    half = found.straggling(0.5)
+    assert half.scale(2) == pytest.approx(0.5 * found.scale(2))
+    assert half.straggler_scale == pytest.approx(0.5 * found.straggler_scale)
+    assert half.forward == found.forward
+    plain = Latency(forward=found.forward, backward=found.backward, straggler_scale=0.3)
+    assert plain.straggling(0.5).scale(1) == pytest.approx(0.15)
+
+
 def test_without_updates_and_repeats() -> None:
     found = fit(compute([(1, 1, 1.0, 1.0, None), (2, 1, 2.0, 2.0, None)]))
     assert (found.update_s, found.straggler_scale) == (0.0, 0.0)

@@ -78,6 +78,21 @@ def test_slowdown_and_buckets_as_measured_and_as_pytorch() -> None:
     assert step_s(found, asked) > step_s(plain, asked)
 
 
+def test_only_the_measured_share_of_scatter_is_straggling() -> None:
+    tables = study.tables()
+    late = pl.col("forward_s") + 0.1
+    again = tables["compute"].with_columns(forward_s=late, trial=pl.lit(1, pl.Int64))
+    tables["compute"] = pl.concat([tables["compute"], again])
+    whole = fit(**tables, settings=EXACT)
+    part = fit(**tables, settings=EXACT.model_copy(update={"slowdown": True}))
+    scales = [
+        found.performance(Network("small_cnn", 64), 200.0).node("fast").latency.scale(8)
+        for found in (whole, part)
+    ]
+    assert scales[1] == pytest.approx(study.SHARE * scales[0])
+    assert scales[0] > 0
+
+
 def test_trees_come_near_the_formula(exact: Srift) -> None:
     learned = fit(**study.tables(), settings=Settings(grid=GRID, buckets=None, streams=None))
     assert learned.parameters.places == ("fast@200", "fast@400", "slow@200", "slow@400")
