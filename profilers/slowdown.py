@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import sqrt
 from statistics import fmean, variance
 from typing import Any, cast
@@ -119,7 +119,9 @@ class Times:
 
 
 Together = Sequence[Sequence[float]]
-"""Seconds of steps, [rank][step], that all ranks began at the same time."""
+"""Seconds of steps, [rank][step], each of which all ranks began at the same time."""
+_Fields = Sequence[Mapping[str, Any]]
+"""Of steps, as programs report them."""
 
 
 @dataclass(frozen=True)
@@ -140,14 +142,15 @@ class _Measured:
         steps = WARM_UPS + trials
         command = {"batch_size": self.scenario.workload.batch_size, "steps": steps}
         trained = self.patience.quietly(partial(_train, self.ranks, command))
+        at_once = self.patience.quietly(partial(_train_at_once, self.ranks, command, trials))
         reduced = self.patience.quietly(partial(_reduce, self.ranks, self.size_bytes, steps))
         both = self.patience.quietly(partial(_overlap, self.ranks, command, self.size_bytes))
-        self.alone.steps.extend(chain.from_iterable(trained.value))
-        self.together.append([[step.seconds for step in one] for one in trained.value])
+        self.alone.steps.extend(trained.value)
+        self.together.append(at_once.value)
         self.alone.reduce_s.extend(reduced.value)
         self.beside.steps.extend(both.value.steps)
         self.beside.reduce_s.extend(both.value.reduce_s)
-        self.stolen.extend(one.stolen for one in (trained, reduced, both))
+        self.stolen.extend(one.stolen for one in (trained, at_once, reduced, both))
 
 
 def samples(alone: Times, beside: Times, together: Sequence[Together]) -> pl.DataFrame:
@@ -174,7 +177,7 @@ def straggling_share(together: Sequence[Together]) -> float:
     successive steps of each; at most 1, and 1 where steps do not scatter.
 
     Args:
-        together: pieces of steps that all ranks began together.
+        together: pieces of steps, each of which all ranks began together.
     """
     at_once = [values for piece in together for values in zip(*piece, strict=True)]
     in_a_row = [pair for piece in together for row in piece for pair in pairwise(row)]
@@ -193,11 +196,21 @@ def _config(cluster: Cluster, scenario: Scenario, node: Node, device: int) -> st
     return SlowdownConfig(rank, ComputeConfig.of(cluster.interface, scenario, node)).to_json()
 
 
-def _train(ranks: Ranks, command: Mapping[str, int]) -> list[list[Step]]:
-    """Train on all ranks; return the steps of each, without the warm-ups."""
+def _train(ranks: Ranks, command: Mapping[str, int]) -> list[Step]:
+    """Train on all ranks; leave out the warm-ups."""
     fields = {**command, "watched": False, "resting": False}
     replies = _ask(ranks, "trained", command["steps"], do="train", **fields)
-    return [_steps(reply) for reply in replies]
+    return [step for reply in replies for step in _steps(reply)]
+
+
+def _train_at_once(ranks: Ranks, command: Mapping[str, int], times: int) -> Together:
+    """Train single steps, each of which all ranks begin together."""
+    single = {**command, "steps": 1, "watched": False, "resting": False}
+    rounds = [
+        [Step(**fields).seconds for reply in replies for fields in cast(_Fields, reply["steps"])]
+        for replies in (_ask(ranks, "trained", 1, do="train", **single) for _ in range(times))
+    ]
+    return list(zip(*rounds, strict=True))
 
 
 def _reduce(ranks: Ranks, size_bytes: int, times: int) -> list[float]:
@@ -224,7 +237,7 @@ def _ask(ranks: Ranks, answer: str, each: int, **command: object) -> list[Messag
 
 
 def _steps(reply: Message) -> list[Step]:
-    done = cast(Sequence[Mapping[str, Any]] | None, reply["steps"])
+    done = cast(_Fields | None, reply["steps"])
     if done is None:
         raise ProbeFailed("the batch does not fit the nodes' memory; use a smaller one")
     return [Step(**fields) for fields in done[WARM_UPS:]]
