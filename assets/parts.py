@@ -198,14 +198,14 @@ def _compute(study: Study, backend: Backend) -> Iterator[Part]:
 
 
 def _slowdowns(study: Study, backend: Backend) -> Iterator[Part]:
-    """Yield the slowdown of each fitted network on two nodes of each type, whatever its batch."""
+    """Yield the slowdown of each fitted network on as many nodes of each type as it will have."""
     if study.compute is None or study.compute.slowdown_trials is None:
         return
     found: dict[tuple[str, str], Part] = {}
     for job in study.jobs:
         if job.fitted:
             for one in job.of_each_type():
-                scenario = one.scenario(2, backend)
+                scenario = one.scenario(max(job.workers), backend)
                 part = Part("slowdown", job, scenario.link_mbps, scenario)
                 found.setdefault((job.dnn, one.worker[0]), part)
     yield from found.values()

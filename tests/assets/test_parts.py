@@ -47,7 +47,7 @@ def test_slowdown_is_probed_with_the_networks_that_may_be_seen(tmp_path: Path) -
         "emu.native.c25",
         "emu.avx2.c25",
     ]
-    assert {part.scenario.strategy.workers for part in found if part.scenario} == {2}
+    assert {part.scenario.strategy.workers for part in found if part.scenario} == {3}
     assert [part for part in profile_parts(whole.jobs[0], whole, "emulated") if part in found] == [
         found[0]
     ]

@@ -1,0 +1,41 @@
+"""What a report says of parts that fits did not see, of the reference and of nothing."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from assets.home import CHECKOUT
+from assets.rounds import Round, latest_round
+from assets.sections import components
+from assets.study_file import read_study
+from warehouse.landing import landed_runs
+
+REFERENCE = CHECKOUT / "data" / "reference"
+
+
+@pytest.fixture(scope="module")
+def reference() -> Round:
+    """The first round of the reference study of data-parallel training."""
+    study = read_study(CHECKOUT / "studies" / "reference_ddp.yaml")
+    runs = [run for run in landed_runs(REFERENCE) if run.study == study.name and run.repeat == 1]
+    round_ = latest_round(study, "emulated", runs[0].host_id, runs)
+    assert round_ is not None
+    return round_
+
+
+def test_passes_and_all_reduces_stand_beside_their_floors(reference: Round) -> None:
+    html = components.section(reference, REFERENCE)
+    assert re.findall(r"<h2>(.*?)</h2>", html) == [
+        "Passes that fits did not see",
+        "All-reduces that fits did not see",
+    ]
+    passes, reduced = html.split("<h2>All-reduces")
+    assert passes.count("<tr><td>profile ") == len(reference.runs_of("torch_compute"))
+    for model in ("trees", "α–β", "rated"):
+        assert reduced.count(f"<td>{model}</td>") == 4, "two sizes, left out in two ways"
+    assert "nan" not in html
+
+
+def test_a_round_without_probes_has_no_such_section(reference: Round) -> None:
+    assert components.section(replace(reference, runs=()), REFERENCE) == ""
