@@ -63,7 +63,8 @@ def train(
         stack.enter_context(employed())
         cluster = stack.enter_context(open_cluster(backend, (), job.link_mbps))
         programs = stack.enter_context(Programs(cluster, f"job {job.name}"))
-        fleet = Fleet(cluster, programs, job, keeper.folder, program, notices)
+        devices = {one.node_type: performance.node(one.node_type).devices for one in job.offers}
+        fleet = Fleet(cluster, programs, job, keeper.folder, devices, program, notices)
         state = Runner(job, controller, fleet, keeper, tell, answer).run()
     run = _run(job, backend, keeper, state, fleet)
     land(home / "landing", run, None, {"runtime_event": frame(keeper.story)})

@@ -1,10 +1,15 @@
-"""The nodes of a job and the programs on them: what decisions are carried out on."""
+"""The nodes of a job and the programs on them: what decisions are carried out on.
+
+The controller knows nodes; each of their devices has a program, and so a rank, of its own.
+"""
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 from pipelines.runtime.events import Train
 from pipelines.runtime.job_file import How, TrainingJob
@@ -18,14 +23,41 @@ from warehouse.records import ProbeFailed
 RANK = "pipelines.runtime.rank"
 
 
+@dataclass
+class _Running:
+    """The programs of a node, one for each of its devices, and what they said of themselves."""
+
+    programs: list[str]
+    ready: set[str] = field(default_factory=set)
+    beats: dict[str, int] = field(default_factory=dict)
+
+    def heard(self, program: str, message: Message) -> Message | None:
+        """Return what this is to the node: it is ready, or beats, once all its programs did.
+
+        A beat has the fewest iterations that one of them has applied.
+        """
+        if message["event"] == "ready":
+            self.ready.add(program)
+            return message if len(self.ready) == len(self.programs) else None
+        if message["event"] == "beat":
+            self.beats[program] = cast(int, message["step"])
+            if len(self.beats) < len(self.programs):
+                return None
+            step = min(self.beats.values())
+            self.beats.clear()
+            return {**message, "step": step}
+        return message
+
+
 class Fleet:
-    """Nodes by the names that the controller gave them, one program on each.
+    """Nodes by the names that the controller gave them, one program on each of their devices.
 
     Args:
         cluster: up; its nodes come and go.
         programs: of the job; what is started here ends with them.
         job: what they train.
         folder: of the job: outlives nodes, as the volume of a provider does.
+        devices: of each node type; one where it is not named.
         program: module of the program on each node.
         notices: where a node is told of interruptions, by its name (see `notices.source`); None:
             files in `folder`.
@@ -37,20 +69,21 @@ class Fleet:
         programs: Programs,
         job: TrainingJob,
         folder: Path,
+        devices: Mapping[str, int],
         program: str = RANK,
         notices: Callable[[str], str] | None = None,
     ) -> None:
         self._cluster, self._programs, self._job = cluster, programs, job
-        self._folder, self._program = folder, program
+        self._folder, self._devices, self._program = folder, devices, program
         self._notices = notices or (lambda name: str(self._notice_file(name)))
         self._nodes: dict[str, Node] = {}
-        self._running: dict[str, str] = {}
+        self._running: dict[str, _Running] = {}
         self._serial = count()
         self.errors: dict[str, str] = {}
         self.facts: dict[str, str | int | float | bool | None] = {}
 
     def launch(self, name: str, node_type: str) -> None:
-        """Bring a node up and start its program.
+        """Bring a node up and start its programs.
 
         Raises:
             StepcastError: it could not be had.
@@ -59,8 +92,9 @@ class Fleet:
         self._start(name)
 
     def restart(self, name: str) -> None:
-        """End a node's program and start it anew."""
-        self._programs.send_signal(self._running.pop(name), signal.SIGKILL)
+        """End a node's programs and start them anew."""
+        for program in self._running.pop(name).programs:
+            self._programs.send_signal(program, signal.SIGKILL)
         self._start(name)
 
     def release(self, name: str) -> None:
@@ -70,20 +104,29 @@ class Fleet:
             self._cluster.remove(node)
 
     def confine(self, name: str) -> None:
-        """Hold a node's program to its share from now on."""
-        self._programs.confine(self._running[name])
+        """Hold a node's programs to its share from now on."""
+        for program in self._running[name].programs:
+            self._programs.confine(program)
 
     def train(self, decision: Train, iterations: int, checkpoint: Path | None) -> None:
-        """Let nodes, in the order of their ranks, begin to train up to so many iterations."""
+        """Let nodes, in the order of their ranks, begin to train up to so many iterations.
+
+        A node's samples are divided among its devices, evenly but for a remainder.
+        """
         self.facts = dict(self._cluster.facts())
         first = self._nodes[decision.nodes[0]]
         port = self._cluster.free_port(first)
-        for rank, name in enumerate(decision.nodes):
+        ranks = [
+            (program, share)
+            for name, batch_size in zip(decision.nodes, decision.batches, strict=True)
+            for program, share in self._shares(name, batch_size)
+        ]
+        for rank, (program, _) in enumerate(ranks):
             self._tell(
-                name,
+                program,
                 do="train",
                 rank=rank,
-                batches=list(decision.batches),
+                batches=[share for _, share in ranks],
                 iterations=iterations,
                 incarnation=decision.incarnation,
                 address=first.address,
@@ -93,23 +136,28 @@ class Fleet:
 
     def save(self, name: str) -> None:
         """Let a node stop and write a checkpoint."""
-        self._tell(name, do="save")
+        self._tell(self._running[name].programs[0], do="save")
 
     def hear(self, timeout_s: float) -> tuple[str, Message | None] | None:
-        """Return which node speaks next and what it says (None: its program has ended).
+        """Return which node speaks next and what it says (None: a program of it has ended).
 
-        None if nobody does, or only a program that nobody listens to any more.
+        None if nobody does, or only a program that nobody listens to any more, or the first of
+        several of a node that all have to say so.
         """
         heard = self._programs.hear(timeout_s)
         if heard is None:
             return None
         program, message = heard
-        name = next((node for node, one in self._running.items() if one == program), None)
+        running = self._running.items()
+        name = next((node for node, one in running if program in one.programs), None)
         if name is None:
             return None
-        if message is None and self._programs.exit_code(program) > 0:
-            self.errors[name] = self._programs.said(program).rpartition("\n")[2]
-        return name, message
+        if message is None:
+            if self._programs.exit_code(program) > 0:
+                self.errors[name] = self._programs.said(program).rpartition("\n")[2]
+            return name, None
+        of_node = self._running[name].heard(program, message)
+        return None if of_node is None else (name, of_node)
 
     def interrupt(self, name: str, how: How) -> None:
         """Do to a node what a provider might."""
@@ -117,16 +165,33 @@ class Fleet:
             case "kill":
                 self._cluster.remove(self._nodes.pop(name))
             case "freeze":
-                self._programs.send_signal(self._running[name], signal.SIGSTOP)
+                for program in self._running[name].programs:
+                    self._programs.send_signal(program, signal.SIGSTOP)
             case "notice":
                 notice = {"action": "terminate", "time": "2026-01-01T00:02:00Z"}
                 self._notice_file(name).write_text(json.dumps(notice))
 
+    def _shares(self, name: str, batch_size: int) -> list[tuple[str, int]]:
+        """Return each program of a node, and how much of the node's samples it takes."""
+        programs = self._running[name].programs
+        each, more = divmod(batch_size, len(programs))
+        return [(program, each + (i < more)) for i, program in enumerate(programs)]
+
     def _start(self, name: str) -> None:
+        node = self._nodes[name]
+        variables = environment(self._cluster, node)
+        programs = []
+        for device in range(self._devices.get(node.group.node_type, 1)):
+            programs.append(f"{name}.{next(self._serial)}")
+            config = self._config(name, device).to_json()
+            self._programs.start(programs[-1], node, self._program, config, variables)
+        self._running[name] = _Running(programs)
+
+    def _config(self, name: str, device: int) -> RankConfig:
         node, job = self._nodes[name], self._job
-        program = f"{name}.{next(self._serial)}"
-        config = RankConfig(
+        return RankConfig(
             interface=self._cluster.interface,
+            device=device,
             threads=node.group.threads,
             inter_op_threads=node.group.inter_op_threads,
             dnn=job.dnn,
@@ -139,13 +204,10 @@ class Fleet:
             beat_s=job.beat_s,
             notices=self._notices(name),
         )
-        variables = environment(self._cluster, node)
-        self._programs.start(program, node, self._program, config.to_json(), variables)
-        self._running[name] = program
 
-    def _tell(self, name: str, **command: object) -> None:
+    def _tell(self, program: str, **command: object) -> None:
         try:
-            self._programs.tell(self._running[name], **command)
+            self._programs.tell(program, **command)
         except ProbeFailed:
             # It has died: its end will be heard.
             return

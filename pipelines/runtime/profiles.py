@@ -20,15 +20,13 @@ def read_performance(job: TrainingJob, backend: Backend, home: Path) -> Performa
     """Return the job's profile; without one, the newest fit of this backend and host that has it.
 
     Raises:
-        BadInput: there is none, it lacks a node type, or nodes have several devices.
+        BadInput: there is none, or it lacks a node type.
     """
-    performance = _of_history(job, backend, home) if job.profile is None else _of_file(job.profile)
-    for name in (one.node_type for one in job.offers):
-        if (devices := performance.node(name).devices) > 1:
-            raise BadInput(
-                f"node type {name} has {devices} devices; the runtime trains one rank on each "
-                "node: offer node types of one device"
-            )
+    if job.profile is None:
+        return _of_history(job, backend, home)
+    performance = _of_file(job.profile)
+    for one in job.offers:
+        performance.node(one.node_type)
     return performance
 
 

@@ -32,6 +32,7 @@ class RankConfig:
 
     Attributes:
         interface: network device.
+        device: of the node's; a GPU where it has as many, else its processor.
         threads: within an operation.
         inter_op_threads: operations at once.
         dnn: network by name.
@@ -46,6 +47,7 @@ class RankConfig:
     """
 
     interface: str
+    device: int
     threads: int
     inter_op_threads: int
     dnn: str
@@ -99,7 +101,10 @@ class Rank:
         self._dist: Any = dist
         self._torch, self._config, self._say = torch, config, say
         self._images = Images(config.samples, config.image_size, config.seed)
-        self._model = Model(config.dnn, config.image_size, config.seed)
+        self._device = torch.device("cpu")
+        if config.device < torch.cuda.device_count():
+            self._device = torch.device("cuda", config.device)
+        self._model = Model(config.dnn, config.image_size, config.seed, self._device)
         self._updating = threading.Lock()
         self._stopped = False
 
@@ -172,7 +177,7 @@ class Rank:
         while model.step < iterations and not self._stopped:
             indices = take(config.samples, config.seed, model.samples + place, count)
             took(model.step, indices)
-            images, labels = self._images.batch(indices)
+            images, labels = (one.to(self._device) for one in self._images.batch(indices))
             # Gradients are averaged over ranks: so each sample counts 1 / whole, however divided.
             error = loss(network(images), labels, reduction="sum") * (len(batches) / whole)
             error.backward()

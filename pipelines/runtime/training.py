@@ -37,15 +37,15 @@ class Images:
 
 
 class Model:
-    """A network with its optimizer, and how many iterations and samples it has seen."""
+    """A network on a device, its optimizer, and how many iterations and samples it has seen."""
 
-    def __init__(self, dnn: str, image_size: int, seed: int) -> None:
+    def __init__(self, dnn: str, image_size: int, seed: int, device: "torch.device") -> None:
         import torch
 
         import networks
 
         torch.manual_seed(seed)
-        self.network = networks.build_pytorch(dnn, image_size, CLASSES)
+        self.network = networks.build_pytorch(dnn, image_size, CLASSES).to(device)
         self.optimizer: Any = torch.optim.SGD(
             self.network.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM
         )
@@ -79,5 +79,5 @@ def load(content: bytes | Path) -> dict[str, Any]:
     import torch
 
     file = io.BytesIO(content) if isinstance(content, bytes) else content
-    states: dict[str, Any] = torch.load(file, weights_only=True)
+    states: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
     return states

@@ -1,6 +1,7 @@
 """Small jobs with declared profiles, for real nodes and made-up ones."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -16,17 +17,27 @@ PRICES = {FAST: 0.06, SLOW: 0.04, SPARE: 0.05}
 SAMPLES, GLOBAL_BATCH = 20, 8
 
 
-def profile() -> FittedNetwork:
-    """Return what is declared of small_cnn: full nodes of each type take as long."""
+def profile(devices: Mapping[str, int] | None = None) -> FittedNetwork:
+    """Return what is declared of small_cnn: full nodes of each type take as long.
+
+    A node has one device unless `devices` says more, of its type; they share what it holds.
+    """
+    several = devices or {}
 
     def latency(batch: int) -> Latency:
         line = PiecewiseLinear(batch_sizes=(1, 2 * batch), seconds=(0.1 / batch, 0.2))
         return Latency(forward=line, backward=line)
 
-    nodes = {
-        name: NodeProfile(max_batch=batch, latency=latency(batch), ready=(0.5,), link_Bps=25e6)
-        for name, batch in MAX_BATCH.items()
-    }
+    nodes = {}
+    for name, batch in MAX_BATCH.items():
+        count = several.get(name, 1)
+        nodes[name] = NodeProfile(
+            devices=count,
+            max_batch=batch // count,
+            latency=latency(batch // count),
+            ready=(0.5,),
+            link_Bps=25e6,
+        )
     rated = Rated(rated_Bps=dict.fromkeys(nodes, 25e6))
     return FittedNetwork(layer_bytes=(1_600_000,), probability=(1.0,), nodes=nodes, bandwidth=rated)
 

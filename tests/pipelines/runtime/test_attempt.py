@@ -46,15 +46,15 @@ class Trained:
         return load(path)
 
 
-def run(folder: Path, **changes: object) -> Trained:
-    """Train a job to its end."""
+def run(folder: Path, *, devices: int = 1, **changes: object) -> Trained:
+    """Train a job to its end; fast nodes have so many devices."""
     home = folder / "home"
 
     def abort(infeasible: Infeasible, state: State) -> Way | None:
         return None
 
     job = read_job(write_job(folder, iterations=ITERATIONS, **changes))
-    performance = profile().performance
+    performance = profile({FAST: devices}).performance
     keeper, state = train(job, performance, "emulated", home, lambda _: None, abort)
     return Trained(home, keeper.folder, state, keeper.story)
 
@@ -125,6 +125,26 @@ def test_parameters_agree_after_other_nodes_have_divided_the_batch(
         apart = float((found[name] - value).abs().max())
         assert apart <= TOLERANCE, name
         assert not torch.allclose(before[name], value, rtol=0, atol=TOLERANCE), "as if it had not"
+
+
+@pytest.mark.cluster
+def test_each_device_of_a_node_is_a_rank(tmp_path: Path, uninterrupted: Trained) -> None:
+    import torch
+
+    lost = [{"after_iterations": 8, "node_type": FAST, "how": "kill"}]
+    trained = run(tmp_path, devices=2, interruptions=lost)
+    first, second = trained.of("planned")
+    assert first.detail["configuration"] == f"2 {FAST}@4"
+    assert second.detail["configuration"] == f"1 {FAST}@4 + 2 {SLOW}@2"
+    took = {(one.incarnation, one.rank): len(one.indices) for one in taken(trained.folder)}
+    assert [took[1, rank] for rank in range(4)] == [2, 2, 2, 2], "two nodes of two devices"
+    assert [took[2, rank] for rank in range(4)] == [2, 2, 2, 2], "one of two, two of one"
+    steps = consumed(taken(trained.folder))
+    assert {len(indices) for indices in steps.values()} == {GLOBAL_BATCH}
+    found, expected = (one.checkpoint(ITERATIONS)["model"] for one in (trained, uninterrupted))
+    for name, value in expected.items():
+        assert torch.allclose(found[name], value, rtol=0, atol=TOLERANCE), name
+    assert left_behind() == []
 
 
 @pytest.mark.cluster

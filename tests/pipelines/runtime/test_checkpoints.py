@@ -45,7 +45,7 @@ def test_one_that_cannot_be_written_leaves_the_last(
 def test_a_model_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     import torch
 
-    images = Images(20, 16, 3)
+    images, cpu = Images(20, 16, 3), torch.device("cpu")
 
     def train(model: Model, steps: int) -> None:
         for _ in range(steps):
@@ -56,10 +56,10 @@ def test_a_model_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
             model.step += 1
             model.samples += 2
 
-    whole, first = Model("small_cnn", 16, 1), Model("small_cnn", 16, 1)
+    whole, first = (Model("small_cnn", 16, 1, cpu) for _ in range(2))
     train(whole, 4)
     train(first, 2)
-    second = Model("small_cnn", 16, 99)
+    second = Model("small_cnn", 16, 99, cpu)
     second.restore(checkpoints.write(tmp_path, 2, first.content(), keep=1).read_bytes())
     assert (second.step, second.samples) == (2, 4)
     train(second, 2)

@@ -104,11 +104,11 @@ def test_a_file_that_is_not_there_or_is_none_is_told(tmp_path: Path, home: Path)
         read_performance(given, "emulated", home)
 
 
-def test_several_devices_of_a_node_are_refused(tmp_path: Path, home: Path) -> None:
+def test_a_file_without_a_node_type_on_offer_is_refused(tmp_path: Path, home: Path) -> None:
     given = read_job(write_job(tmp_path))
     fitted = jobs.profile()
-    two = fitted.nodes[FAST].model_copy(update={"devices": 2})
-    both = fitted.model_copy(update={"nodes": {**fitted.nodes, FAST: two}})
-    (tmp_path / "profile.json").write_text(both.model_dump_json())
-    with pytest.raises(BadInput, match=f"node type {FAST} has 2 devices"):
+    less = {name: one for name, one in fitted.nodes.items() if name != FAST}
+    only = fitted.model_copy(update={"nodes": less})
+    (tmp_path / "profile.json").write_text(only.model_dump_json())
+    with pytest.raises(BadInput, match=FAST):
         read_performance(given, "emulated", home)
