@@ -1,5 +1,7 @@
 """Compute latency: segments, sample points, and fits to rows of table compute."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 import pytest
@@ -48,7 +50,7 @@ def test_four_sample_points() -> None:
         sample_points(0)
 
 
-def compute(rows: list[tuple[int, int, float, float, float | None]]) -> pl.DataFrame:
+def compute(rows: Sequence[tuple[int, int, float, float, float | None]]) -> pl.DataFrame:
     return pl.DataFrame(
         rows, schema=["batch_size", "trial", "forward_s", "backward_s", "update_s"], orient="row"
     ).with_columns(pl.col("update_s").cast(pl.Float64))
