@@ -71,12 +71,13 @@ def _profiling_s(part: Part, study: Study) -> float:
             return _start_s(int(part.config["world_size"])) + points * grid.trials * _REDUCE_S
         case "torch_compute" if study.compute is not None:
             passes = study.compute
-            of_each_s = _start_s(1) + (passes.trials + passes.watched_trials) * _STEP_S
-            return len(passes.batch_sizes) * of_each_s
+            steps = len(passes.batch_sizes) * (passes.trials + passes.watched_trials)
+            return _start_s(1) + steps * _STEP_S
         case "torch_memory" if study.compute is not None:
             return _start_s(1) * 2 * (study.compute.largest_up_to or 1).bit_length()
         case "slowdown" if study.compute is not None:
-            return _start_s(2) + 3 * (study.compute.slowdown_trials or 0) * _STEP_S
+            workers = max(part.job.workers)
+            return _start_s(workers) + 4 * (study.compute.slowdown_trials or 0) * _STEP_S
         case "tf_trace" | "tf_operations" if study.profile is not None:
             steps = study.profile.traced_steps + study.profile.untraced_steps
             return _start_s(1) + steps * _STEP_S

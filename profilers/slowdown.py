@@ -120,8 +120,6 @@ class Times:
 
 Together = Sequence[Sequence[float]]
 """Seconds of steps, [rank][step], each of which all ranks began at the same time."""
-_Fields = Sequence[Mapping[str, Any]]
-"""Of steps, as programs report them."""
 
 
 @dataclass(frozen=True)
@@ -198,19 +196,22 @@ def _config(cluster: Cluster, scenario: Scenario, node: Node, device: int) -> st
 
 def _train(ranks: Ranks, command: Mapping[str, int]) -> list[Step]:
     """Train on all ranks; leave out the warm-ups."""
-    fields = {**command, "watched": False, "resting": False}
-    replies = _ask(ranks, "trained", command["steps"], do="train", **fields)
-    return [step for reply in replies for step in _steps(reply)]
+    return [step for steps in _trained(ranks, command) for step in steps[WARM_UPS:]]
 
 
 def _train_at_once(ranks: Ranks, command: Mapping[str, int], times: int) -> Together:
     """Train single steps, each of which all ranks begin together."""
-    single = {**command, "steps": 1, "watched": False, "resting": False}
-    rounds = [
-        [Step(**fields).seconds for reply in replies for fields in cast(_Fields, reply["steps"])]
-        for replies in (_ask(ranks, "trained", 1, do="train", **single) for _ in range(times))
-    ]
+    single = {**command, "steps": 1}
+    rounds = [[step.seconds for (step,) in _trained(ranks, single)] for _ in range(times)]
     return list(zip(*rounds, strict=True))
+
+
+def _trained(ranks: Ranks, command: Mapping[str, int]) -> list[list[Step]]:
+    """Train on all ranks, one step behind the other; return the steps of each."""
+    fields = {**command, "watched": False, "resting": False}
+    return [
+        _steps(reply) for reply in _ask(ranks, "trained", command["steps"], do="train", **fields)
+    ]
 
 
 def _reduce(ranks: Ranks, size_bytes: int, times: int) -> list[float]:
@@ -224,7 +225,7 @@ def _overlap(ranks: Ranks, command: Mapping[str, int], size_bytes: int) -> Times
     """Do both on all ranks; leave out steps that warm up, and the first all-reduce."""
     fields = {**command, "size_bytes": size_bytes}
     replies = _ask(ranks, "overlapped", command["steps"], do="overlap", **fields)
-    steps = [step for reply in replies for step in _steps(reply)]
+    steps = [step for reply in replies for step in _steps(reply)[WARM_UPS:]]
     reduce_s = [one for reply in replies for one in cast(list[float], reply["reduce_s"])[1:]]
     return Times(steps, reduce_s)
 
@@ -237,7 +238,7 @@ def _ask(ranks: Ranks, answer: str, each: int, **command: object) -> list[Messag
 
 
 def _steps(reply: Message) -> list[Step]:
-    done = cast(_Fields | None, reply["steps"])
+    done = cast(Sequence[Mapping[str, Any]] | None, reply["steps"])
     if done is None:
         raise ProbeFailed("the batch does not fit the nodes' memory; use a smaller one")
-    return [Step(**fields) for fields in done[WARM_UPS:]]
+    return [Step(**fields) for fields in done]

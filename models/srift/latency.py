@@ -121,7 +121,6 @@ def fit(compute: pl.DataFrame) -> Latency:
             deviation_s=_DEVIATION,
             scale=_DEVIATION / pl.col("total_s").mean(),
         )
-        .sort("batch_size")
     )
     batch_sizes = tuple(points["batch_size"])
     update_s, scale = points.select(pl.col("update_s", "scale").mean()).row(0)
