@@ -11,11 +11,11 @@ from pipelines.runtime.fleet import RANK, Fleet
 from pipelines.runtime.janitor import employed
 from pipelines.runtime.job_file import TrainingJob
 from pipelines.runtime.keeping import Keeper
+from pipelines.runtime.notices import EC2_METADATA
 from pipelines.runtime.runner import Answer, Runner, Tell
 from pipelines.runtime.state import State
 from pipelines.runtime.story import frame
-from profilers import host
-from profilers.clusters import open_cluster
+from profilers.clusters import host_id, open_cluster
 from profilers.hostlock import host_lock
 from profilers.programs import Programs
 from warehouse.landing import land
@@ -57,6 +57,8 @@ def train(
         KeyboardInterrupt: the user stopped it; a checkpoint was written before.
     """
     controller = job.controller(performance)
+    if notices is None and backend == "ec2":
+        notices = _metadata
     with ExitStack() as stack:
         stack.enter_context(host_lock(waiting))
         keeper = stack.enter_context(Keeper.open(home, job))
@@ -69,6 +71,11 @@ def train(
     run = _run(job, backend, keeper, state, fleet)
     land(home / "landing", run, None, {"runtime_event": frame(keeper.story)})
     return keeper, state
+
+
+def _metadata(node: str) -> str:
+    """Return where an EC2 instance is told of interruptions: each asks a service of its own."""
+    return EC2_METADATA
 
 
 def _run(job: TrainingJob, backend: Backend, keeper: Keeper, state: State, fleet: Fleet) -> Run:
@@ -85,9 +92,9 @@ def _run(job: TrainingJob, backend: Backend, keeper: Keeper, state: State, fleet
         error=error,
         started_at=keeper.began_at,
         ended_at=datetime.now(UTC),
-        host_id=host.host_id(),
-        host=host.description(),
-        software=host.software(),
+        host_id=host_id(backend),
+        host=fleet.host,
+        software=fleet.software,
         config={
             "dnn": job.dnn,
             "image_size": job.image_size,

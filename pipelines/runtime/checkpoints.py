@@ -15,30 +15,35 @@ def write(folder: Path, step: int, content: bytes, keep: int) -> Path:
     Raises:
         OSError: it could not be written, for example to a full disk; older ones are still there.
     """
-    path = folder / f"checkpoint-{step:010}.pt"
+    written = path(folder, step)
     fresh = temporary(folder)
     try:
         fresh.write_bytes(content)
         sync(fresh)
-        os.replace(fresh, path)
+        os.replace(fresh, written)
     finally:
         remove(fresh)
     sync(folder)
     for old in _found(folder)[:-keep]:
         remove(old)
-    return path
+    return written
+
+
+def path(folder: Path, step: int) -> Path:
+    """Return where the checkpoint of an iteration is written."""
+    return folder / f"checkpoint-{step:010}.pt"
 
 
 def newest(folder: Path) -> tuple[int, Path | None]:
     """Return the iteration of the checkpoint that was written last, and its file; 0 and None."""
-    for path in _found(folder)[-1:]:
-        return _step(path), path
+    for found in _found(folder)[-1:]:
+        return _step(found), found
     return 0, None
 
 
 def of_step(folder: Path, step: int) -> Path | None:
     """Return the checkpoint of an iteration, None if there is none."""
-    return next((path for path in _found(folder) if _step(path) == step), None)
+    return next((found for found in _found(folder) if _step(found) == step), None)
 
 
 def _found(folder: Path) -> list[Path]:
@@ -46,9 +51,9 @@ def _found(folder: Path) -> list[Path]:
 
     That need not be the order of iterations: rank 0 may have been ahead of the one that followed.
     """
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    found = [one for one in folder.iterdir() if _NAME.fullmatch(one.name)]
+    return sorted(found, key=lambda one: (one.stat().st_mtime_ns, one.name))
 
 
-def _step(path: Path) -> int:
-    return int(path.stem.removeprefix("checkpoint-"))
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.stem.removeprefix("checkpoint-"))

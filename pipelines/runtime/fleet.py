@@ -1,18 +1,23 @@
 """The nodes of a job and the programs on them: what decisions are carried out on.
 
-The controller knows nodes; each of their devices has a program, and so a rank, of its own.
+The controller knows nodes; each of their devices has a program, and so a rank, of its own. Programs
+write into a folder of their node; where that is not the job's own, checkpoints are copied from it
+as they are written, and what says which samples were taken when the node is given back.
 """
 
 import json
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import cast
 
+from pipelines.runtime import checkpoints, samples
 from pipelines.runtime.events import Train
 from pipelines.runtime.job_file import How, TrainingJob
+from pipelines.runtime.planning import Kind
 from pipelines.runtime.rank import RankConfig
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
@@ -56,11 +61,11 @@ class Fleet:
         cluster: up; its nodes come and go.
         programs: of the job; what is started here ends with them.
         job: what they train.
-        folder: of the job: outlives nodes, as the volume of a provider does.
+        folder: of the job: outlives nodes.
         devices: of each node type; one where it is not named.
         program: module of the program on each node.
         notices: where a node is told of interruptions, by its name (see `notices.source`); None:
-            files in `folder`.
+            files in the node's folder.
     """
 
     def __init__(
@@ -77,19 +82,25 @@ class Fleet:
         self._folder, self._devices, self._program = folder, devices, program
         self._notices = notices or (lambda name: str(self._notice_file(name)))
         self._nodes: dict[str, Node] = {}
+        self._folders: dict[str, Path] = {}
         self._running: dict[str, _Running] = {}
         self._serial = count()
         self.errors: dict[str, str] = {}
         self.facts: dict[str, str | int | float | bool | None] = {}
+        self.host, self.software = dict(cluster.host()), dict(cluster.software())
 
-    def launch(self, name: str, node_type: str) -> None:
-        """Bring a node up and start its programs.
+    def launch(self, names: Sequence[str], kind: Kind) -> None:
+        """Bring nodes of one kind up, together, and start their programs.
 
         Raises:
-            StepcastError: it could not be had.
+            StepcastError: they could not be had; none of them is up.
         """
-        self._nodes[name] = self._cluster.add(node_group("worker", node_type, 1))
-        self._start(name)
+        group = node_group("worker", kind.node_type, len(names))
+        nodes = self._cluster.add(group, spot=kind.market == "spot")
+        for name, node in zip(names, nodes, strict=True):
+            self._nodes[name] = node
+            self._folders[name] = self._cluster.folder(node, self._folder)
+            self._start(name)
 
     def restart(self, name: str) -> None:
         """End a node's programs and start them anew."""
@@ -101,7 +112,13 @@ class Fleet:
         """Take a node down; one that never came up is none."""
         self._running.pop(name, None)
         if (node := self._nodes.pop(name, None)) is not None:
+            self._bring_samples(node, self._folders.pop(name))
             self._cluster.remove(node)
+
+    def leave(self) -> None:
+        """Bring here what would be gone with the nodes, all of which are about to end."""
+        for name, node in self._nodes.items():
+            self._bring_samples(node, self._folders[name])
 
     def confine(self, name: str) -> None:
         """Hold a node's programs to its share from now on."""
@@ -114,8 +131,12 @@ class Fleet:
         A node's samples are divided among its devices, evenly but for a remainder.
         """
         self.facts = dict(self._cluster.facts())
+        self.host |= self._cluster.host()
+        self.software |= self._cluster.software()
         first = self._nodes[decision.nodes[0]]
         port = self._cluster.free_port(first)
+        if checkpoint is not None:
+            checkpoint = self._sent(checkpoint, decision.nodes[0])
         ranks = [
             (program, share)
             for name, batch_size in zip(decision.nodes, decision.batches, strict=True)
@@ -156,6 +177,8 @@ class Fleet:
             if self._programs.exit_code(program) > 0:
                 self.errors[name] = self._programs.said(program).rpartition("\n")[2]
             return name, None
+        if message["event"] == "saved" and not self._brought(name, cast(int, message["step"])):
+            return None
         of_node = self._running[name].heard(program, message)
         return None if of_node is None else (name, of_node)
 
@@ -169,7 +192,36 @@ class Fleet:
                     self._programs.send_signal(program, signal.SIGSTOP)
             case "notice":
                 notice = {"action": "terminate", "time": "2026-01-01T00:02:00Z"}
-                self._notice_file(name).write_text(json.dumps(notice))
+                content = json.dumps(notice).encode()
+                self._cluster.write(self._nodes[name], self._notice_file(name), content)
+
+    def _brought(self, name: str, step: int) -> bool:
+        """Copy the checkpoint that a node has written into the job's folder, if it still can be."""
+        if (there := self._folders[name]) == self._folder:
+            return True
+        try:
+            content = self._cluster.read(self._nodes[name], checkpoints.path(there, step))
+        except ProbeFailed:
+            return False
+        checkpoints.write(self._folder, step, content, self._job.keep_checkpoints)
+        return True
+
+    def _bring_samples(self, node: Node, there: Path) -> None:
+        """Copy what a node's programs wrote of the samples they took; of a dead node, nothing."""
+        if there == self._folder:
+            return
+        with suppress(ProbeFailed):
+            for name in self._cluster.run(node, ["ls", str(there)]).split():
+                if samples.is_log(name):
+                    content = self._cluster.read(node, there / name)
+                    (self._folder / name).write_bytes(content)
+
+    def _sent(self, checkpoint: Path, name: str) -> Path:
+        """Copy a checkpoint to a node; return where it is there."""
+        if (there := self._folders[name]) == self._folder:
+            return checkpoint
+        self._cluster.write(self._nodes[name], there / checkpoint.name, checkpoint.read_bytes())
+        return there / checkpoint.name
 
     def _shares(self, name: str, batch_size: int) -> list[tuple[str, int]]:
         """Return each program of a node, and how much of the node's samples it takes."""
@@ -198,7 +250,7 @@ class Fleet:
             image_size=job.image_size,
             samples=job.samples,
             seed=job.seed,
-            folder=str(self._folder),
+            folder=str(self._folders[name]),
             keep=job.keep_checkpoints,
             every=job.checkpoint_every,
             beat_s=job.beat_s,
@@ -213,4 +265,4 @@ class Fleet:
             return
 
     def _notice_file(self, name: str) -> Path:
-        return self._folder / f"notice-{name}.json"
+        return self._folders[name] / f"notice-{name}.json"

@@ -14,7 +14,7 @@ from pipelines.runtime import IfInfeasible
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.planning import Planner, Search
 from pipelines.runtime.state import Learned, State
-from profilers.clusters import LocalChoice
+from profilers.clusters import BackendChoice
 from profilers.clusters.node_types import node_group
 from warehouse.records import BadInput, Record, content_hash
 
@@ -51,7 +51,7 @@ class TrainingJob(Record):
     minimize: Objective
     deadline_s: float | None = Field(default=None, gt=0)
     budget_usd: float | None = Field(default=None, gt=0)
-    backend: LocalChoice = "auto"
+    backend: BackendChoice = "auto"
     link_mbps: float | None = Field(default=None, gt=0)
     profile: Path | None = None
     offers: tuple[Offer, ...] = Field(min_length=1)

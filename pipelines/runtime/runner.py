@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from pipelines.runtime import checkpoints, events
@@ -83,6 +83,7 @@ class Runner:
                 name, message = self._fleet.hear(left_s) or ("", {"event": None})
                 if name == saver and (message is None or message["event"] == "saved"):
                     break
+        self._fleet.leave()
         state = self.state.but(at_s=self._keeper.now_s())
         self._keeper.keep(state, [stopped(state)])
 
@@ -104,6 +105,7 @@ class Runner:
             case "beat":
                 return events.Beat(name, cast(int, message["step"]))
             case "saved":
+                self._heard_now()
                 step, asked = cast(int, message["step"]), bool(message["asked"])
                 return events.Saved(step, asked)
             case "broken":
@@ -121,8 +123,20 @@ class Runner:
             self._tell(entry)
         for decision in decisions:
             self._carry_out(decision)
+        self._launch([one for one in decisions if isinstance(one, events.Launch)])
         if isinstance(event, events.Beat):
             self._interrupt()
+
+    def _launch(self, launches: Sequence[events.Launch]) -> None:
+        """Bring up the nodes of each kind together; of a kind, all come up or none."""
+        for kind in dict.fromkeys(one.kind for one in launches):
+            names = [one.node for one in launches if one.kind == kind]
+            try:
+                self._fleet.launch(names, kind)
+            except StepcastError as error:
+                self._fleet.errors |= dict.fromkeys(names, str(error))
+                self._queue += [events.Lost(name, "not launched") for name in names]
+            self._heard_now()
 
     def _with_error(self, entry: Entry) -> Entry:
         """Add to a loss what the node's program, or its launch, last said."""
@@ -133,12 +147,6 @@ class Runner:
 
     def _carry_out(self, decision: events.Decision) -> None:
         match decision:
-            case events.Launch(name, kind):
-                try:
-                    self._fleet.launch(name, kind.node_type)
-                except StepcastError as error:
-                    self._fleet.errors[name] = str(error)
-                    self._queue.append(events.Lost(name, "not launched"))
             case events.Restart(name):
                 self._fleet.restart(name)
             case events.Release(name):
@@ -156,11 +164,15 @@ class Runner:
                         f"{self._keeper.folder}; put it back, or remove that folder to begin anew"
                     )
                 self._fleet.train(decision, self.state.iterations, checkpoint)
+                self._heard_now()
             case events.Ask(infeasible):
                 way = self._answer(infeasible, self.state)
                 self._queue.append(events.Answered(way))
-                # What was said meanwhile comes before any judgement of who is silent.
-                self._ticked_s = time.monotonic()
+                self._heard_now()
+
+    def _heard_now(self) -> None:
+        """Let what was said while nobody listened come before any judgement of who is silent."""
+        self._ticked_s = time.monotonic()
 
     def _note_progress(self) -> None:
         step, now_s = self.state.reached, time.monotonic()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -55,10 +56,15 @@ def taking(folder: Path, incarnation: int, rank: int) -> Iterator[Took]:
         yield lambda step, indices: print(json.dumps([step, list(indices)]), file=file)
 
 
+def is_log(name: str) -> bool:
+    """Return whether a file of this name is the log of a rank."""
+    return fnmatch(name, "samples-*-*.jsonl")
+
+
 def taken(folder: Path) -> list[Taken]:
     """Return what all ranks took."""
     rows = []
-    for path in sorted(folder.glob("samples-*-*.jsonl")):
+    for path in sorted(one for one in folder.iterdir() if is_log(one.name)):
         _, incarnation, rank = path.stem.split("-")
         for line in path.read_text().splitlines(keepends=True):
             # A killed rank may have left half a line.

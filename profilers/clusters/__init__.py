@@ -13,8 +13,7 @@ from warehouse.records import Backend, BadInput, MissingTool, NodeGroup
 
 __all__ = ["Cluster", "Node", "choose_backend", "host_id", "open_cluster", "reap"]
 
-LocalChoice = Literal["auto", "emulated", "loopback"]
-BackendChoice = Literal[LocalChoice, "ssh", "ec2"]
+BackendChoice = Literal["auto", "emulated", "loopback", "ssh", "ec2"]
 
 
 def open_cluster(backend: Backend, nodes: Sequence[NodeGroup], link_mbps: float | None) -> Cluster:

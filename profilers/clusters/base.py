@@ -57,11 +57,17 @@ class Cluster(ABC):
         """Make the nodes and links; fills `nodes`."""
 
     @abstractmethod
-    def add(self, group: NodeGroup) -> Node:
-        """Bring up one more node like those of `group`, whose count does not matter.
+    def add(self, group: NodeGroup, *, spot: bool | None = None) -> tuple[Node, ...]:
+        """Bring up the nodes of one more group: all of them, or none.
+
+        Args:
+            group: worker, server or neighbour nodes.
+            spot: whether they are rented in the spot market, where nodes are rented at all; None:
+                as for the others.
 
         Raises:
-            BadInput: this host cannot give it beside those that are up.
+            BadInput: they cannot be had beside those that are up.
+            ProbeFailed: their provider refuses, or one of them does not come up.
         """
 
     @abstractmethod
@@ -126,6 +132,21 @@ class Cluster(ABC):
         """Send a signal to what `popen` started."""
         process.send_signal(number)
 
+    def folder(self, node: Node, folder: Path) -> Path:
+        """Return the node's own folder that stands for one here; itself where they are shared.
+
+        What is in it is gone with the node.
+        """
+        return folder
+
+    def read(self, node: Node, path: Path) -> bytes:
+        """Return the content of a file of the node."""
+        return path.read_bytes()
+
+    def write(self, node: Node, path: Path, content: bytes) -> None:
+        """Write a file of the node."""
+        path.write_bytes(content)
+
     @contextmanager
     def shared(self, node: Node, folder: Path) -> Iterator[Path]:
         """Give a folder of the node; what is in it at the end of the block is in `folder` here."""
@@ -161,9 +182,10 @@ class Cluster(ABC):
                 process.kill()
         return killed
 
-    def next_index(self, role: Role) -> int:
-        """Return the index of one more node of a role, beside those that are up."""
-        return 1 + max((one.index for one in self.of_role(role)), default=-1)
+    def next_indices(self, group: NodeGroup) -> range:
+        """Return the indices of the nodes of one more group, beside those of its role."""
+        first = 1 + max((one.index for one in self.of_role(group.role)), default=-1)
+        return range(first, first + group.count)
 
     def of_role(self, role: Role) -> tuple[Node, ...]:
         """Return the nodes of one role, by index."""

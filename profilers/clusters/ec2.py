@@ -66,18 +66,19 @@ class Ec2Cluster(SshCluster):
         with _clearly():
             _terminate(self._launch.region, {self._owner})
 
-    def _taken(self, groups: Sequence[NodeGroup]) -> list[Machine]:
+    def _taken(self, groups: Sequence[NodeGroup], spot: bool | None = None) -> list[Machine]:
         """Launch an instance for each group's one node."""
+        spot = self._launch.spot if spot is None else spot
         with _clearly():
             launched: dict[str, list[Machine]] = {}
             for name, number in Counter(group.node_type for group in groups).items():
-                launched[name] = self._launched(name, number)
+                launched[name] = self._launched(name, number, spot)
         return [launched[group.node_type].pop() for group in groups]
 
-    def _launched(self, node_type: str, number: int) -> list[Machine]:
+    def _launched(self, node_type: str, number: int, spot: bool) -> list[Machine]:
         client = ec2(self._launch.region)
         minutes = round(60 * self._launch.most_hours)
-        market = {"InstanceMarketOptions": {"MarketType": "spot"}} if self._launch.spot else {}
+        market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
         tags = {TAG: self._owner, HOST_TAG: platform.node(), "Name": f"stepcast {node_type}"}
         answer = client.run_instances(
             ImageId=self._launch.image,

@@ -55,17 +55,11 @@ class EmulatedCluster(Cluster):
             for name, (role, index, group) in plan.items()
         )
 
-    def add(self, group: NodeGroup) -> Node:
-        """Create the control group, namespace and link of one more node."""
-        one = group.model_copy(update={"count": 1})
-        check_shares([one, *(node.group.model_copy(update={"count": 1}) for node in self.nodes)])
-        check_isa(one)
-        index = next(self._added)
-        name = f"{group.role}{index}"
-        self._limit(name, group)
-        node = Node(name, group.role, index, self._network.join(name, index + 1), one)
-        self.nodes += (node,)
-        return node
+    def add(self, group: NodeGroup, *, spot: bool | None = None) -> tuple[Node, ...]:
+        """Create the control groups, namespaces and links of the nodes of one more group."""
+        check_shares([group, *(node.group.one for node in self.nodes)])
+        check_isa(group)
+        return tuple(self._one_more(group.one) for _ in range(group.count))
 
     def remove(self, node: Node) -> None:
         """Kill what runs on the node, delete its groups and its namespace."""
@@ -119,6 +113,14 @@ class EmulatedCluster(Cluster):
         # `ip netns exec` would remount /sys and hide the control groups from the process.
         enter = ["nsenter", f"--net={netns.NETNS / self._network.namespace(node.name)}"]
         return [*with_env(env), *enter, *argv]
+
+    def _one_more(self, group: NodeGroup) -> Node:
+        index = next(self._added)
+        name = f"{group.role}{index}"
+        self._limit(name, group)
+        node = Node(name, group.role, index, self._network.join(name, index + 1), group)
+        self.nodes += (node,)
+        return node
 
     def _limit(self, name: str, group: NodeGroup) -> None:
         """Create a node's control groups; pace them where its cores are steady."""

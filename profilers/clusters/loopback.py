@@ -22,12 +22,14 @@ class LoopbackCluster(Cluster):
             for role, index, group in self.planned()
         )
 
-    def add(self, group: NodeGroup) -> Node:
-        """Name one more node."""
-        index = self.next_index(group.role)
-        node = Node(f"{group.role}{index}", group.role, index, "127.0.0.1", group)
-        self.nodes += (node,)
-        return node
+    def add(self, group: NodeGroup, *, spot: bool | None = None) -> tuple[Node, ...]:
+        """Name the nodes of one more group."""
+        added = tuple(
+            Node(f"{group.role}{index}", group.role, index, "127.0.0.1", group.one)
+            for index in self.next_indices(group)
+        )
+        self.nodes += added
+        return added
 
     def remove(self, node: Node) -> None:
         """Kill what was started on the node."""

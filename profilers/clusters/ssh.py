@@ -26,9 +26,9 @@ from profilers.clusters.base import SOURCE, Cluster, Node, with_env
 from profilers.clusters.fleet import Fleet, Machine, fleet
 from profilers.commands import missing
 from profilers.host import CpuTimes, counted
-from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed
+from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed, Role
 
-PACKAGES = ("models", "networks", "profilers", "warehouse")
+PACKAGES = ("models", "networks", "pipelines", "profilers", "warehouse")
 """What programs on nodes import of this project."""
 OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=6")
 CACHE = ".cache/stepcast"
@@ -75,36 +75,23 @@ class SshCluster(Cluster):
         if missing("ssh"):
             raise MissingTool("ssh is not installed; `apt-get install openssh-client` mends that")
         plan = self.planned()
-        taken = self._taken([group for _, _, group in plan])
-        nodes = [
-            Node(f"{role}{index}", role, index, machine.address, group)
-            for (role, index, group), machine in zip(plan, taken, strict=True)
-        ]
-        self._machines = {node.name: machine for node, machine in zip(nodes, taken, strict=True)}
-        if nodes:
-            with ThreadPoolExecutor(len(nodes)) as together:
-                list(together.map(self._prepare, nodes))
-        self.nodes = tuple(nodes)
-        self._check_versions()
+        if plan:
+            self._bring_up(plan, self._taken([group for _, _, group in plan]))
 
-    def add(self, group: NodeGroup) -> Node:
-        """Take one more machine."""
-        (machine,) = self._taken([group])
-        index = self.next_index(group.role)
-        node = Node(f"{group.role}{index}", group.role, index, machine.address, group.one)
-        self._machines[node.name] = machine
-        self._prepare(node)
-        self.nodes += (node,)
-        self._check_versions()
-        return node
+    def add(self, group: NodeGroup, *, spot: bool | None = None) -> tuple[Node, ...]:
+        """Take as many more machines."""
+        plan = [(group.role, index, group.one) for index in self.next_indices(group)]
+        return self._bring_up(plan, self._taken([group.one] * group.count, spot))
 
     def remove(self, node: Node) -> None:
         """Kill what runs on the machine, and let it go."""
         self.nodes = tuple(one for one in self.nodes if one != node)
         for process in self._killed([node]):
             process.wait()
-        self._watches.pop(node.name).close()
-        del self._machines[node.name], self._about[node.name]
+        if (watch := self._watches.pop(node.name, None)) is not None:
+            watch.close()
+        self._about.pop(node.name, None)
+        del self._machines[node.name]
 
     def free_port(self, node: Node) -> int:
         """Count upwards from a random one: what a machine that is measured on has free."""
@@ -122,6 +109,20 @@ class SshCluster(Cluster):
         """Send a signal to the program there."""
         node, file = self._ids[process.pid]
         self.run(node, ["sh", "-c", f'kill -{int(number)} "$(cat {shlex.quote(file)})"'])
+
+    def folder(self, node: Node, folder: Path) -> Path:
+        """Return a folder of the machine, by the name of the one here."""
+        there = f"{self._folder}/{folder.name}"
+        self.run(node, ["mkdir", "-p", there])
+        return Path(self.run(node, ["realpath", there]).strip())
+
+    def read(self, node: Node, path: Path) -> bytes:
+        """Return the content of a file of the machine."""
+        return self._over(node, shlex.join(["cat", str(path)]))
+
+    def write(self, node: Node, path: Path, content: bytes) -> None:
+        """Write a file of the machine."""
+        self._over(node, shlex.join(["sh", "-c", 'cat > "$0"', str(path)]), content)
 
     @contextmanager
     def shared(self, node: Node, folder: Path) -> Iterator[Path]:
@@ -162,9 +163,29 @@ class SshCluster(Cluster):
             watch.close()
         self._watches, self.nodes = {}, ()
 
-    def _taken(self, groups: Sequence[NodeGroup]) -> list[Machine]:
+    def _taken(self, groups: Sequence[NodeGroup], spot: bool | None = None) -> list[Machine]:
         """Return a machine that is not in use for each group's one node."""
         return pick(self._fleet, groups, used=list(self._machines.values()))
+
+    def _bring_up(
+        self, plan: Sequence[tuple[Role, int, NodeGroup]], taken: Sequence[Machine]
+    ) -> tuple[Node, ...]:
+        """Make nodes of the machines that were taken, together; let all go if one fails."""
+        nodes = tuple(
+            Node(f"{role}{index}", role, index, machine.address, group)
+            for (role, index, group), machine in zip(plan, taken, strict=True)
+        )
+        self._machines |= {node.name: one for node, one in zip(nodes, taken, strict=True)}
+        try:
+            with ThreadPoolExecutor(len(nodes)) as together:
+                list(together.map(self._prepare, nodes))
+            self.nodes += nodes
+            self._check_versions()
+        except BaseException:
+            for node in nodes:
+                self.remove(node)
+            raise
+        return nodes
 
     def _prepare(self, node: Node) -> None:
         code, packed = source()

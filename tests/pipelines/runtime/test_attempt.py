@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from assets import plots, runtime_plot
 from pipelines.runtime import checkpoints
@@ -17,9 +18,12 @@ from pipelines.runtime.samples import consumed, taken
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, frame
 from pipelines.runtime.training import load
-from profilers.clusters import cgroups, netns, owner
+from profilers.clusters import cgroups, host_id, netns, owner
+from profilers.clusters.fleet import VARIABLE
 from tests.pipelines.runtime.jobs import FAST, GLOBAL_BATCH, SAMPLES, SLOW, profile, write_job
+from tests.profilers.clusters.machines import machines
 from warehouse.landing import read_tables, run_folders
+from warehouse.records import Backend
 
 ITERATIONS = 20
 TOLERANCE = 1e-5
@@ -46,16 +50,18 @@ class Trained:
         return load(path)
 
 
-def run(folder: Path, *, devices: int = 1, **changes: object) -> Trained:
+def run(
+    folder: Path, *, backend: Backend = "emulated", devices: int = 1, **changes: object
+) -> Trained:
     """Train a job to its end; fast nodes have so many devices."""
     home = folder / "home"
 
     def abort(infeasible: Infeasible, state: State) -> Way | None:
         return None
 
-    job = read_job(write_job(folder, iterations=ITERATIONS, **changes))
+    job = read_job(write_job(folder, **{"iterations": ITERATIONS, **changes}))
     performance = profile({FAST: devices}).performance
-    keeper, state = train(job, performance, "emulated", home, lambda _: None, abort)
+    keeper, state = train(job, performance, backend, home, lambda _: None, abort)
     return Trained(home, keeper.folder, state, keeper.story)
 
 
@@ -152,14 +158,42 @@ def test_each_device_of_a_node_is_a_rank(tmp_path: Path, uninterrupted: Trained)
 def test_every_sample_is_taken_once_in_each_epoch(
     which: str, request: pytest.FixtureRequest
 ) -> None:
-    trained = request.getfixturevalue(which)
+    assert_each_once_in_each_epoch(request.getfixturevalue(which))
+
+
+def assert_each_once_in_each_epoch(trained: Trained) -> None:
+    """Check what all ranks wrote down of the samples that they took."""
     steps = consumed(taken(trained.folder))
-    assert sorted(steps) == list(range(ITERATIONS))
+    assert sorted(steps) == list(range(trained.state.iterations))
     assert {len(indices) for indices in steps.values()} == {GLOBAL_BATCH}
-    stream = list(chain.from_iterable(steps[step] for step in range(ITERATIONS)))
+    stream = list(chain.from_iterable(steps[step] for step in sorted(steps)))
     epochs = [stream[start : start + SAMPLES] for start in range(0, len(stream), SAMPLES)]
     assert [Counter(epoch) for epoch in epochs] == [Counter(range(SAMPLES))] * len(epochs)
     assert epochs[0] != epochs[1], "each epoch has an order of its own"
+
+
+@pytest.mark.sshd
+def test_machines_that_share_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with machines(tmp_path, 4) as file:
+        fleet = yaml.safe_load(file.read_text())
+        fleet["node_types"] = {name: {"threads": 1} for name in (FAST, SLOW)}
+        for machine, name in zip(fleet["machines"], (FAST, FAST, SLOW, SLOW), strict=True):
+            machine["node_type"] = name
+        file.write_text(yaml.safe_dump(fleet))
+        monkeypatch.setenv(VARIABLE, str(file))
+        soon = [{"after_iterations": 8, "node_type": FAST, "how": "notice"}]
+        trained = run(tmp_path, backend="ssh", interruptions=soon, iterations=500)
+        fleet_host_id = host_id("ssh")
+        left = [path.name for path in tmp_path.glob("m*/.cache/stepcast/*")]
+    assert (trained.state.phase, trained.state.step) == ("finished", 500)
+    lost = [(one.node_type, one.detail["reason"]) for one in trained.of("lost")]
+    assert lost == [(FAST, "notice")]
+    assert trained.of("planned")[1].detail["configuration"] == f"1 {FAST}@4 + 2 {SLOW}@2"
+    assert trained.checkpoint(500)["samples"] == 500 * GLOBAL_BATCH
+    assert_each_once_in_each_epoch(trained)
+    (landed,) = run_folders(trained.home / "landing")
+    assert read_tables(landed)["run"]["host_id"].to_pylist() == [fleet_host_id]
+    assert not [name for name in left if name.startswith(owner.PREFIX)]
 
 
 @pytest.mark.cluster

@@ -93,6 +93,29 @@ def test_an_instance_is_launched_used_and_terminated(
             api.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
 
 
+@pytest.mark.sshd
+def test_nodes_are_added_in_the_market_that_was_asked_for(
+    api: Stubber, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with machines(tmp_path, 1) as file:
+        content = yaml.safe_load(file.read_text())
+        port = str(content["machines"][0]["port"])
+        write(tmp_path, monkeypatch, ssh=["-p", port, *content["ssh"]])
+        api.add_response("describe_instances", told(), {"Filters": ANY})  # none to reap
+        request = dict.fromkeys(("ImageId", "InstanceType", "KeyName", "SubnetId"), ANY)
+        request |= dict.fromkeys(("MinCount", "MaxCount", "UserData", "SecurityGroupIds"), ANY)
+        request |= {"InstanceInitiatedShutdownBehavior": ANY, "TagSpecifications": ANY}
+        on_spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
+        api.add_response("run_instances", {"Instances": [instance()]}, {**request, **on_spot})
+        for _ in ("waiter", "addresses"):
+            api.add_response("describe_instances", told(instance()), {"InstanceIds": ["i-1"]})
+        with open_cluster("ec2", (), None) as cluster:
+            (node,) = cluster.add(*WORKER, spot=True)
+            api.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
+            cluster.remove(node)
+            api.add_response("describe_instances", told(), {"Filters": ANY})
+
+
 def test_what_dead_owners_left_is_terminated(api: Stubber) -> None:
     dead, living = f"{owner.PREFIX}-1-1-0", owner.new_prefix()
     tagged = [instance(Tags=[{"Key": TAG, "Value": name}]) for name in (dead, living)]

@@ -60,7 +60,7 @@ def test_links_are_shaped_in_both_directions(tmp_path: Path) -> None:
 
 def test_nodes_come_and_go_and_the_others_stay() -> None:
     with EmulatedCluster((), 100) as cluster:
-        first, second = cluster.add(WORKERS), cluster.add(WORKERS)
+        (first,), (second,) = cluster.add(WORKERS.one), cluster.add(WORKERS.one)
         assert (first.address, second.address) == ("10.77.0.1", "10.77.0.2")
         listener = cluster.popen(second, [*LISTEN, second.address])
         sleeper = cluster.popen(first, ["sleep", "1000"])
@@ -71,7 +71,7 @@ def test_nodes_come_and_go_and_the_others_stay() -> None:
         assert sleeper.returncode is not None
         gone = set(before) - set(ours())
         assert {name.rpartition("-")[2] for name in gone} == {first.name}
-        third = cluster.add(WORKERS)
+        (third,) = cluster.add(WORKERS.one)
         assert third.name not in (first.name, second.name)
         assert cluster.run(third, [*CONNECT, second.address]).strip() == "heard"
         with pytest.raises(BadInput, match="CPU shares add up to"):

@@ -60,7 +60,7 @@ def test_a_process_that_starts_up_later_than_its_owner_dies_does_too(tmp_path: P
 
 def test_nodes_come_and_go() -> None:
     with open_cluster("loopback", NODES, None) as cluster:
-        added = cluster.add(node_group("worker", "emu.native.c25", 1))
+        (added,) = cluster.add(node_group("worker", "emu.native.c25", 1))
         assert added.name == "worker2"
         process, other = (cluster.popen(node, ["sleep", "1000"]) for node in cluster.nodes[-2:])
         cluster.remove(added)
