@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -65,7 +64,7 @@ def test_the_latest_readings_of_all_processors_and_kinds_of_work_count_most() ->
 
 def test_every_kind_of_work_says_how_fast_this_core_is() -> None:
     """Of one core, in one unit: none is an order of magnitude off."""
-    found = [statistics.median(gflops() for _ in range(9)) for gflops in gauges().values()]
+    found = [max(gflops() for _ in range(9)) for gflops in gauges().values()]
     assert len(found) == 3
     assert max(found) < 10 * min(found)
 
