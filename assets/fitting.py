@@ -50,9 +50,14 @@ def fit_jobs(
     return _fit(system, round_, jobs, warehouse, progress)
 
 
-def predict(fit: JobFit, round_: Round, scenario: Scenario) -> Prediction:
-    """Return a fit's forecast of a scenario."""
+def predict(fit: JobFit, round_: Round, scenario: Scenario, progress: Progress) -> Prediction:
+    """Return a fit's forecast of a scenario; tell where that is no more than an interval."""
     (row,) = fit.fitted.predict([scenario]).to_dicts()
+    if row["value"] is None:
+        progress.warn(
+            f"{fit.record.system} only knows that {scenario.label} takes {row['low']:.3g} to "
+            f"{row['high']:.3g} {fit.job.unit}: {row['unknown']}"
+        )
     return Prediction(
         system=fit.record.system,
         model_version=fit.record.model_version,
@@ -107,7 +112,7 @@ def predict_missing(
         name = prediction_name(system.name, scenario)
         if scenario.scenario_id not in known and job in by_job:
             progress.say(name)
-            new.append(predict(by_job[job], round_, scenario))
+            new.append(predict(by_job[job], round_, scenario, progress))
         progress.finished(name)
     if not new:
         return ledger

@@ -133,7 +133,7 @@ def summary(rows: pl.DataFrame) -> Summary:
 
 def unjudged(rows: pl.DataFrame) -> list[str]:
     """Return the labels of the scenarios that no measurement has judged."""
-    return rows.filter(pl.col("error_percent").is_null())["label"].to_list()
+    return rows.filter(pl.col("measured").is_null())["label"].to_list()
 
 
 def _scenarios(round_: Round) -> pl.DataFrame:

@@ -24,7 +24,10 @@ class Fitted(Protocol):
     """A fitted model."""
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
-        """Return scenario_id, value, low and high, one row per scenario."""
+        """Return scenario_id, value, low and high, one row per scenario.
+
+        Where value is NULL, a column `unknown` says why there is no more than an interval.
+        """
 
     def parameters_json(self) -> str:
         """Return the fitted parameters."""

@@ -314,7 +314,8 @@ class Run(Record):
 class Prediction(Record):
     """One system's forecast of one metric of one subject, as the ledger keeps it.
 
-    `price_snapshot` names the prices it used, `code_version` the Stepcast that made it.
+    `value` is None where a system can only say how little or much it may be: then `low` and `high`
+    are there. `price_snapshot` names the prices it used, `code_version` the Stepcast that made it.
     """
 
     system: str
@@ -328,12 +329,18 @@ class Prediction(Record):
     repeat: int
     metric: str
     unit: str
-    value: FiniteFloat
+    value: FiniteFloat | None
     low: FiniteFloat | None
     high: FiniteFloat | None
     price_snapshot: str | None = None
     code_version: str
     made_at: AwareDatetime
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Prediction":
+        if self.value is None and (self.low is None or self.high is None):
+            raise ValueError("expected a value, or both ends of an interval")
+        return self
 
 
 class Recommendation(Record):

@@ -19,6 +19,7 @@ PREDICTIONS = {
     "value": pl.Float64,
     "low": pl.Float64,
     "high": pl.Float64,
+    "unknown": pl.String,
 }
 _MEASURE = "add it to the profiles of the study and measure it with `stepcast run`"
 
@@ -39,10 +40,12 @@ class FittedCeer:
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return `PREDICTIONS`: step_time_s of each scenario with an interval, in their order.
 
+        Where operations may be heavy that no profile had, there is no value, only the interval, and
+        `unknown` names them and says what to measure.
+
         Raises:
             BadInput: a scenario has another strategy than `declines` lets pass, a node type, number
-                of devices or link that no profile had, or operations that may be heavy and that no
-                profile had; the message says what to measure.
+                of devices or link that no profile had; the message says what to measure.
         """
         rows = [self._predict(scenario) for scenario in scenarios]
         return pl.DataFrame(rows, schema=PREDICTIONS, orient="row")
@@ -51,7 +54,7 @@ class FittedCeer:
         """Return the fitted parameters."""
         return self.model.parameters_json()
 
-    def _predict(self, scenario: Scenario) -> tuple[str, float, float | None, float | None]:
+    def _predict(self, scenario: Scenario) -> tuple[str | float | None, ...]:
         reason = declines(scenario, self.framework)
         if reason is not None:
             raise BadInput(f"ceer does not predict {scenario.label}: {reason}")
@@ -69,12 +72,11 @@ class FittedCeer:
             .filter(pl.col("link_mbps").eq_missing(link_mbps))
             .to_dicts()
         )
-        if row["step_s"] is None:
-            raise BadInput(
-                f"ceer cannot predict {scenario.label} on {node_type}: no profiled DNN has "
-                f"{', '.join(row['unseen'])}; profile one that has: {_MEASURE}"
-            )
-        return scenario.scenario_id, row["step_s"], row["low_s"], row["high_s"]
+        unknown = None
+        if row["unseen"]:
+            operations = ", ".join(row["unseen"])
+            unknown = f"no profiled DNN has {operations}; profile one that has: {_MEASURE}"
+        return scenario.scenario_id, row["step_s"], row["low_s"], row["high_s"], unknown
 
 
 def declines(scenario: Scenario, framework: str = "tensorflow") -> str | None:

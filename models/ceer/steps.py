@@ -35,7 +35,8 @@ PREDICTED = pl.Schema(
 )
 """Predicted steps; `step_s` is the sum of the four parts, NULL where `unseen` names operations.
 
-`low_s` and `high_s` are NULL where too little was left out to tell how wrong a prediction may be.
+`low_s` and `high_s` are NULL where too little was left out to tell how wrong a prediction may be;
+where operations are unseen, they are what follows from these alone.
 """
 
 
@@ -49,7 +50,8 @@ def predict_step(
     """Return one row of `PREDICTED`.
 
     Types of operations err each in a direction of its own, all operations of one type in the same;
-    S errs by itself. Unseen operations widen the interval, by 0 below and their bound above.
+    S errs by itself. Unseen operations widen the interval, by 0 below and their bound above; with
+    them there always is one.
     """
     count = network.operations["count"].to_numpy()
     known = [one for one in times.types if one.us is not None and _counts(one, without)]
@@ -63,6 +65,8 @@ def predict_step(
     step_s = max(sum(parts_s.values()) + overhead_s, 0.0)
     bound_s = sum(float((count[one.rows] * one.bound_us).sum()) / 1e6 for one in unseen)
     margin_s = _margin_s(known, count, setup, coverage)
+    if margin_s is None and unseen:
+        margin_s = 0.0
     return {
         "dnn": network.dnn,
         "batch_size": network.batch_size,

@@ -1,5 +1,6 @@
 """Fits name what they saw; nothing is measured before it is predicted."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import polars as pl
 import pytest
 
 from assets.fitting import fit_jobs, predict_missing, refuse_unpredicted
+from assets.measuring import measure
 from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
@@ -159,6 +161,49 @@ def test_what_a_system_declines_is_told_and_not_waited_for(
     monkeypatch.setattr("assets.fitting.SYSTEMS", (LINEAR,))
     with pytest.raises(BadInput, match=r"W=3: the ledger has no prediction by linear"):
         refuse_unpredicted(round_, ledger(warehouse))
+
+
+class OnlyAnInterval:
+    """A fitted model that does not know all that it would have to."""
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return no values."""
+        return pl.DataFrame(
+            {
+                "scenario_id": [one.scenario_id for one in scenarios],
+                "value": pl.Series([None] * len(scenarios), dtype=pl.Float64),
+                "low": 1.5,
+                "high": 2.5,
+                "unknown": "no one has seen a Gizmo; profile one",
+            }
+        )
+
+    def parameters_json(self) -> str:
+        """Return nothing much."""
+        return "{}"
+
+
+def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, probes: PaperProbes
+) -> None:
+    vague = replace(LINEAR, fit=lambda **tables: OnlyAnInterval())
+    told: list[str] = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    monkeypatch.setattr("assets.fitting.SYSTEMS", (vague,))
+    record_fits(round_, warehouse, vague)
+    rows = predict_missing(vague, round_, warehouse, Progress())
+    assert rows.select("value", "low", "high").unique().rows() == [(None, 1.5, 2.5)]
+    assert told[0] == (
+        "linear only knows that small_cnn 16px b4, unshaped, W=1 takes 1.5 to 2.5 step/s: "
+        "no one has seen a Gizmo; profile one"
+    )
+    refuse_unpredicted(round_, ledger(warehouse))
+    measure(round_, warehouse.landing, Progress())
+    warehouse.load()
+    accuracy = read_only(warehouse.home, "SELECT * FROM report.accuracy")
+    assert accuracy["error_percent"].null_count() == accuracy.height == 4
+    assert accuracy["inside_interval"].null_count() == 0
+    assert read_only(warehouse.home, "SELECT * FROM report.leaderboard").is_empty()
 
 
 def test_only_the_first_of_many_declined_scenarios_are_named(

@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable
 
 import polars as pl
@@ -99,8 +100,10 @@ def test_operations_that_no_profile_had_are_named() -> None:
         return network_of(operation("", "Erf", 0, inputs=((900 * MB,),)))
 
     fit = FittedCeer(model().model, unknown)
-    with pytest.raises(BadInput, match=r"no profiled DNN has Erf; .*`stepcast run`"):
-        fit.predict([study.scenario("g", "slow", 2)])
+    (row,) = fit.predict([study.scenario("g", "slow", 2)]).to_dicts()
+    assert row["value"] is None
+    assert 0 < row["low"] < row["high"]
+    assert re.fullmatch(r"no profiled DNN has Erf; .*`stepcast run`", row["unknown"])
 
 
 def test_what_ceer_is_not_about_is_declined() -> None:
