@@ -23,7 +23,7 @@ from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
 from profilers.programs import Message, Programs
 from profilers.torch_nodes import environment
-from warehouse.records import ProbeFailed
+from warehouse.records import ProbeFailed, StepcastError
 
 RANK = "pipelines.runtime.rank"
 
@@ -85,6 +85,7 @@ class Fleet:
         self._folders: dict[str, Path] = {}
         self._running: dict[str, _Running] = {}
         self._serial = count()
+        self._from_step = 0
         self.errors: dict[str, str] = {}
         self.facts: dict[str, str | int | float | bool | None] = {}
         self.host, self.software = dict(cluster.host()), dict(cluster.software())
@@ -97,10 +98,15 @@ class Fleet:
         """
         group = node_group("worker", kind.node_type, len(names))
         nodes = self._cluster.add(group, spot=kind.market == "spot")
-        for name, node in zip(names, nodes, strict=True):
-            self._nodes[name] = node
-            self._folders[name] = self._cluster.folder(node, self._folder)
-            self._start(name)
+        self._nodes |= zip(names, nodes, strict=True)
+        try:
+            for name, node in zip(names, nodes, strict=True):
+                self._folders[name] = self._cluster.folder(node, self._folder)
+                self._start(name)
+        except StepcastError:
+            for name in names:
+                self.release(name)
+            raise
 
     def restart(self, name: str) -> None:
         """End a node's programs and start them anew."""
@@ -112,7 +118,7 @@ class Fleet:
         """Take a node down; one that never came up is none."""
         self._running.pop(name, None)
         if (node := self._nodes.pop(name, None)) is not None:
-            self._bring_samples(node, self._folders.pop(name))
+            self._bring_samples(node, self._folders.pop(name, self._folder))
             self._cluster.remove(node)
 
     def leave(self) -> None:
@@ -129,7 +135,11 @@ class Fleet:
         """Let nodes, in the order of their ranks, begin to train up to so many iterations.
 
         A node's samples are divided among its devices, evenly but for a remainder.
+
+        Raises:
+            ProbeFailed: the first of them cannot be given the checkpoint.
         """
+        self._from_step = decision.step
         self.facts = dict(self._cluster.facts())
         self.host |= self._cluster.host()
         self.software |= self._cluster.software()
@@ -156,8 +166,8 @@ class Fleet:
             )
 
     def save(self, name: str) -> None:
-        """Let a node stop and write a checkpoint."""
-        self._tell(self._running[name].programs[0], do="save")
+        """Let a node stop and write a checkpoint, if it has got as far as the last one."""
+        self._tell(self._running[name].programs[0], do="save", from_step=self._from_step)
 
     def hear(self, timeout_s: float) -> tuple[str, Message | None] | None:
         """Return which node speaks next and what it says (None: a program of it has ended).
@@ -177,7 +187,8 @@ class Fleet:
             if self._programs.exit_code(program) > 0:
                 self.errors[name] = self._programs.said(program).rpartition("\n")[2]
             return name, None
-        if message["event"] == "saved" and not self._brought(name, cast(int, message["step"])):
+        written = message["event"] == "saved" and message["written"]
+        if written and not self._brought(name, cast(int, message["step"])):
             return None
         of_node = self._running[name].heard(program, message)
         return None if of_node is None else (name, of_node)
@@ -199,8 +210,10 @@ class Fleet:
         """Copy the checkpoint that a node has written into the job's folder, if it still can be."""
         if (there := self._folders[name]) == self._folder:
             return True
+        if (node := self._nodes.get(name)) is None:
+            return False
         try:
-            content = self._cluster.read(self._nodes[name], checkpoints.path(there, step))
+            content = self._cluster.read(node, checkpoints.path(there, step))
         except ProbeFailed:
             return False
         checkpoints.write(self._folder, step, content, self._job.keep_checkpoints)

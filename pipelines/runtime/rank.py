@@ -84,8 +84,11 @@ class Trains(Protocol):
     ) -> None:
         """Begin to train as `rank` of as many as there are batches, from a checkpoint."""
 
-    def save(self) -> None:
-        """Stop training, and write a checkpoint of what was applied until now."""
+    def save(self, from_step: int) -> None:
+        """Stop training, and write a checkpoint of what was applied until now.
+
+        What has not taken over the checkpoint of `from_step` yet says so, and writes nothing.
+        """
 
 
 class Rank:
@@ -107,6 +110,7 @@ class Rank:
         self._model = Model(config.dnn, config.image_size, config.seed, self._device)
         self._updating = threading.Lock()
         self._stopped = False
+        self._trains = False
 
     @property
     def step(self) -> int:
@@ -128,6 +132,7 @@ class Rank:
         def run() -> None:
             try:
                 network = self._join(rank, len(batches), address, port, checkpoint)
+                self._trains = True
                 with taking(Path(self._config.folder), incarnation, rank) as took:
                     self._loop(network, rank, batches, iterations, took)
             except Exception as error:
@@ -135,12 +140,17 @@ class Rank:
 
         threading.Thread(target=run, daemon=True).start()
 
-    def save(self) -> None:
-        """Stop training, and write a checkpoint of what was applied until now."""
+    def save(self, from_step: int) -> None:
+        """Stop training, and write a checkpoint of what was applied until now.
+
+        A peer may be lost before the checkpoint of `from_step` was broadcast: it still counts then.
+        """
         with self._updating:
             self._stopped = True
-            self._write()
-        self._say("saved", step=self.step, asked=True)
+            if self._trains:
+                self._write()
+        step = self.step if self._trains else from_step
+        self._say("saved", step=step, asked=True, written=self._trains)
 
     def _join(
         self, rank: int, ranks: int, address: str, port: int, checkpoint: str | None
@@ -192,7 +202,7 @@ class Rank:
                 if rank == 0 and due:
                     self._write()
             if rank == 0 and due:
-                self._say("saved", step=model.step, asked=False)
+                self._say("saved", step=model.step, asked=False, written=True)
 
     def _write(self) -> None:
         model, config = self._model, self._config

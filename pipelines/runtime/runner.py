@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import cast
 
 from pipelines.runtime import checkpoints, events
@@ -14,7 +15,7 @@ from pipelines.runtime.planning import Infeasible, Way
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, entries, progress, stopped
 from profilers.programs import Message
-from warehouse.records import StepcastError
+from warehouse.records import ProbeFailed, StepcastError
 
 _TICK_S = 0.5
 _PROGRESS_S = 2.0
@@ -163,12 +164,19 @@ class Runner:
                         f"the checkpoint of iteration {decision.step} is gone from "
                         f"{self._keeper.folder}; put it back, or remove that folder to begin anew"
                     )
-                self._fleet.train(decision, self.state.iterations, checkpoint)
-                self._heard_now()
+                self._train(decision, checkpoint)
             case events.Ask(infeasible):
                 way = self._answer(infeasible, self.state)
                 self._queue.append(events.Answered(way))
                 self._heard_now()
+
+    def _train(self, decision: events.Train, checkpoint: Path | None) -> None:
+        try:
+            self._fleet.train(decision, self.state.iterations, checkpoint)
+        except ProbeFailed as error:
+            self._fleet.errors[decision.nodes[0]] = str(error)
+            self._queue.append(events.Lost(decision.nodes[0], "ended"))
+        self._heard_now()
 
     def _heard_now(self) -> None:
         """Let what was said while nobody listened come before any judgement of who is silent."""

@@ -55,7 +55,7 @@ class CountingRank:
 
         threading.Thread(target=count, daemon=True).start()
 
-    def save(self) -> None:
+    def save(self, from_step: int) -> None:
         """Stop counting and write the count."""
         self._stopped = True
         self._write(asked=True)
@@ -63,7 +63,7 @@ class CountingRank:
     def _write(self, asked: bool) -> None:
         step, config = self.step, self._config
         checkpoints.write(Path(config.folder), step, str(step).encode(), config.keep)
-        self._say("saved", step=step, asked=asked)
+        self._say("saved", step=step, asked=asked, written=True)
 
 
 def _put(path: Path, step: int) -> None:
