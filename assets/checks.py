@@ -102,4 +102,6 @@ def host_was_not_busy(study: StudyResource, warehouse: WarehouseResource) -> Ass
 def everything_is_judged(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
     """Every scenario of the round has a prediction that a later measurement judged."""
     rows = outcome(study.latest_round(), warehouse.open().accuracy())
-    return _verdict([f"{label} is not judged" for label in unjudged(rows)], ERROR)
+    mend = f"`stepcast reproduce {warehouse.landing}` in a new home forecasts before it measures"
+    found = [f"{label} was measured before it was forecast; {mend}" for label in unjudged(rows)]
+    return _verdict(found, ERROR)
