@@ -198,14 +198,21 @@ def _compute(study: Study, backend: Backend) -> Iterator[Part]:
 
 
 def _slowdowns(study: Study, backend: Backend) -> Iterator[Part]:
-    """Yield the slowdown of each fitted network on as many nodes of each type as it will have."""
+    """Yield the slowdown of each fitted network on each type, with as many nodes as train on it.
+
+    Those of any job count: later rounds, which repeat some scenarios, probe it as the first does.
+    """
     if study.compute is None or study.compute.slowdown_trials is None:
         return
+    most: dict[str, int] = {}
+    for job in study.jobs:
+        for name in job.worker:
+            most[name] = max(*job.workers, most.get(name, 0))
     found: dict[tuple[str, str], Part] = {}
     for job in study.jobs:
         if job.fitted:
             for one in job.of_each_type():
-                scenario = one.scenario(max(job.workers), backend)
+                scenario = one.scenario(most[one.worker[0]], backend)
                 part = Part("slowdown", job, scenario.link_mbps, scenario)
                 found.setdefault((job.dnn, one.worker[0]), part)
     yield from found.values()

@@ -1,6 +1,7 @@
 """Progress on a terminal (a bar) and elsewhere (lines)."""
 
 import sys
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
@@ -20,11 +21,37 @@ _REFRESHES_PER_S = 2.0
 """Few: drawing takes processor time from what is measured."""
 
 
-class Lines(Progress):
+class _OfCommand(Progress):
+    """What both ways to show it have in common: each warning is printed once.
+
+    Several assets may find the same fault; Dagster's log has it from each of them.
+    """
+
+    def __init__(self, estimate: Estimate) -> None:
+        self._estimate = estimate
+        self._warned: set[str] = set()
+
+    def warn(self, text: str) -> None:
+        """Print a warning, unless it has been."""
+        super().warn(text)
+        if text not in self._warned:
+            self._warned.add(text)
+            self._print_warning(f"warning: {text}")
+
+    def finished(self, task: str) -> None:
+        """Take a finished task off what is left."""
+        self._estimate.finish(task)
+
+    @abstractmethod
+    def _print_warning(self, line: str) -> None: ...
+
+
+class Lines(_OfCommand):
     """One line for each thing that begins."""
 
     def __init__(self, estimate: Estimate, out: TextIO) -> None:
-        self._estimate, self._out, self._last = estimate, out, ""
+        super().__init__(estimate)
+        self._out, self._last = out, ""
 
     def say(self, text: str) -> None:
         """Print what runs now, for how long everything has run, and how long is left."""
@@ -34,25 +61,20 @@ class Lines(Progress):
             left = readable(self._estimate.left_s())
             self._print(f"[{self._estimate.elapsed_s():4.0f} s, about {left} left] {text}")
 
-    def warn(self, text: str) -> None:
-        """Print a warning."""
-        super().warn(text)
-        self._print(f"warning: {text}")
-
-    def finished(self, task: str) -> None:
-        """Take a finished task off what is left."""
-        self._estimate.finish(task)
+    def _print_warning(self, line: str) -> None:
+        self._print(line)
 
     def _print(self, line: str) -> None:
         self._out.write(line + "\n")
         self._out.flush()
 
 
-class Bar(Progress):
+class Bar(_OfCommand):
     """A bar with what runs now, elapsed time and time left."""
 
     def __init__(self, estimate: Estimate, display: Display) -> None:
-        self._estimate, self._display = estimate, display
+        super().__init__(estimate)
+        self._display = display
         self._row = display.add_task("starting", total=1.0)
 
     def say(self, text: str) -> None:
@@ -60,14 +82,8 @@ class Bar(Progress):
         super().say(text)
         self._display.update(self._row, description=text)
 
-    def warn(self, text: str) -> None:
-        """Print a warning above the bar."""
-        super().warn(text)
-        self._display.console.print(Text(f"warning: {text}", "yellow"))
-
-    def finished(self, task: str) -> None:
-        """Take a finished task off what is left."""
-        self._estimate.finish(task)
+    def _print_warning(self, line: str) -> None:
+        self._display.console.print(Text(line, "yellow"))
 
 
 class _Left(ProgressColumn):

@@ -155,3 +155,13 @@ def test_what_does_not_fit_together_is_one_line(
     with pytest.raises(BadInput, match=expected) as caught:
         study(tmp_path, text.replace(right, wrong, 1))
     assert "\n" not in str(caught.value)
+
+
+def test_slowdown_is_probed_with_the_nodes_of_any_job_of_the_round(tmp_path: Path) -> None:
+    text = DDP.replace("watched_trials: 2", "watched_trials: 2, slowdown_trials: 4")
+    whole = study(tmp_path, text.replace("batch_size: 4,", "batch_size: 4, fitted: true,"))
+    fewer = whole.jobs[0].model_copy(update={"workers": (2,)})
+    later = whole.model_copy(update={"jobs": (fewer, *whole.jobs[1:])})
+    for one in (whole, later):
+        (found,) = (part for part in parts(one, "emulated") if part.probe == "slowdown")
+        assert found.scenario is not None and found.scenario.strategy.workers == 3
