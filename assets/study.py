@@ -154,10 +154,14 @@ class Study(Record):
         return self.jobs[0].baseline_in_words
 
     def in_round(self, repeat: int) -> "Study":
-        """Return what a round does: all of the first one, and what is repeated in later ones."""
+        """Return what a round does: all of the first one, and what is repeated in later ones.
+
+        A `mix` is somebody's choice, and no sample is drawn of choices.
+        """
         if repeat == 1 or self.again.fraction == 1:
             return self
-        several = [(job, workers) for job in self.jobs for workers in job.workers if workers > 1]
+        given = [job for job in self.jobs if not job.mix]
+        several = [(job, workers) for job in given for workers in job.workers if workers > 1]
         count = max(1, round(self.again.fraction * len(several)))
         chosen = random.Random(self.again.seed).sample(several, count)
         jobs = [
