@@ -93,12 +93,16 @@ def refreshed(round_: Round, runs: Iterable[Run]) -> Round:
 
 
 def latest_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round | None:
-    """Return the round that the newest run belongs to, None if nothing has landed."""
+    """Return the round that the newest run belongs to, or an earlier one that is not complete.
+
+    None if nothing has landed. A study that was given more jobs goes on with its first round.
+    """
     ours = _runs_of(study, backend, host_id, runs)
     if not ours:
         return None
     newest = max(ours, key=lambda run: run.started_at)
-    return _round(study, backend, host_id, newest.repeat, ours)
+    going_on = open_round(study, backend, host_id, ours)
+    return _round(study, backend, host_id, min(newest.repeat, going_on.repeat), ours)
 
 
 def rounds_of(study: Study, runs: Iterable[Run]) -> list[Round]:

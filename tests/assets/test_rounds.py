@@ -116,6 +116,14 @@ def test_a_scenario_added_later_is_made_up_for_in_the_first_round(
     longer = read_study(write_study(tmp_path, STUDY.replace("[1, 3]", "[1, 3, 4]")))
     added = "measure alexnet 64px b4, 200 Mb/s, W=4"
     assert missing(longer, runs) == (1, [added])
+    newer = {
+        "started_at": datetime(2030, 1, 1, tzinfo=UTC),
+        "ended_at": datetime(2030, 1, 2, tzinfo=UTC),
+    }
+    runs = [run.model_copy(update=newer) if run.repeat == 2 else run for run in runs]
+    going_on = latest_round(longer, "emulated", HOST, runs)
+    assert going_on is not None
+    assert (going_on.repeat, [part.name for part in going_on.missing]) == (1, [added])
     late = landed(
         parts(longer, "emulated")[-1], started_at=datetime(2030, 2, 1, tzinfo=UTC),
         ended_at=datetime(2030, 2, 2, tzinfo=UTC),
