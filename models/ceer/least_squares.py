@@ -13,11 +13,13 @@ of times come out as measured and small ones count too; the prediction."""
 
 _POWER = {"equal": 0, "balanced": 1, "relative": 2}
 _LEAST_US = 1.0
+_LEAST_SIZE = 1e-12
+"""Less than a millionth of a byte, in megabytes: of what is smaller no slope is told."""
 _ROUNDS = 3
 
 
 def solve(design: Array, us: Array, count: Array, weights: Weights) -> Array:
-    """Return the coefficients, none below 0.
+    """Return the coefficients, none below 0; 0 of terms that are nothing in all rows.
 
     Args:
         design: [rows, terms], none below 0.
@@ -66,6 +68,6 @@ def _non_negative(design: Array, us: Array, weight: Array) -> Array:
     root = np.sqrt(weight)
     scaled = design * root[:, None]
     size = np.sqrt((scaled * scaled).sum(axis=0))
-    size[size == 0] = 1.0
+    size[design.max(axis=0) < _LEAST_SIZE] = np.inf
     solved, _ = nnls(scaled / size, us * root, maxiter=100 * len(size))
     return np.asarray(solved / size, dtype=np.float64)

@@ -122,6 +122,14 @@ def test_no_prediction_is_negative_and_none_falls_with_size(
     assert Regression.model_validate_json(found.canonical_json()) == found
 
 
+@pytest.mark.parametrize("weights", ["relative", "balanced", "equal"])
+def test_next_to_nothing_has_no_slope(weights: str) -> None:
+    found = fitted(points([0.0, 5e-324, 1e-200], [1e6, 0.0, 1e6]), weights=weights)
+    small_us, large_us = (found.predict_us(at(input=size)) for size in (1.0, 1e4))
+    assert np.isfinite(large_us).all()
+    assert small_us == pytest.approx(large_us)
+
+
 @pytest.mark.parametrize("us", [[], [float("nan")], [-1.0]])
 def test_times_that_are_none_are_refused(us: list[float]) -> None:
     with pytest.raises(BadInput, match="operation Relu on slow: expected times of 0 or more"):
