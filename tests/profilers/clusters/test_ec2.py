@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +61,21 @@ def write(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None
     monkeypatch.setenv(VARIABLE, str(file))
 
 
+@contextmanager
+def an_instance_that_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Start a machine at the address of `instance`, and a fleet file that launches it."""
+    with machines(folder, 1) as file:
+        content = yaml.safe_load(file.read_text())
+        port = str(content["machines"][0]["port"])
+        write(folder, monkeypatch, ssh=["-p", port, *content["ssh"]])
+        yield
+
+
 @pytest.mark.sshd
 def test_an_instance_is_launched_used_and_terminated(
     api: Stubber, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with machines(tmp_path, 1) as file:
-        content = yaml.safe_load(file.read_text())
-        port = str(content["machines"][0]["port"])
-        write(tmp_path, monkeypatch, ssh=["-p", port, *content["ssh"]])
+    with an_instance_that_answers(tmp_path, monkeypatch):
         api.add_response("describe_instances", told(), {"Filters": ANY})  # none to reap
         api.add_response(
             "run_instances",
@@ -97,10 +105,7 @@ def test_an_instance_is_launched_used_and_terminated(
 def test_nodes_are_added_in_the_market_that_was_asked_for(
     api: Stubber, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with machines(tmp_path, 1) as file:
-        content = yaml.safe_load(file.read_text())
-        port = str(content["machines"][0]["port"])
-        write(tmp_path, monkeypatch, ssh=["-p", port, *content["ssh"]])
+    with an_instance_that_answers(tmp_path, monkeypatch):
         api.add_response("describe_instances", told(), {"Filters": ANY})  # none to reap
         request = dict.fromkeys(("ImageId", "InstanceType", "KeyName", "SubnetId"), ANY)
         request |= dict.fromkeys(("MinCount", "MaxCount", "UserData", "SecurityGroupIds"), ANY)
