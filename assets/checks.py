@@ -103,5 +103,6 @@ def everything_is_judged(study: StudyResource, warehouse: WarehouseResource) -> 
     """Every scenario of the round has a prediction that a later measurement judged."""
     rows = outcome(study.latest_round(), warehouse.open().accuracy())
     mend = f"`stepcast reproduce {warehouse.landing}` in a new home forecasts before it measures"
-    found = [f"{label} was measured before it was forecast; {mend}" for label in unjudged(rows)]
+    why = f"the history has no forecast of it from before its measurement; {mend}"
+    found = [f"{label} is not judged: {why}" for label in unjudged(rows)]
     return _verdict(found, ERROR)

@@ -76,7 +76,7 @@ def _profiling_s(part: Part, study: Study) -> float:
         case "torch_memory" if study.compute is not None:
             return _start_s(1) * 2 * (study.compute.largest_up_to or 1).bit_length()
         case "slowdown" if study.compute is not None:
-            workers = max(part.job.workers)
+            workers = part.scenario.strategy.workers if part.scenario else 1
             return _start_s(workers) + 4 * (study.compute.slowdown_trials or 0) * _STEP_S
         case "tf_trace" | "tf_operations" if study.profile is not None:
             steps = study.profile.traced_steps + study.profile.untraced_steps

@@ -54,9 +54,9 @@ class Compute(Record):
     """Passes of PyTorch networks on one node: batch sizes, timed steps, and steps with hooks.
 
     With `slowdown_trials`, nodes also train beside all-reduces, so many steps, with each network
-    whose jobs are `fitted`; as many as these have workers. With `largest_up_to`, the largest batch
-    that fits the memory of a node is searched for, up to that one; without, the largest of
-    `batch_sizes` stands for it.
+    whose jobs are `fitted`; as many nodes of a type as any job has. With `largest_up_to`, the
+    largest batch that fits the memory of a node is searched for, up to that one; without, the
+    largest of `batch_sizes` stands for it.
     """
 
     batch_sizes: tuple[int, ...] = Field(min_length=1)

@@ -117,14 +117,14 @@ class Fleet:
     def release(self, name: str) -> None:
         """Take a node down; one that never came up is none."""
         self._running.pop(name, None)
+        self._bring_samples(name)
         if (node := self._nodes.pop(name, None)) is not None:
-            self._bring_samples(node, self._folders.pop(name, self._folder))
             self._cluster.remove(node)
 
     def leave(self) -> None:
         """Bring here what would be gone with the nodes, all of which are about to end."""
-        for name, node in self._nodes.items():
-            self._bring_samples(node, self._folders[name])
+        for name in self._nodes:
+            self._bring_samples(name)
 
     def confine(self, name: str) -> None:
         """Hold a node's programs to its share from now on."""
@@ -219,15 +219,16 @@ class Fleet:
         checkpoints.write(self._folder, step, content, self._job.keep_checkpoints)
         return True
 
-    def _bring_samples(self, node: Node, there: Path) -> None:
+    def _bring_samples(self, name: str) -> None:
         """Copy what a node's programs wrote of the samples they took; of a dead node, nothing."""
-        if there == self._folder:
+        node, there = self._nodes.get(name), self._folders.get(name, self._folder)
+        if node is None or there == self._folder:
             return
         with suppress(ProbeFailed):
-            for name in self._cluster.run(node, ["ls", str(there)]).split():
-                if samples.is_log(name):
-                    content = self._cluster.read(node, there / name)
-                    (self._folder / name).write_bytes(content)
+            for file in self._cluster.run(node, ["ls", str(there)]).split():
+                if samples.is_log(file):
+                    content = self._cluster.read(node, there / file)
+                    (self._folder / file).write_bytes(content)
 
     def _sent(self, checkpoint: Path, name: str) -> Path:
         """Copy a checkpoint to a node; return where it is there."""

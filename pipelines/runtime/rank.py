@@ -147,10 +147,11 @@ class Rank:
         """
         with self._updating:
             self._stopped = True
-            if self._trains:
+            trains = self._trains  # once: it may begin to at any moment
+            if trains:
                 self._write()
-        step = self.step if self._trains else from_step
-        self._say("saved", step=step, asked=True, written=self._trains)
+        step = self.step if trains else from_step
+        self._say("saved", step=step, asked=True, written=trains)
 
     def _join(
         self, rank: int, ranks: int, address: str, port: int, checkpoint: str | None

@@ -182,7 +182,9 @@ def test_machines_that_share_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
         file.write_text(yaml.safe_dump(fleet))
         monkeypatch.setenv(VARIABLE, str(file))
         soon = [{"after_iterations": 8, "node_type": FAST, "how": "notice"}]
-        trained = run(tmp_path, backend="ssh", interruptions=soon, iterations=500)
+        # Each checkpoint is copied over ssh: with one every 5 iterations the notice is heard late.
+        seldom = {"iterations": 500, "checkpoint_every": 100}
+        trained = run(tmp_path, backend="ssh", interruptions=soon, **seldom)
         fleet_host_id = host_id("ssh")
         left = [path.name for path in tmp_path.glob("m*/.cache/stepcast/*")]
     assert (trained.state.phase, trained.state.step) == ("finished", 500)

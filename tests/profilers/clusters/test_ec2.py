@@ -2,7 +2,6 @@
 
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,64 +60,60 @@ def write(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None
     monkeypatch.setenv(VARIABLE, str(file))
 
 
-@contextmanager
-def an_instance_that_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start a machine at the address of `instance`, and a fleet file that launches it."""
-    with machines(folder, 1) as file:
+@pytest.fixture
+def answering(api: Stubber, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the folder of a machine at the address of `instance`, which a fleet file launches.
+
+    No instance is left that a cluster would have to reap before.
+    """
+    with machines(tmp_path, 1) as file:
         content = yaml.safe_load(file.read_text())
         port = str(content["machines"][0]["port"])
-        write(folder, monkeypatch, ssh=["-p", port, *content["ssh"]])
-        yield
+        write(tmp_path, monkeypatch, ssh=["-p", port, *content["ssh"]])
+        api.add_response("describe_instances", told(), {"Filters": ANY})
+        yield tmp_path / "m0"
 
 
 @pytest.mark.sshd
-def test_an_instance_is_launched_used_and_terminated(
-    api: Stubber, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with an_instance_that_answers(tmp_path, monkeypatch):
-        api.add_response("describe_instances", told(), {"Filters": ANY})  # none to reap
-        api.add_response(
-            "run_instances",
-            {"Instances": [instance()]},
-            {
-                "ImageId": "ami-1",
-                "InstanceType": NODE_TYPE,
-                "MinCount": 1,
-                "MaxCount": 1,
-                "KeyName": "lab",
-                "SubnetId": "subnet-1",
-                "SecurityGroupIds": ["sg-1"],
-                "InstanceInitiatedShutdownBehavior": "terminate",
-                "UserData": "#!/bin/sh\nshutdown -P +360\n",
-                "TagSpecifications": ANY,
-            },
-        )
-        for _ in ("waiter", "addresses"):
-            api.add_response("describe_instances", told(instance()), {"InstanceIds": ["i-1"]})
-        with open_cluster("ec2", WORKER, None) as cluster:
-            assert cluster.run(cluster.nodes[0], ["pwd"]).strip() == str(tmp_path / "m0")
-            api.add_response("describe_instances", told(instance()), {"Filters": ANY})
-            api.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
+def test_an_instance_is_launched_used_and_terminated(api: Stubber, answering: Path) -> None:
+    api.add_response(
+        "run_instances",
+        {"Instances": [instance()]},
+        {
+            "ImageId": "ami-1",
+            "InstanceType": NODE_TYPE,
+            "MinCount": 1,
+            "MaxCount": 1,
+            "KeyName": "lab",
+            "SubnetId": "subnet-1",
+            "SecurityGroupIds": ["sg-1"],
+            "InstanceInitiatedShutdownBehavior": "terminate",
+            "UserData": "#!/bin/sh\nshutdown -P +360\n",
+            "TagSpecifications": ANY,
+        },
+    )
+    for _ in ("waiter", "addresses"):
+        api.add_response("describe_instances", told(instance()), {"InstanceIds": ["i-1"]})
+    with open_cluster("ec2", WORKER, None) as cluster:
+        assert cluster.run(cluster.nodes[0], ["pwd"]).strip() == str(answering)
+        api.add_response("describe_instances", told(instance()), {"Filters": ANY})
+        api.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
 
 
 @pytest.mark.sshd
-def test_nodes_are_added_in_the_market_that_was_asked_for(
-    api: Stubber, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with an_instance_that_answers(tmp_path, monkeypatch):
-        api.add_response("describe_instances", told(), {"Filters": ANY})  # none to reap
-        request = dict.fromkeys(("ImageId", "InstanceType", "KeyName", "SubnetId"), ANY)
-        request |= dict.fromkeys(("MinCount", "MaxCount", "UserData", "SecurityGroupIds"), ANY)
-        request |= {"InstanceInitiatedShutdownBehavior": ANY, "TagSpecifications": ANY}
-        on_spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
-        api.add_response("run_instances", {"Instances": [instance()]}, {**request, **on_spot})
-        for _ in ("waiter", "addresses"):
-            api.add_response("describe_instances", told(instance()), {"InstanceIds": ["i-1"]})
-        with open_cluster("ec2", (), None) as cluster:
-            (node,) = cluster.add(*WORKER, spot=True)
-            api.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
-            cluster.remove(node)
-            api.add_response("describe_instances", told(), {"Filters": ANY})
+def test_nodes_are_added_in_the_market_that_was_asked_for(api: Stubber, answering: Path) -> None:
+    request = dict.fromkeys(("ImageId", "InstanceType", "KeyName", "SubnetId"), ANY)
+    request |= dict.fromkeys(("MinCount", "MaxCount", "UserData", "SecurityGroupIds"), ANY)
+    request |= {"InstanceInitiatedShutdownBehavior": ANY, "TagSpecifications": ANY}
+    on_spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
+    api.add_response("run_instances", {"Instances": [instance()]}, {**request, **on_spot})
+    for _ in ("waiter", "addresses"):
+        api.add_response("describe_instances", told(instance()), {"InstanceIds": ["i-1"]})
+    with open_cluster("ec2", (), None) as cluster:
+        (node,) = cluster.add(*WORKER, spot=True)
+        api.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
+        cluster.remove(node)
+        api.add_response("describe_instances", told(), {"Filters": ANY})
 
 
 def test_what_dead_owners_left_is_terminated(api: Stubber) -> None:

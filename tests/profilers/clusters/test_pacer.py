@@ -28,9 +28,15 @@ while time.monotonic() < began + 3:
 print((time.process_time() - had) / (time.monotonic() - began))
 """
 READINGS = """
-import json
+import json, statistics, time
 from profilers.pacing import gauges
-print(json.dumps([max(gflops() for _ in range(9)) for gflops in gauges().values()]))
+
+def readings(gflops):
+    for _ in range(9):
+        time.sleep(0.02)
+        yield gflops()
+
+print(json.dumps([statistics.median(readings(gflops)) for gflops in gauges().values()]))
 """
 
 
@@ -68,7 +74,10 @@ def test_the_latest_readings_of_all_processors_and_kinds_of_work_count_most() ->
 
 
 def test_every_kind_of_work_says_how_fast_this_core_is() -> None:
-    """In one unit: none is off by more than what the caches still hold when one follows another."""
+    """Of one core, in one unit: none is an order of magnitude off.
+
+    With a single thread and pauses, as the program that paces has.
+    """
     told = subprocess.run(
         [sys.executable, "-c", READINGS],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
@@ -78,7 +87,7 @@ def test_every_kind_of_work_says_how_fast_this_core_is() -> None:
     )
     found = json.loads(told.stdout)
     assert len(found) == 3
-    assert max(found) < 30 * min(found)
+    assert max(found) < 10 * min(found)
 
 
 def test_the_program_ends_with_its_input() -> None:
