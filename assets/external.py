@@ -11,7 +11,7 @@ from typing import Protocol
 
 import polars as pl
 
-from models import linear_rows
+from models import linear_rows, queue_rows
 from models.ceer import public_steps
 from models.ceer.public_layers import fit_layers
 from models.srift import public as allreduces
@@ -80,6 +80,20 @@ def _allreduces_without(nodes: int) -> PublicSet:
     )
 
 
+def _asynchronous_without(dnn: str) -> PublicSet:
+    return PublicSet(
+        f"async_ps_cmdare_{dnn}",
+        "async_ps_cmdare",
+        "throughput_steps_per_s",
+        "1/s",
+        (subject("dnn") != dnn) | (subject("world_size") == "1"),
+        (
+            Contender("lin", "1", queue_rows.fit_rates("lin")),
+            Contender("cynthia", "1", queue_rows.fit_rates("cynthia")),
+        ),
+    )
+
+
 def _placements_without(dnn: str) -> PublicSet:
     return PublicSet(
         f"ddp_step_time_sia_{dnn}",
@@ -128,6 +142,7 @@ def _multiplications(*keys: str) -> pl.Expr:
     return reduce(mul, (subject(key).cast(pl.Float64) for key in keys))
 
 
+_CMDARE = "res15", "res32", "shakesmall", "shakebig"
 _SIA = "bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"
 _CONVOLUTION = "tf_ops_convolution"
 _DENSE = "tf_ops_dense"
@@ -148,6 +163,7 @@ PUBLIC_SETS = (
         subject("world_size") == "1",
         (Contender("linear", "1", linear_rows.fit_rates("dnn", "node_type", "servers")),),
     ),
+    *(_asynchronous_without(dnn) for dnn in _CMDARE),
     PublicSet(
         "ddp_step_time_sia",
         "ddp_step_time_sia",

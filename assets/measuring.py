@@ -26,6 +26,7 @@ from profilers import (
 from profilers.clusters import Cluster, open_cluster
 from profilers.iterations import Goal
 from profilers.result import ProbeResult, RunContext, failed
+from profilers.windows import Windows
 from warehouse.durable import remove, temporary
 from warehouse.landing import land, landed_runs
 from warehouse.records import NodeGroup, ProbeFailed, Purpose, Record, Scenario
@@ -150,7 +151,8 @@ def _train(
         goal = Goal(**_settings(study.iterate))
         return torch_throughput.measure(cluster, scenarios, context, goal=goal, progress=say)
     probe = tf_sync if study.kind == "synchronous" else tf_throughput
-    return probe.measure(cluster, scenarios, context, **_settings(study.measure), progress=say)
+    windows = Windows(**_settings(study.measure))
+    return probe.measure(cluster, scenarios, context, windows, progress=say)
 
 
 # Looked up when they are run: tests put other probes in their place.

@@ -89,7 +89,8 @@ def _measuring_s(study: Study) -> float:
     if study.iterate is not None:
         return study.iterate.most_s or study.iterate.iterations * _STEP_S
     assert study.measure is not None
-    return (study.measure.windows + 1) * study.measure.window_s
+    asked = study.measure
+    return ((asked.most_windows or asked.windows) + 1) * asked.window_s
 
 
 def _start_s(workers: int) -> float:

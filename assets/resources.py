@@ -12,8 +12,7 @@ from dagster import ConfigurableResource, InitResourceContext, get_dagster_logge
 from assets import report
 from assets.feasibility import check_study
 from assets.rounds import Round, latest_round, open_round
-from assets.study import Study
-from assets.study_file import read_study
+from assets.study import Study, read_study
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
 from profilers.clusters import BackendChoice, choose_backend, host_id
 from warehouse.landing import landed_runs

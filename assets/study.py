@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
 from assets.job import Job, JobKind
 from profilers.clusters import BackendChoice
+from warehouse.record_file import read_record
 from warehouse.records import Backend, Record, Scenario
 
 
@@ -67,10 +69,18 @@ class Compute(Record):
 
 
 class Measure(Record):
-    """Measured windows of each scenario of TensorFlow, and their length."""
+    """Windows of each scenario of TensorFlow: see `profilers.windows.Windows`."""
 
     windows: int = Field(ge=1)
     window_s: float = Field(gt=0)
+    interval: float | None = Field(default=None, gt=0, lt=1)
+    most_windows: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.interval is None) != (self.most_windows is None):
+            raise ValueError("interval and most_windows belong together; give both or neither")
+        return self
 
 
 class Iterate(Record):
@@ -175,3 +185,12 @@ class Study(Record):
         """Return the job that a scenario belongs to."""
         workers = scenario.strategy.workers
         return next(job for job in self.jobs if job.scenario(workers, backend) == scenario)
+
+
+def read_study(path: Path) -> Study:
+    """Read a study file.
+
+    Raises:
+        BadInput: as `read_record`.
+    """
+    return read_record(path, Study, "study")

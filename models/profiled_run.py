@@ -34,6 +34,19 @@ def of_run(frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
     return frame.filter(pl.col("run_id") == run_id)
 
 
+def by_link_speed(runs: pl.DataFrame, rows: pl.DataFrame) -> dict[float | None, pl.DataFrame]:
+    """Return rows by the speed in Mb/s that links of their run were shaped to, None first.
+
+    Args:
+        runs: table run, whose config has the speeds.
+        rows: of any table that has a run_id.
+    """
+    speed = pl.col("config").str.json_path_match("$.link_mbps").cast(pl.Float64)
+    known = rows.join(runs.select("run_id", link_mbps=speed), on="run_id", how="left")
+    groups = known.sort("link_mbps", maintain_order=True).group_by("link_mbps", maintain_order=True)
+    return {link_mbps: of_speed.drop("link_mbps") for (link_mbps,), of_speed in groups}
+
+
 def profiled_scenario(run_id: str, runs: pl.DataFrame, scenarios: pl.DataFrame) -> Scenario:
     """Return the scenario of a successful run with one worker, else BadInput."""
     run = of_run(runs, run_id)

@@ -5,15 +5,14 @@ round's measurements brought into the home: what judges a prediction is not even
 made.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from assets.fitting import fit_jobs, predict_missing
 from assets.home import CHECKOUT
 from assets.progress import Progress
 from assets.rounds import Round, profiled_jobs, rounds_of
-from assets.study import Study
-from assets.study_file import read_study
+from assets.study import Study, read_study
 from assets.systems import SYSTEMS
 from warehouse.copying import copy_runs
 from warehouse.landing import landed_runs, run_folders
@@ -28,17 +27,22 @@ def reproduce(
 ) -> list[Round]:
     """Rebuild a warehouse in `home` from the runs landed in `reference`; return its rounds.
 
-    Only `studies` of these names are rebuilt, if any are given.
+    Only `studies` are rebuilt, by their names or files (*.yaml); if none is given, all of ours.
 
     Raises:
-        BadInput: the folder holds no run of a study, or the home already holds runs.
+        BadInput: there is no such study, the folder holds no run of one, or the home already
+            holds runs.
     """
-    runs = [run for run in landed_runs(reference) if not studies or run.study in studies]
-    rounds = list(_rounds(runs))
-    if unknown := set(studies) - {one.study.name for one in rounds}:
-        raise BadInput(f"{reference} holds no profile of study {', '.join(sorted(unknown))}")
+    named = _studies(studies)
+    runs = [run for run in landed_runs(reference) if not studies or run.study in named]
+    rounds = list(_rounds(runs, named))
+    if studies and (absent := named.keys() - {one.study.name for one in rounds}):
+        raise BadInput(f"{reference} holds no profile of study {', '.join(sorted(absent))}")
     if not rounds:
-        raise BadInput(f"{reference} holds no complete profile of a study in {STUDIES}")
+        raise BadInput(
+            f"{reference} holds no complete profile of a study in {STUDIES}; name the file of your "
+            "own with --study"
+        )
     warehouse = Warehouse(home)
     if any(run_folders(warehouse.landing)):
         raise BadInput(f"{home} holds runs already; set STEPCAST_HOME to a new folder")
@@ -61,13 +65,22 @@ def _load(reference: Path, runs: Iterable[Run], purpose: Purpose, warehouse: War
     warehouse.load()
 
 
-def _rounds(runs: list[Run]) -> Iterator[Round]:
-    named = {study.name: study for study in _studies()}
+def _rounds(runs: list[Run], named: Mapping[str, Study]) -> Iterator[Round]:
     for name in sorted({run.study for run in runs} & named.keys()):
         for round_ in rounds_of(named[name], runs):
             if profiled := profiled_jobs(round_):
                 yield profiled
 
 
-def _studies() -> Iterator[Study]:
-    return (read_study(path) for path in sorted(STUDIES.glob("*.yaml")))
+def _studies(asked: Collection[str]) -> dict[str, Study]:
+    ours = {study.name: study for study in map(read_study, sorted(STUDIES.glob("*.yaml")))}
+    found = {}
+    for name in asked or ours:
+        if name.endswith(".yaml"):
+            study = read_study(Path(name))
+            found[study.name] = study
+        elif name in ours:
+            found[name] = ours[name]
+        else:
+            raise BadInput(f"no study {name!r} (there are {', '.join(ours)}); or give its file")
+    return found

@@ -3,15 +3,16 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
-from statistics import NormalDist, fmean, stdev
+from math import inf
+from statistics import fmean
 
 import polars as pl
+
+from profilers.confidence import half_width
 
 PIECE_STEPS = 10
 """Counted iterations of a piece; one before them, which all ranks start at once, does not count."""
 LEAST_PIECES = 2
-_COVERAGE = 0.95
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,6 @@ class Piece:
             for times in self.times_us
         ]
         return [fmean(step) for step in zip(*ranks, strict=True)]
-
-
-def half_width(steps_s: Sequence[float]) -> float:
-    """Return half of the 95 % confidence interval of the mean of iterations, over that mean."""
-    z = NormalDist().inv_cdf(0.5 + _COVERAGE / 2)
-    return z * stdev(steps_s) / sqrt(len(steps_s)) / fmean(steps_s)
 
 
 def step_rows(warm_up: Piece, pieces: Sequence[Piece]) -> pl.DataFrame:

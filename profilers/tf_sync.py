@@ -17,6 +17,7 @@ from profilers.result import ProbeResult, RunContext, Setting, failed, finished_
 from profilers.tf_family import STEP_SCHEMA, check_family
 from profilers.tf_job import StepTime
 from profilers.tf_sync_job import SyncJob
+from profilers.windows import Windows
 from warehouse.records import ProbeFailed, Scenario
 
 DISCARDED_STEPS = 5
@@ -33,9 +34,8 @@ def measure(
     cluster: Cluster,
     scenarios: Sequence[Scenario],
     context: RunContext,
+    windows: Windows,
     *,
-    windows: int,
-    window_s: float,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[ProbeResult]:
     """Measure scenarios that differ only in the number of workers, on one start of the job.
@@ -44,8 +44,8 @@ def measure(
         cluster: the workers of the largest scenario.
         scenarios: all_reduce with framework tensorflow, the same job with different W.
         context: study and round.
-        windows: measured windows of each scenario; they give a within-run spread.
-        window_s: length of a window; it has `MIN_WINDOW_STEPS` at least.
+        windows: of each scenario; they give a within-run spread, and have `MIN_WINDOW_STEPS` each
+            at least.
         progress: told what runs now.
 
     Yields:
@@ -69,7 +69,7 @@ def measure(
                 started_at, scenario = datetime.now(UTC), remaining[0]
                 progress(f"measure {scenario.label}")
                 world_size = scenario.strategy.workers
-                trained = _train(job, world_size, windows, window_s)
+                trained = _train(job, world_size, windows)
                 nodes = job.cluster_node(world_size)
                 yield _result(cluster, scenario, context, started_at, trained, nodes)
                 remaining.pop(0)
@@ -106,13 +106,16 @@ class _Trained:
     windows: Sequence[Measured[_Window]]
 
 
-def _train(job: SyncJob, world_size: int, windows: int, window_s: float) -> _Trained:
+def _train(job: SyncJob, world_size: int, asked: Windows) -> _Trained:
     job.meet(world_size)
     discarded = job.run(world_size, DISCARDED_STEPS)
-    steps = 1 + max(MIN_WINDOW_STEPS, round(window_s / step_s(discarded)))
+    steps = 1 + max(MIN_WINDOW_STEPS, round(asked.window_s / step_s(discarded)))
     patience = Patience(job.cluster.cpu_times, PATIENCE_S)
     window = partial(_window, job, world_size, steps)
-    return _Trained(discarded, [patience.quietly(window) for _ in range(windows)])
+    measured: list[Measured[_Window]] = []
+    while not asked.are_enough([step_s(one.value.replicas) for one in measured]):
+        measured.append(patience.quietly(window))
+    return _Trained(discarded, measured)
 
 
 def _window(job: SyncJob, world_size: int, steps: int) -> _Window:

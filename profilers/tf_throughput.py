@@ -20,6 +20,7 @@ from profilers.result import ProbeResult, RunContext, Setting, failed, finished_
 from profilers.tf_family import STEP_SCHEMA, check_family
 from profilers.tf_job import AsyncJob, StepTime
 from profilers.throughput import Window, is_stationary, steps_per_s
+from profilers.windows import Windows
 from warehouse.records import ProbeFailed, Role, Scenario
 
 MIN_DISCARDED_STEPS = 8
@@ -36,9 +37,8 @@ def measure(
     cluster: Cluster,
     scenarios: Sequence[Scenario],
     context: RunContext,
+    windows: Windows,
     *,
-    windows: int,
-    window_s: float,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[ProbeResult]:
     """Measure scenarios that differ only in the number of workers, on one start of the job.
@@ -47,8 +47,7 @@ def measure(
         cluster: the servers and workers of the largest scenario.
         scenarios: the same job with different W, each at most the cluster's workers.
         context: study and round.
-        windows: measured windows of each scenario; they give a within-run spread.
-        window_s: length of a window.
+        windows: of each scenario; they give a within-run spread.
         progress: told what runs now.
 
     Yields:
@@ -69,7 +68,7 @@ def measure(
             while remaining:
                 started_at, scenario = datetime.now(UTC), remaining[0]
                 progress(f"measure {scenario.label}")
-                recorder = Recorder(cluster.cpu_times, scenario.strategy.workers, windows, window_s)
+                recorder = Recorder(cluster.cpu_times, scenario.strategy.workers, windows)
                 with cross_traffic(cluster, scenario.cross_traffic):
                     used = _train(job, scenario, recorder)
                 yield _result(cluster, scenario, context, started_at, recorder, used)
@@ -108,13 +107,11 @@ def workers_of(scenario: Scenario, nodes: Sequence[Node]) -> list[Node]:
 class Recorder:
     """Keeps the series of steps and decides when settling ends and when windows are full."""
 
-    def __init__(
-        self, cpu_times: Callable[[], CpuTimes], workers: int, windows: int, window_s: float
-    ) -> None:
+    def __init__(self, cpu_times: Callable[[], CpuTimes], workers: int, asked: Windows) -> None:
         self.series: dict[int, list[StepTime]] = {worker: [] for worker in range(workers)}
         self.measured: list[Measured[Window]] = []
         self.stationary = False
-        self._wanted, self._window_s = windows, window_s
+        self._asked, self._judged = asked, 0
         self._started_us = time.time_ns() // 1000
         self._opened_us: int | None = None
         self._cpu_times = cpu_times
@@ -122,8 +119,9 @@ class Recorder:
 
     @property
     def counted(self) -> list[Measured[Window]]:
-        """The windows that count, in order of time: where all are disturbed, the least so."""
-        least = sorted(self.measured, key=lambda one: max(one.stolen, MOST_STOLEN))[: self._wanted]
+        """The windows that count, in order of time: where too many are disturbed, the least so."""
+        count = max(self._asked.windows, len(self._undisturbed))
+        least = sorted(self.measured, key=lambda one: max(one.stolen, MOST_STOLEN))[:count]
         return sorted(least, key=lambda one: one.value.start_us)
 
     def until(self, worker: int, step: StepTime) -> bool:
@@ -133,13 +131,29 @@ class Recorder:
         if self._opened_us is None:
             if self._settled(now_us):
                 self._open(now_us)
-        elif now_us - self._opened_us >= self._window_s * 1e6:
+        elif now_us - self._opened_us >= self._asked.window_s * 1e6:
             idle, stolen = self._cpu_times().fractions_since(self._cpu)
             self.measured.append(Measured(Window(self._opened_us, now_us), idle, stolen))
             self._open(now_us)
-        undisturbed = sum(not one.disturbed for one in self.measured)
-        repeated_s = (len(self.measured) - self._wanted) * self._window_s
-        return undisturbed == self._wanted or repeated_s >= PATIENCE_S
+        return self._are_enough()
+
+    @property
+    def _undisturbed(self) -> list[Measured[Window]]:
+        return [one for one in self.measured if not one.disturbed]
+
+    def _are_enough(self) -> bool:
+        """Judge each window once, when the steps that its end has cut have ended."""
+        if self._judged == len(self.measured):
+            return False
+        last_us = self.measured[-1].value.end_us
+        if any(steps[-1].end_us < last_us for steps in self.series.values()):
+            return False
+        self._judged = len(self.measured)
+        quiet = self._undisturbed
+        if self._asked.are_enough([steps_per_s(self.series, one.value) for one in quiet]):
+            return True
+        disturbed_s = (len(self.measured) - len(quiet)) * self._asked.window_s
+        return len(self.measured) >= self._asked.windows and disturbed_s >= PATIENCE_S
 
     def _open(self, now_us: int) -> None:
         self._opened_us, self._cpu = now_us, self._cpu_times()
@@ -147,8 +161,8 @@ class Recorder:
     def _settled(self, now_us: int) -> bool:
         if min(len(steps) for steps in self.series.values()) < MIN_DISCARDED_STEPS:
             return False
-        self.stationary = is_stationary(self.series, now_us, self._window_s / 2, TOLERANCE)
-        limit_us = self._window_s * MAX_SETTLING_WINDOWS * 1e6
+        self.stationary = is_stationary(self.series, now_us, self._asked.window_s / 2, TOLERANCE)
+        limit_us = self._asked.window_s * MAX_SETTLING_WINDOWS * 1e6
         return self.stationary or now_us - self._started_us > limit_us
 
 

@@ -20,9 +20,10 @@ from profilers.allreduce_node import RankConfig
 from profilers.clusters import Cluster, Node
 from profilers.compute_job import STEP_TIMEOUT_S, check_all_reduce
 from profilers.compute_node import ComputeConfig
+from profilers.confidence import half_width
 from profilers.ddp_node import DDPConfig
 from profilers.hostlock import host_lock
-from profilers.iterations import PIECE_STEPS, Goal, Piece, half_width, step_rows
+from profilers.iterations import PIECE_STEPS, Goal, Piece, step_rows
 from profilers.programs import Programs
 from profilers.quiet import Measured, Patience
 from profilers.ranks import Ranks

@@ -10,7 +10,7 @@ import polars as pl
 from models.async_sgd.contention import measured_sharing, measured_spread
 from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.parameters import LinkProfile
-from models.profiled_run import single_flow_Bps
+from models.profiled_run import by_link_speed, single_flow_Bps
 
 
 def link_profiles(
@@ -26,8 +26,8 @@ def link_profiles(
     Raises:
         BadInput: a speed without a trial of a single flow.
     """
-    shared = {} if contention is None else _by_speed(runs, contention)
-    for link_mbps, rows in _by_speed(runs, links).items():
+    shared = {} if contention is None else by_link_speed(runs, contention)
+    for link_mbps, rows in by_link_speed(runs, links).items():
         probed = shared.get(link_mbps)
         down, up = (_Direction.of(rows, probed, one) for one in ("downlink", "uplink"))
         yield LinkProfile(
@@ -59,14 +59,6 @@ class _Direction:
             _spread(links, direction) if spread is None else spread,
             measured_sharing(probed, direction, speed_Bps),
         )
-
-
-def _by_speed(runs: pl.DataFrame, rows: pl.DataFrame) -> dict[float | None, pl.DataFrame]:
-    """Return rows of link probes by the speed that the links of their run were shaped to."""
-    speed = pl.col("config").str.json_path_match("$.link_mbps").cast(pl.Float64)
-    probed = rows.join(runs.select("run_id", link_mbps=speed), on="run_id", how="left")
-    groups = probed.group_by("link_mbps", maintain_order=True)
-    return {link_mbps: of_speed for (link_mbps,), of_speed in groups}
 
 
 def _spread(links: pl.DataFrame, direction: str) -> float:

@@ -1,10 +1,11 @@
 """What all profile runs of a study measured, put together by network, node type and link speed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
+from models.profiled_run import by_link_speed
 from models.srift.allreduce_samples import Hardware
 from models.srift.fitted import Tables, link_Bps
 from warehouse.records import BadInput, NodeGroup, Scenario
@@ -48,7 +49,9 @@ class Probed:
     @property
     def link_Bps(self) -> dict[Speed, float]:
         """b_cap of each link speed that was probed."""
-        return {speed: link_Bps(rows) for speed, rows in _by_speed(self.runs, self.links)}
+        return {
+            speed: link_Bps(rows) for speed, rows in by_link_speed(self.runs, self.links).items()
+        }
 
     def node_groups(self) -> dict[str, NodeGroup]:
         """Return each node type that computed, as it was then.
@@ -89,7 +92,7 @@ class Probed:
 
     def at_speed(self, tables: Mapping[str, Tables], link_mbps: Speed) -> dict[str, Tables]:
         """Return tables with the links of a speed."""
-        (links,) = (rows for speed, rows in _by_speed(self.runs, self.links) if speed == link_mbps)
+        links = by_link_speed(self.runs, self.links)[link_mbps]
         return {name: one._replace(links=links) for name, one in tables.items()}
 
     def slowdowns(self, metric: str) -> dict[Network, float]:
@@ -137,21 +140,12 @@ def by_place(
     """
     mine = clusters.join(allreduce, on="run_id", how="semi")
     frames, hardware = [mine.clear()], {}
-    for speed, rows in _by_speed(runs, mine):
+    for speed, rows in by_link_speed(runs, mine).items():
         for (node_type,), of_type in rows.group_by("node_type", maintain_order=True):
             name = place(str(node_type), speed)
             frames.append(of_type.with_columns(node_type=pl.lit(name)))
             hardware[name] = _hardware(of_type.row(0, named=True), speed)
     return pl.concat(frames), hardware
-
-
-def _by_speed(runs: pl.DataFrame, rows: pl.DataFrame) -> Iterator[tuple[Speed, pl.DataFrame]]:
-    speed = pl.col("config").str.json_path_match("$.link_mbps").cast(pl.Float64)
-    known = rows.join(runs.select("run_id", link_mbps=speed), on="run_id", how="left")
-    for (link_mbps,), of_speed in known.sort("link_mbps", maintain_order=True).group_by(
-        "link_mbps", maintain_order=True
-    ):
-        yield (None if link_mbps is None else float(str(link_mbps))), of_speed.drop("link_mbps")
 
 
 def bare(group: NodeGroup) -> NodeGroup:

@@ -40,7 +40,8 @@ def export(
 def reproduce(
     folder: Annotated[Path, typer.Argument(help="A folder of landed runs.")] = REFERENCE,
     study: Annotated[
-        list[str] | None, typer.Option(help="Only this study; may be given again.")
+        list[str] | None,
+        typer.Option(help="Only this study, by its name or file; may be given again."),
     ] = None,
 ) -> None:
     """Rebuild every fit, prediction and accuracy figure from landed runs, in a fresh home.
@@ -50,7 +51,7 @@ def reproduce(
 
     The home must be a new one, such as STEPCAST_HOME=.stepcast/accuracy.
 
-    Example: stepcast reproduce data/reference
+    Example: stepcast reproduce data/reference, or stepcast reproduce my-runs --study mine.yaml
     """
     from pipelines import reproduction
     from pipelines.cli.progress import shown

@@ -44,7 +44,7 @@ def timeline(
     from assets import timelines
     from assets.fitting import fit_job
     from assets.home import home
-    from assets.study_file import read_study
+    from assets.study import read_study
     from assets.systems import ASYNC_SGD
     from models.async_sgd.chrome_trace import chrome_trace
     from models.async_sgd.predictor import AsyncSGD

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 import networks
 from models.srift.job import Objective
@@ -16,7 +15,8 @@ from pipelines.runtime.planning import Planner, Search
 from pipelines.runtime.state import Learned, State
 from profilers.clusters import BackendChoice
 from profilers.clusters.node_types import node_group
-from warehouse.records import BadInput, Record, content_hash
+from warehouse.record_file import read_record
+from warehouse.records import Record, content_hash
 
 How = Literal["kill", "notice", "freeze"]
 
@@ -96,18 +96,7 @@ def read_job(path: Path) -> TrainingJob:
         BadInput: there is no such file, or it does not say what a job file has to.
         UnknownNetwork: as networks.
     """
-    try:
-        fields = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        raise BadInput(f"job {path} does not exist") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadInput(f"job {path} cannot be read: {' '.join(str(error).split())}") from error
-    try:
-        job = TrainingJob.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise BadInput(f"job {path}: {place}: {first['msg']}, found {first['input']!r}") from None
+    job = read_record(path, TrainingJob, "job")
     networks.check(job.dnn, job.image_size, "pytorch")
     for offer in job.offers:
         node_group("worker", offer.node_type, 1)

@@ -7,9 +7,9 @@ import os
 from functools import cache
 from pathlib import Path
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
+from warehouse.record_file import read_record
 from warehouse.records import Backend, BadInput, Record, content_hash
 
 BACKENDS: tuple[Backend, ...] = ("ssh", "ec2")
@@ -110,11 +110,4 @@ def has_fleet() -> bool:
 
 @cache
 def _read(path: Path, modified_ns: int) -> Fleet:
-    try:
-        return Fleet.model_validate(yaml.safe_load(path.read_text()))
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path}: no YAML: {' '.join(str(error).split())}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BadInput(f"{path}: {place}: {first['msg']}") from None
+    return read_record(path, Fleet, "fleet file")

@@ -6,11 +6,11 @@ A mapping is YAML; those of public data sets are in `mappings/`, found by the fi
 import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-import yaml
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from warehouse.record_file import read_record
 from warehouse.records import BadInput, Record
 
 Kind = Literal["text", "integer", "real", "flag", "time"]
@@ -115,27 +115,6 @@ def load(file: Path) -> CsvMapping:
     """Read and check a mapping.
 
     Raises:
-        BadInput: not YAML, or a key or value that is none of a mapping's.
+        BadInput: as `read_record`.
     """
-    try:
-        content = yaml.safe_load(file.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not text"
-        raise BadInput(f"mapping {file}{where}: not YAML ({problem})") from None
-    try:
-        return CsvMapping.model_validate(content)
-    except ValidationError as error:
-        raise BadInput(f"mapping {file}: {_explained(error)}") from None
-
-
-def _explained(error: ValidationError) -> str:
-    """Name the first key that is wrong, and what was expected there."""
-    first: Any = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] != "extra_forbidden":
-        return f"{key or 'the file'}: {first['msg'].removeprefix('Value error, ')}"
-    model = CsvMapping if len(first["loc"]) == 1 else Column
-    near = difflib.get_close_matches(str(first["loc"][-1]), model.model_fields, n=1)
-    return f"no such key {key}; expected {near[0] if near else ', '.join(model.model_fields)}"
+    return read_record(file, CsvMapping, "mapping")

@@ -13,7 +13,7 @@ from assets.captured import CapturedProfile, captured_profiles
 from assets.measuring import measure
 from assets.progress import Progress
 from assets.rounds import Round, open_round
-from assets.study_file import read_study
+from assets.study import read_study
 from profilers.host import host_id
 from tests.synthetic import CAPTURING, STUDY, PaperProbes, profiled, write_study
 

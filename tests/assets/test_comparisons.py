@@ -6,8 +6,7 @@ import polars as pl
 import pytest
 
 from assets.comparisons import Varied, alike, curves, shared_title
-from assets.study import Study
-from assets.study_file import read_study
+from assets.study import Study, read_study
 from tests.synthetic import STUDY, write_study
 
 JOB = "worker: emu.native.c25, server: emu.server"

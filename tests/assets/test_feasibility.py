@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assets.feasibility import check_study
-from assets.study_file import read_study
+from assets.study import read_study
 from tests.synthetic import DDP, STUDY, write_study
 from warehouse.records import Backend, BadInput
 

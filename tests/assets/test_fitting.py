@@ -12,7 +12,7 @@ from assets.measuring import measure
 from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
-from assets.study_file import read_study
+from assets.study import read_study
 from assets.systems import (
     ASYNC_SGD,
     LIN,

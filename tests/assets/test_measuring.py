@@ -9,7 +9,7 @@ import pytest
 from assets.measuring import measure, profile
 from assets.progress import Progress
 from assets.rounds import Round, open_round
-from assets.study_file import read_study
+from assets.study import read_study
 from profilers.host import host_id
 from tests.synthetic import PaperProbes
 from warehouse.landing import landed_runs

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from assets.parts import Part, judged_parts, parts, profile_parts
-from assets.study import Study
-from assets.study_file import read_study
+from assets.study import Study, read_study
 from tests.synthetic import DDP, STUDY, SYNCHRONOUS, landed, write_study
 from warehouse.records import BadInput
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from assets.parts import parts
 from assets.plan import REPORT_NAME, tasks
 from assets.rounds import open_round
-from assets.study_file import read_study
+from assets.study import read_study
 from tests.synthetic import HOST, landed
 
 

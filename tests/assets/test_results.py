@@ -9,7 +9,7 @@ import pytest
 
 from assets.results import JUDGED, Summary, by_system, curves, forecasts, outcome, summary, unjudged
 from assets.rounds import Round, open_round
-from assets.study_file import read_study
+from assets.study import read_study
 from assets.wording import headline
 from tests.synthetic import HOST, SYNCHRONOUS, write_study
 

@@ -9,8 +9,7 @@ import pytest
 
 from assets.parts import parts, profile_parts
 from assets.rounds import latest_round, open_round, profiled_jobs, refreshed
-from assets.study import Study
-from assets.study_file import read_study
+from assets.study import Study, read_study
 from tests.synthetic import HOST, STUDY, landed, write_study
 from warehouse.records import Run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from assets.home import CHECKOUT
-from assets.study_file import read_study
+from assets.study import read_study
 from tests.synthetic import STUDY, write_study
 from warehouse.records import BadInput
 

@@ -6,8 +6,7 @@ import polars as pl
 import pytest
 
 from assets.parts import parts
-from assets.study import Study
-from assets.study_file import read_study
+from assets.study import Study, read_study
 from assets.timelines import find, measured
 from tests.models.async_sgd.fits import fitted
 from tests.models.async_sgd.frames import chain

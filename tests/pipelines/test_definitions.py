@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from dagster import AssetKey, Definitions, build_schedule_context, validate_run_config
 
-from assets.study_file import read_study
+from assets.study import read_study
 from assets.systems import SYSTEMS
 from pipelines.definitions import defs
 from pipelines.schedules import VARIANCE

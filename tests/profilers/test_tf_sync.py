@@ -14,6 +14,7 @@ from profilers.operation_tables import operation_time
 from profilers.result import RunContext
 from profilers.tf_job import StepTime
 from profilers.tf_sync_job import Described, Shapes, SyncJob
+from profilers.windows import Windows
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
 
@@ -76,9 +77,7 @@ def test_replicas_that_step_together_have_equal_variables(alone: None) -> None:
 @pytest.mark.cluster
 def test_steps_of_one_and_two_nodes_on_one_start(alone: None, context: RunContext) -> None:
     with open_cluster("emulated", scenario(2).nodes, LINK_MBPS) as cluster:
-        results = list(
-            tf_sync.measure(cluster, [scenario(1), scenario(2)], context, windows=2, window_s=1)
-        )
+        results = list(tf_sync.measure(cluster, [scenario(1), scenario(2)], context, Windows(2, 1)))
     assert [result.run.status for result in results] == ["ok", "ok"]
     for workers, result in enumerate(results, start=1):
         assert fits_its_schema(dict(result.tables))
@@ -155,11 +154,11 @@ def test_what_differs_in_more_than_workers_is_refused(context: RunContext) -> No
     with open_cluster("loopback", [group], None) as cluster:
         others = [scenario(1), scenario(2, batch_size=4)]
         with pytest.raises(BadInput, match="differ in more than W"):
-            list(tf_sync.measure(cluster, others, context, windows=1, window_s=1))
+            list(tf_sync.measure(cluster, others, context, Windows(1, 1)))
         with pytest.raises(BadInput, match="needs more workers than the cluster's 2"):
-            list(tf_sync.measure(cluster, [scenario(3)], context, windows=1, window_s=1))
+            list(tf_sync.measure(cluster, [scenario(3)], context, Windows(1, 1)))
         with pytest.raises(BadInput, match="expected all_reduce with framework tensorflow"):
             other = scenario(1, framework="pytorch")
-            list(tf_sync.measure(cluster, [other], context, windows=1, window_s=1))
+            list(tf_sync.measure(cluster, [other], context, Windows(1, 1)))
         with pytest.raises(BadInput, match="a profile needs one worker"):
             tf_operations.profile(cluster, scenario(2), context, traced_steps=1, untraced_steps=1)

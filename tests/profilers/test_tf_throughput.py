@@ -1,20 +1,30 @@
 """Which windows of a running job count, those in which the host was left in peace; who trains."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from random import Random
 
 import pytest
 
 from profilers.clusters import Node
+from profilers.confidence import half_width
 from profilers.host import CpuTimes
 from profilers.tf_job import StepTime
 from profilers.tf_throughput import PATIENCE_S, Recorder, workers_of
+from profilers.throughput import steps_per_s
+from profilers.windows import Windows
 from warehouse.records import NodeGroup, Scenario, Strategy, Workload
 
 STEP_US = 100_000
+TWO = Windows(2, 1.0)
+ALIKE = itertools.repeat(STEP_US)
 
 
-def recorded(stolen: Sequence[float]) -> Recorder:
+def recorded(
+    stolen: Sequence[float],
+    asked_for: Windows = TWO,
+    lengths_us: Iterable[int] = ALIKE,
+) -> Recorder:
     """Feed steps of one worker until the recorder has enough; `stolen` is of each window."""
     shares = itertools.chain([0.0], stolen)
     ticks = itertools.accumulate(
@@ -24,10 +34,12 @@ def recorded(stolen: Sequence[float]) -> Recorder:
     times = (CpuTimes(total / 2, taken, total) for taken, total in ticks)
     # Each window asks twice: when it ends, and when the next one opens.
     asked = itertools.chain.from_iterable((one, one) for one in times)
-    recorder = Recorder(lambda: next(asked), workers=1, windows=2, window_s=1.0)
-    for step in range(10_000):
-        if recorder.until(0, StepTime(step * STEP_US, (step + 1) * STEP_US)):
+    recorder = Recorder(lambda: next(asked), workers=1, asked=asked_for)
+    start_us = 0
+    for length_us in itertools.islice(lengths_us, 10_000):
+        if recorder.until(0, StepTime(start_us, start_us + length_us)):
             return recorder
+        start_us += length_us
     raise AssertionError("never enough")
 
 
@@ -46,8 +58,22 @@ def test_a_disturbed_window_is_measured_again() -> None:
 def test_where_it_is_never_quiet_the_least_disturbed_count() -> None:
     stolen = [0.2, 0.05, 0.4, 0.1] + 100 * [0.3]
     recorder = recorded(stolen)
-    assert len(recorder.measured) == 2 + PATIENCE_S
+    assert len(recorder.measured) == PATIENCE_S
     assert [one.stolen for one in recorder.counted] == pytest.approx([0.05, 0.1])
+
+
+def test_windows_go_on_until_their_mean_is_known() -> None:
+    asked_for = Windows(2, 1.0, interval=0.02, most_windows=30)
+    same = recorded([0.0] * 30, asked_for)
+    assert len(same.measured) == 2
+    scatter = Random(3)
+    steps = (round(STEP_US * scatter.uniform(0.85, 1.15)) for _ in itertools.count())
+    other = recorded([0.0] * 31, asked_for, steps)
+    assert 2 < len(other.measured) < 30
+    rates = [steps_per_s(other.series, one.value) for one in other.counted]
+    assert half_width(rates) <= 0.02 < half_width(rates[:-1])
+    wild = (round(STEP_US * scatter.uniform(0.2, 3)) for _ in itertools.count())
+    assert len(recorded([0.0] * 31, asked_for, wild).measured) == 30
 
 
 def nodes(*names: str) -> list[Node]:

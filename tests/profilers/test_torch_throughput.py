@@ -11,8 +11,9 @@ import pytest
 from profilers import torch_throughput
 from profilers.clusters import Cluster, netns, open_cluster
 from profilers.clusters.node_types import node_group
+from profilers.confidence import half_width
 from profilers.hostlock import host_lock
-from profilers.iterations import Goal, Piece, half_width, step_rows
+from profilers.iterations import Goal, Piece, step_rows
 from profilers.result import ProbeResult, RunContext
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
@@ -75,9 +76,9 @@ def test_a_goal_is_reached_by_count_by_precision_or_by_time() -> None:
 
 
 def test_half_the_width_of_an_interval() -> None:
-    """100 iterations of mean 10 and deviation 1: 1.96 · 1 / √100 / 10."""
+    """100 iterations of mean 10 and deviation 1: 1.984 · 1 / √100 / 10."""
     steps_s = [10 - 0.99498744, 10 + 0.99498744] * 50
-    assert half_width(steps_s) == pytest.approx(0.0196, abs=1e-5)
+    assert half_width(steps_s) == pytest.approx(0.01984, abs=1e-5)
 
 
 def test_steps_keep_what_does_not_count() -> None:

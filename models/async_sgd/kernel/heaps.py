@@ -1,6 +1,7 @@
 """Binary heaps of (time, code) in slices of an array: `base` is where one starts, `count` its size.
 
-Whoever owns a heap keeps its count.
+Whoever owns a heap keeps its count. What ends is mostly followed by something that starts there:
+the owner notes that the first place is `vacant`; what comes next takes it, or `pop` closes it.
 """
 
 from models.async_sgd.kernel.jit import inlined
@@ -20,24 +21,30 @@ def push(heap: Records[Next], base: int, count: int, time: float, code: int) -> 
 
 
 @inlined
-def pop(heap: Records[Next], base: int, count: int) -> None:
-    """Remove the first of `count` pairs.
+def replace(heap: Records[Next], base: int, count: int, time: float, code: int) -> None:
+    """Put (time, code) in place of the first of `count` pairs.
 
-    The hole it leaves sinks to the bottom; the last pair rises from there, mostly not far.
+    The hole sinks to the bottom; the new pair rises from there, mostly not far.
     """
-    last = count - 1
     hole, right = 0, 2
-    while right < last:
+    while right < count:
         left = heap[base + right - 1]
         other = heap[base + right]
         right -= comes_first(left.time_s, left.code, other.time_s, other.code)
         fill(heap, base + hole, base + right)
         hole = right
         right = 2 * hole + 2
-    if right == last:
+    if right == count:
         fill(heap, base + hole, base + right - 1)
         hole = right - 1
-    rise(heap, base, hole, heap[base + last].time_s, heap[base + last].code)
+    rise(heap, base, hole, time, code)
+
+
+@inlined
+def pop(heap: Records[Next], base: int, count: int) -> None:
+    """Remove the first of `count` pairs."""
+    last = heap[base + count - 1]
+    replace(heap, base, count - 1, last.time_s, last.code)
 
 
 @inlined

@@ -8,7 +8,7 @@ import pytest
 from assets.home import CHECKOUT
 from assets.rounds import Round, latest_round
 from assets.sections import components
-from assets.study_file import read_study
+from assets.study import read_study
 from warehouse.landing import landed_runs
 
 REFERENCE = CHECKOUT / "data" / "reference"

@@ -8,7 +8,7 @@ import pytest
 from assets.rounds import Round, open_round
 from assets.sections import residuals
 from assets.simulations import FittedModels
-from assets.study_file import read_study
+from assets.study import read_study
 from profilers.host import host_id
 from tests.synthetic import MIXED, PaperProbes, profiled, write_study
 from warehouse.landing import landed_runs

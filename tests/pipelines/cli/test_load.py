@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assets.rounds import open_round
-from assets.study_file import read_study
+from assets.study import read_study
 from profilers.host import host_id
 from tests.synthetic import PaperProbes, profiled
 from warehouse.warehouse import read_only

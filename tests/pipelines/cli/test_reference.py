@@ -10,7 +10,7 @@ import pytest
 from assets.measuring import measure
 from assets.progress import Progress
 from assets.rounds import open_round
-from assets.study_file import read_study
+from assets.study import read_study
 from profilers.host import host_id
 from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS, PaperProbes, profiled
@@ -30,6 +30,7 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     stepcast: Stepcast,
     finished: Ran,
     studies: Path,
+    study_file: Path,
     probes: PaperProbes,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -51,7 +52,14 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     assert {row["system"] for row in board} == {system.name for system in FORECASTERS}
     assert board == json.loads(stepcast("accuracy", "--json").out)
 
-    second = stepcast("reproduce", str(reference))
+    named = tmp_path / "named"
+    monkeypatch.setenv("STEPCAST_HOME", str(named))
+    monkeypatch.setattr("pipelines.reproduction.STUDIES", tmp_path / "nowhere")
+    answer = stepcast("reproduce", str(reference), "--study", str(study_file))
+    assert answer.code == 0, answer.err
+    assert _sorted(Warehouse(named).accuracy()).equals(_sorted(first))
+
+    second = stepcast("reproduce", str(reference), "--study", str(study_file))
     assert second.code == 2
     assert "holds runs already" in second.err
 
@@ -62,6 +70,8 @@ def test_there_must_be_something_to_reproduce(
     answer = stepcast("reproduce", str(tmp_path))
     assert answer.code == 2
     assert "holds no complete profile of a study" in answer.err
+    answer = stepcast("reproduce", str(tmp_path), "--study", "papr")
+    assert (answer.code, "no study 'papr' (there are paper)" in answer.err) == (2, True)
     answer = stepcast("export", "nothing", str(tmp_path / "reference"))
     assert (answer.code, "no run of study 'nothing'" in answer.err) == (2, True)
 
@@ -105,6 +115,7 @@ def test_a_part_can_be_reproduced(
     stepcast: Stepcast,
     finished: Ran,
     studies: Path,
+    study_file: Path,
     probes: PaperProbes,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -35,10 +35,10 @@ def test_times_are_the_papers_unless_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"global_batch": 0}, "global_batch: Input should be greater than or equal to 1"),
-        ({"colour": "red"}, "colour: Extra inputs are not permitted, found 'red'"),
-        ({"offers": []}, "offers: Tuple should have at least 1 item"),
-        ({"budget_usd": -3}, "budget_usd: Input should be greater than 0, found -3"),
+        ({"global_batch": 0}, "global_batch: input should be greater than or equal to 1"),
+        ({"colour": "red"}, "colour: no such key; the keys are name, dnn"),
+        ({"offers": []}, "offers: tuple should have at least 1 item"),
+        ({"budget_usd": -3}, "budget_usd: input should be greater than 0, found -3"),
         ({"offers": [{"node_type": "emu.x", "usd_per_hour": 1, "capacity": 1}]}, "unknown node"),
     ],
 )

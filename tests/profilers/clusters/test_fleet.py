@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from assets.feasibility import check_study
-from assets.study_file import read_study
+from assets.study import read_study
 from profilers.clusters import choose_backend, host_id, open_cluster
 from profilers.clusters.fleet import VARIABLE, fleet
 from profilers.clusters.node_types import node_group
@@ -48,7 +48,7 @@ def test_other_machines_are_another_host(file: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("node_types: [", "no YAML"),
+        ("node_types: [", "not valid YAML"),
         ("node_types: {}", "node_types: "),
         ("node_types: {a: {threads: 0}}", r"node_types\.a\.threads: "),
         (TWO + "machine: []", "machine: "),

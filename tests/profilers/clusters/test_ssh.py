@@ -19,6 +19,7 @@ from profilers.clusters import host_id, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
 from profilers.result import RunContext
+from profilers.windows import Windows
 from tests.profilers.clusters.machines import NODE_TYPE, has_ended, machines
 from warehouse.records import BadInput, NodeGroup, ProbeFailed, Scenario, Strategy, Workload
 
@@ -170,7 +171,7 @@ def test_probes_measure_over_ssh(fleet_file: Path, alone: None, tmp_path: Path) 
         profiled = tf_trace.profile(
             cluster, scenario, context, traced_steps=4, untraced_steps=4, capture=True
         )
-        (trained,) = tf_throughput.measure(cluster, [scenario], context, windows=1, window_s=2)
+        (trained,) = tf_throughput.measure(cluster, [scenario], context, Windows(1, 2))
     assert linked.tables["link"].filter(pl.col("bandwidth_Bps") < 1e6).is_empty()
     for result in (profiled, trained):
         assert result.run.status == "ok", result.run.error

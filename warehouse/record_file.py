@@ -1,19 +1,26 @@
-"""Reading a study file, and saying in one line what is wrong with one."""
+"""A record as a YAML file: reading it, and saying in one line what is wrong with one."""
 
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from assets.job import Job
-from assets.study import Again, AllReduce, Compute, Iterate, Links, Measure, Profile, Study
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Record
+
+R = TypeVar("R", bound=Record)
 
 
-def read_study(path: Path) -> Study:
-    """Read a study file.
+def read_record(path: Path, kind: type[R], what: str) -> R:
+    """Read a file as a record.
+
+    Args:
+        path: a YAML file.
+        kind: what it holds.
+        what: what people call such a file: "study".
 
     Raises:
         BadInput: it is missing, no YAML, or has a wrong key or value; the message names the file
@@ -24,21 +31,21 @@ def read_study(path: Path) -> Study:
     except FileNotFoundError:
         near = sorted(str(file) for file in path.parent.glob("*.yaml"))
         hint = f"; there are {', '.join(near)}" if near else ""
-        raise BadInput(f"study {path} does not exist{hint}") from None
+        raise BadInput(f"{what} {path} does not exist{hint}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"study {path} cannot be read: {error}") from None
+        raise BadInput(f"{what} {path} cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise BadInput(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        expected = ", ".join(Study.model_fields)
+        expected = ", ".join(kind.model_fields)
         raise BadInput(f"{path}: expected a mapping with {expected}; found {content!r:.60}")
     try:
-        return Study.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as error:
-        raise BadInput(f"{path}: {_first(error)}") from None
+        raise BadInput(f"{path}: {_first(error, kind)}") from None
 
 
-def _first(error: ValidationError) -> str:
+def _first(error: ValidationError, kind: type[Record]) -> str:
     """Say in one line what pydantic found first, and how much else.
 
     A misspelt key also makes the right one missing: only the cause is told.
@@ -47,14 +54,14 @@ def _first(error: ValidationError) -> str:
     misspelt = {one["loc"][:-1] for one in details if one["type"] == "extra_forbidden"}
     causes = [one for one in details if one["type"] != "missing" or one["loc"][:-1] not in misspelt]
     first, more = causes[0], len(causes) - 1
-    return _explained(first) + (f" (and {more} more)" if more else "")
+    return _explained(first, kind) + (f" (and {more} more)" if more else "")
 
 
-def _explained(detail: ErrorDetails) -> str:
+def _explained(detail: ErrorDetails, kind: type[Record]) -> str:
     field = _dotted(detail["loc"])
     if detail["type"] == "extra_forbidden":
         *parents, key = detail["loc"]
-        keys = list(_model_at(parents).model_fields)
+        keys = list(_record_at(parents, kind).model_fields)
         near = get_close_matches(str(key), keys, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(keys)}"
         return f"{field}: no such key; {hint}"
@@ -66,20 +73,21 @@ def _explained(detail: ErrorDetails) -> str:
     return f"{field}: {message}{found}" if field else message
 
 
-def _dotted(location: tuple[int | str, ...]) -> str:
+def _dotted(location: Sequence[int | str]) -> str:
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return "".join(parts).removeprefix(".")
 
 
-def _model_at(parents: list[int | str]) -> type[BaseModel]:
-    sections: dict[str, type[BaseModel]] = {
-        "links": Links,
-        "profile": Profile,
-        "allreduce": AllReduce,
-        "compute": Compute,
-        "measure": Measure,
-        "iterate": Iterate,
-        "again": Again,
-        "jobs": Job,
-    }
-    return sections[str(parents[0])] if parents else Study
+def _record_at(location: Sequence[int | str], kind: type[Record]) -> type[Record]:
+    """Return what is at a place within a record: names of fields, and keys of what fields hold."""
+    for part in location:
+        field = kind.model_fields.get(str(part))
+        kind = next(_records_in(field.annotation), kind) if field else kind
+    return kind
+
+
+def _records_in(annotation: object) -> Iterator[type[Record]]:
+    if isinstance(annotation, type) and issubclass(annotation, Record):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _records_in(argument)
