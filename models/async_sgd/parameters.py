@@ -27,7 +27,7 @@ class Settings(Record):
     newcomer_pause_s: float = Field(default=0.2, ge=0)
     several_servers: Literal["max_min", "two_servers"] = "max_min"
     warm_up_steps: int = Field(default=50, ge=0)
-    simulated_operations: int = Field(default=500_000, ge=1)
+    simulated_operations: int = Field(default=5_000_000, ge=1)
     seeds: int = Field(default=5, ge=2)
     coverage: float = Field(default=0.9, gt=0, lt=1)
     model_error: float = Field(default=0.08, ge=0)

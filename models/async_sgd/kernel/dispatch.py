@@ -1,7 +1,7 @@
 """What a worker does next: queues, chunks, and operations that wait for others."""
 
 from models.async_sgd.kernel.fabric import stand, start_sending
-from models.async_sgd.kernel.heaps import push, replace
+from models.async_sgd.kernel.heaps import push
 from models.async_sgd.kernel.jit import inlined
 from models.async_sgd.kernel.sharing import start_flow
 from models.async_sgd.kernel.state import (
@@ -21,11 +21,7 @@ from models.async_sgd.kernel.state import (
 @inlined
 def schedule(state: State, worker: Worker, time_s: float, code: int) -> None:
     """Let something happen to a worker at a time that nothing changes."""
-    if worker.vacant:
-        replace(state.heap, worker.timed_at, worker.timed + 1, time_s, code)
-        worker.vacant = 0
-    else:
-        push(state.heap, worker.timed_at, worker.timed, time_s, code)
+    push(state.heap, worker.timed_at, worker.timed, time_s, code)
     worker.timed += 1
 
 

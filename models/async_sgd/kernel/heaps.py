@@ -1,7 +1,6 @@
 """Binary heaps of (time, code) in slices of an array: `base` is where one starts, `count` its size.
 
-Whoever owns a heap keeps its count. What ends is mostly followed by something that starts there:
-the owner notes that the first place is `vacant`; what comes next takes it, or `pop` closes it.
+Whoever owns a heap keeps its count.
 """
 
 from models.async_sgd.kernel.jit import inlined
@@ -21,30 +20,24 @@ def push(heap: Records[Next], base: int, count: int, time: float, code: int) -> 
 
 
 @inlined
-def replace(heap: Records[Next], base: int, count: int, time: float, code: int) -> None:
-    """Put (time, code) in place of the first of `count` pairs.
+def pop(heap: Records[Next], base: int, count: int) -> None:
+    """Remove the first of `count` pairs.
 
-    The hole sinks to the bottom; the new pair rises from there, mostly not far.
+    The hole it leaves sinks to the bottom; the last pair rises from there, mostly not far.
     """
+    last = count - 1
     hole, right = 0, 2
-    while right < count:
+    while right < last:
         left = heap[base + right - 1]
         other = heap[base + right]
         right -= comes_first(left.time_s, left.code, other.time_s, other.code)
         fill(heap, base + hole, base + right)
         hole = right
         right = 2 * hole + 2
-    if right == count:
+    if right == last:
         fill(heap, base + hole, base + right - 1)
         hole = right - 1
-    rise(heap, base, hole, time, code)
-
-
-@inlined
-def pop(heap: Records[Next], base: int, count: int) -> None:
-    """Remove the first of `count` pairs."""
-    last = heap[base + count - 1]
-    replace(heap, base, count - 1, last.time_s, last.code)
+    rise(heap, base, hole, heap[base + last].time_s, heap[base + last].code)
 
 
 @inlined

@@ -106,7 +106,7 @@ def end_chunk(
         return dispatch(job, state, index, int(job.operations[operation].station), now_s, 0)
     lane = state.lanes[worker.lanes_at + station]
     if lane.row == UNSHARED:
-        worker.vacant = 1
+        pop(state.heap, worker.timed_at, worker.timed)
         worker.timed -= 1
     else:
         row = state.rows[lane.row]
@@ -144,9 +144,6 @@ def schedule_worker(state: State, index: int) -> None:
     """Find what happens to a worker next, beside what its links do."""
     worker, cores = state.workers[index], state.rows[index]
     time_s, code = next_end_s(state, cores), state.heap[cores.flows_at].code
-    if worker.vacant:
-        pop(state.heap, worker.timed_at, worker.timed + 1)
-        worker.vacant = 0
     if worker.timed:
         timed = state.heap[worker.timed_at]
         if comes_first(timed.time_s, timed.code, time_s, code):

@@ -3,7 +3,7 @@
 The arithmetic is that of `models.async_sgd.sharing`, operation by operation.
 """
 
-from models.async_sgd.kernel.heaps import pop, push, replace
+from models.async_sgd.kernel.heaps import pop, push
 from models.async_sgd.kernel.jit import inlined
 from models.async_sgd.kernel.state import Row, State
 
@@ -15,11 +15,7 @@ def start_flow(state: State, row: Row, now_s: float, code: int, work: float, wei
         row.virtual += (now_s - row.as_of_s) * row.speed
     row.as_of_s = now_s
     end = row.virtual + work / weight
-    if row.vacant:
-        replace(state.heap, row.flows_at, row.flows + 1, end, code)
-        row.vacant = 0
-    else:
-        push(state.heap, row.flows_at, row.flows, end, code)
+    push(state.heap, row.flows_at, row.flows, end, code)
     row.flows += 1
     row.weights += weight
 
@@ -28,7 +24,7 @@ def start_flow(state: State, row: Row, now_s: float, code: int, work: float, wei
 def finish_flow(state: State, row: Row, now_s: float, weight: float) -> None:
     """Remove the flow that ends first, at the time it does."""
     end = state.heap[row.flows_at].time_s
-    row.vacant = 1
+    pop(state.heap, row.flows_at, row.flows)
     row.flows -= 1
     row.virtual = end if row.flows else 0.0
     row.weights = row.weights - weight if row.flows else 0.0
@@ -41,9 +37,6 @@ def next_end_s(state: State, row: Row) -> float:
 
     Every event ends with this for the rows it changed, so that is early enough to set their speed.
     """
-    if row.vacant:
-        pop(state.heap, row.flows_at, row.flows + 1)
-        row.vacant = 0
     if not row.flows:
         return float("inf")
     row.speed = min(row.capacity / row.weights, row.cap)

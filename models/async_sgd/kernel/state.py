@@ -90,7 +90,6 @@ class Worker(Fields):
     lanes_at: int
     timed_at: int
     timed: int
-    vacant: int  # whether the first of those has ended
     awaited_s: float  # when its next root is released or, after the last one, its next step starts
     awaited: int  # the code of that event
 
@@ -126,7 +125,6 @@ class Row(Fields):
     speed: float  # what a flow of weight 1 gets
     flows_at: int
     flows: int
-    vacant: int  # whether the first of the heap has ended
     weights: float  # of its flows together
     virtual: float
     as_of_s: float
