@@ -18,6 +18,7 @@ from models.async_sgd import predictor
 from profilers import contention, links, tf_throughput, tf_trace
 from profilers.clusters import Cluster
 from profilers.result import ProbeResult, RunContext, failed, finished_run
+from profilers.windows import Windows
 from warehouse.records import ProbeFailed, Run, Scenario
 
 STUDY = """
@@ -230,9 +231,8 @@ class PaperProbes:
         cluster: Cluster,
         scenarios: Sequence[Scenario],
         context: RunContext,
+        windows: Windows,
         *,
-        windows: int,
-        window_s: float,
         progress: Callable[[str], None],
     ) -> Iterator[ProbeResult]:
         """Yield `throughput` of each scenario, in windows 2 % apart."""
@@ -246,7 +246,7 @@ class PaperProbes:
             progress(f"measure {scenario.label}")
             rows = [
                 row
-                for window in range(windows)
+                for window in range(windows.windows)
                 for row in (
                     (
                         "throughput_steps_per_s",

@@ -148,6 +148,11 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "dnn: small_cnn, image_size: 16",
             "jobs[1] repeats jobs[0]",
         ),
+        (
+            "window_s: 1}",
+            "window_s: 1, interval: 0.02}",
+            "measure: interval and most_windows belong together",
+        ),
         ("name: paper", "name: [", "not valid YAML: "),
     ],
 )
