@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from assets.job import Job, JobKind
 from profilers.clusters import BackendChoice
-from warehouse.record_file import read_record
+from profilers.record_file import read_record
 from warehouse.records import Backend, Record, Scenario
 
 

@@ -15,7 +15,7 @@ from pipelines.runtime.planning import Planner, Search
 from pipelines.runtime.state import Learned, State
 from profilers.clusters import BackendChoice
 from profilers.clusters.node_types import node_group
-from warehouse.record_file import read_record
+from profilers.record_file import read_record
 from warehouse.records import Record, content_hash
 
 How = Literal["kill", "notice", "freeze"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from warehouse.record_file import read_record
+from profilers.record_file import read_record
 from warehouse.records import Backend, BadInput, Record, content_hash
 
 BACKENDS: tuple[Backend, ...] = ("ssh", "ec2")

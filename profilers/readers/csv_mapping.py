@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from warehouse.record_file import read_record
+from profilers.record_file import read_record
 from warehouse.records import BadInput, Record
 
 Kind = Literal["text", "integer", "real", "flag", "time"]

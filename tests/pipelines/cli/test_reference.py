@@ -138,7 +138,7 @@ def test_a_part_can_be_reproduced(
             shutil.rmtree(folder)
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "fresh"))
     wrong = stepcast("reproduce", str(reference), "--study", "nothing")
-    assert (wrong.code, "no profile of study nothing" in wrong.err) == (2, True)
+    assert (wrong.code, "no study 'nothing' (there are other, paper)" in wrong.err) == (2, True)
     answer = stepcast("reproduce", str(reference), "--study", "paper")
     assert answer.code == 0, answer.err
     judged = Warehouse(tmp_path / "fresh").accuracy()

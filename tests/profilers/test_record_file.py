@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from warehouse.record_file import read_record
+from profilers.record_file import read_record
 from warehouse.records import BadInput, Record
 
 
