@@ -96,6 +96,7 @@ def _share(form: Form, rows: pl.DataFrame) -> float:
     seen = rows.select("world_size", pl.col("value") / pl.col("alone")).rows()
 
     def squares(share: float) -> float:
-        return sum((speedup(form, share, workers) / times - 1) ** 2 for workers, times in seen)
+        errors = (speedup(form, share, workers) / times - 1 for workers, times in seen)
+        return float(sum(error**2 for error in errors))
 
     return min(SHARES, key=squares)
