@@ -49,10 +49,13 @@ class Cynthia:
         return cls(Parameters.model_validate_json(text))
 
     def _steps_per_s(self, workers: int) -> float:
-        """W / (T_p max(1, W U_1) + 2 T_C): ICPE 2020, section 1, in steps and not in examples."""
         fitted = self.parameters
-        stretched_s = fitted.compute_s * max(1.0, workers * fitted.utilisation)
-        return workers / (stretched_s + 2 * fitted.transfer_s)
+        return steps_per_s(fitted.compute_s, 2 * fitted.transfer_s, fitted.utilisation, workers)
+
+
+def steps_per_s(compute_s: float, both_ways_s: float, utilisation: float, workers: int) -> float:
+    """W / (T_p max(1, W U_1) + 2 T_C): ICPE 2020, section 1, in steps and not in examples."""
+    return workers / (compute_s * max(1.0, workers * utilisation) + both_ways_s)
 
 
 def fit(

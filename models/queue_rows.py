@@ -12,6 +12,7 @@ from typing import Literal
 
 import polars as pl
 
+from models import cynthia
 from models.lin import mva
 from warehouse.records import BadInput
 
@@ -32,7 +33,7 @@ def speedup(form: Form, share: float, workers: int) -> float:
     """
     if form == "lin":
         return mva((share,), 1 - share, workers)
-    return workers / ((1 - share) * max(1.0, workers * share) + share)
+    return cynthia.steps_per_s(1 - share, share, share, workers)
 
 
 @dataclass(frozen=True)

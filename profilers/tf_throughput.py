@@ -111,7 +111,7 @@ class Recorder:
         self.series: dict[int, list[StepTime]] = {worker: [] for worker in range(workers)}
         self.measured: list[Measured[Window]] = []
         self.stationary = False
-        self._asked, self._judged = asked, 0
+        self._asked, self._judged, self._full = asked, 0, False
         self._started_us = time.time_ns() // 1000
         self._opened_us: int | None = None
         self._cpu_times = cpu_times
@@ -120,13 +120,19 @@ class Recorder:
     @property
     def counted(self) -> list[Measured[Window]]:
         """The windows that count, in order of time: where too many are disturbed, the least so."""
-        count = max(self._asked.windows, len(self._undisturbed))
+        undisturbed = sum(not one.disturbed for one in self.measured)
+        count = max(self._asked.windows, undisturbed)
         least = sorted(self.measured, key=lambda one: max(one.stolen, MOST_STOLEN))[:count]
         return sorted(least, key=lambda one: one.value.start_us)
 
     def until(self, worker: int, step: StepTime) -> bool:
-        """Take in a step; true when all windows are measured."""
+        """Take in a step; true when all windows are measured.
+
+        Steps that come after that open and close no other one: workers are halting.
+        """
         self.series[worker].append(step)
+        if self._full:
+            return True
         now_us = step.end_us
         if self._opened_us is None:
             if self._settled(now_us):
@@ -135,25 +141,26 @@ class Recorder:
             idle, stolen = self._cpu_times().fractions_since(self._cpu)
             self.measured.append(Measured(Window(self._opened_us, now_us), idle, stolen))
             self._open(now_us)
-        return self._are_enough()
+        known = self._known()
+        if self._judged < len(known):
+            self._judged = len(known)
+            if self._are_enough(known):
+                self.measured, self._full = known, True
+        return self._full
 
-    @property
-    def _undisturbed(self) -> list[Measured[Window]]:
-        return [one for one in self.measured if not one.disturbed]
-
-    def _are_enough(self) -> bool:
-        """Judge each window once, when the steps that its end has cut have ended."""
+    def _known(self) -> list[Measured[Window]]:
+        """Return the windows of which the steps that their ends have cut have ended."""
         if self._judged == len(self.measured):
-            return False
-        last_us = self.measured[-1].value.end_us
-        if any(steps[-1].end_us < last_us for steps in self.series.values()):
-            return False
-        self._judged = len(self.measured)
-        quiet = self._undisturbed
+            return self.measured
+        until_us = min(steps[-1].end_us for steps in self.series.values())
+        return [one for one in self.measured if one.value.end_us <= until_us]
+
+    def _are_enough(self, known: Sequence[Measured[Window]]) -> bool:
+        quiet = [one for one in known if not one.disturbed]
         if self._asked.are_enough([steps_per_s(self.series, one.value) for one in quiet]):
             return True
-        disturbed_s = (len(self.measured) - len(quiet)) * self._asked.window_s
-        return len(self.measured) >= self._asked.windows and disturbed_s >= PATIENCE_S
+        disturbed_s = (len(known) - len(quiet)) * self._asked.window_s
+        return len(known) >= self._asked.windows and disturbed_s >= PATIENCE_S
 
     def _open(self, now_us: int) -> None:
         self._opened_us, self._cpu = now_us, self._cpu_times()

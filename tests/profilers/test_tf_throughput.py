@@ -1,6 +1,7 @@
 """Which windows of a running job count, those in which the host was left in peace; who trains."""
 
 import itertools
+import time
 from collections.abc import Iterable, Sequence
 from random import Random
 
@@ -74,6 +75,34 @@ def test_windows_go_on_until_their_mean_is_known() -> None:
     assert half_width(rates) <= 0.02 < half_width(rates[:-1])
     wild = (round(STEP_US * scatter.uniform(0.2, 3)) for _ in itertools.count())
     assert len(recorded([0.0] * 31, asked_for, wild).measured) == 30
+
+
+def several(length_us: int, workers: int, asked_for: Windows) -> tuple[Recorder, int]:
+    """Feed steps of workers that take turns until there is enough; return when that was."""
+    still = CpuTimes(1, 0, 2)
+    recorder = Recorder(lambda: still, workers, asked_for)
+    began_us = time.time_ns() // 1000
+    for step in range(1000):
+        for worker in range(workers):
+            end_us = began_us + step * length_us + (worker + 1) * length_us // workers
+            if recorder.until(worker, StepTime(end_us - length_us, end_us)):
+                return recorder, end_us
+    raise AssertionError("never enough")
+
+
+def test_windows_shorter_than_steps_end_too() -> None:
+    recorder, _ = several(5 * STEP_US, 3, Windows(2, 0.3))
+    assert len(recorder.counted) == 2
+    rates = [steps_per_s(recorder.series, one.value) for one in recorder.counted]
+    assert rates == pytest.approx([6.0, 6.0])
+
+
+def test_what_ends_after_the_last_window_opens_no_other() -> None:
+    recorder, end_us = several(STEP_US, 2, TWO)
+    before = list(recorder.counted)
+    for late in range(1, 4):
+        assert recorder.until(0, StepTime(end_us, end_us + late * 1_000_000))
+    assert recorder.counted == before
 
 
 def nodes(*names: str) -> list[Node]:
