@@ -126,10 +126,11 @@ def goodput(links: pl.DataFrame, title: str = "") -> Figure:
 def contention(rows: pl.DataFrame, title: str = "") -> Figure:
     """Plot what each of n simultaneous transfers got of a link, by how long it had been at it.
 
-    `rows` has direction, flows, place, seconds and bytes.
+    `rows` has direction, flows, place, seconds and bytes; those of a place are added up.
     """
     figure, axes = blank(title)
-    got = rows.with_columns(mbps=pl.col("bytes") / pl.col("seconds") * 8e-6)
+    totals = rows.group_by("direction", "flows", "place").agg(pl.sum("bytes", "seconds"))
+    got = totals.with_columns(mbps=pl.col("bytes") / pl.col("seconds") * 8e-6)
     for offset, direction in ((-0.08, "downlink"), (0.08, "uplink")):
         part = got.filter(pl.col("direction") == direction)
         axes.plot(

@@ -2,12 +2,15 @@
 
 Workers train a network of one large tensor and next to no computation, so that the server's link
 is nearly always shared, through the same TensorFlow and gRPC as any other job. Packets captured at
-the server tell who got how much of it.
+the server tell who got how much of it. The tensor takes a quarter of a second on an idle link, so
+that who comes back after sending the other way has paused long enough to start slowly again, as
+with the networks people train.
 """
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from math import sqrt
 from pathlib import Path
 from statistics import fmean
 
@@ -20,7 +23,11 @@ from profilers.result import ProbeResult, RunContext, Setting, failed, finished_
 from profilers.tf_job import AsyncJob, StepTime
 from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, Workload
 
-NETWORK = Workload(dnn="softmax_regression", image_size=160, batch_size=1)
+NETWORK = "softmax_regression"
+ALONE_S = 0.25
+_BYTES_PER_PIXEL = 3 * 10 * 4
+_PIXELS = 160, 1024
+"""Fewest and most of an image's side: tensors of 3 to 126 MB."""
 WARM_UP_STEPS = 5
 
 
@@ -44,8 +51,8 @@ def measure(
         progress: told what runs now.
 
     Returns:
-        A run with table `contention`, one row per direction, number of simultaneous transfers and
-        place among them, over all trials.
+        A run with table `contention`, one row per direction, number of simultaneous transfers,
+        place among them and number of transfers the other way, over all trials.
 
     Raises:
         BadInput: the cluster has too few workers.
@@ -76,7 +83,7 @@ def measure(
         "flows": ",".join(map(str, flows)),
         "seconds": seconds,
         "trials": trials,
-        "network": f"{NETWORK.dnn} {NETWORK.image_size}px",
+        "network": f"{NETWORK} {scenario.workload.image_size}px",
         "stolen_cpu_fraction": round(fmean(stolen), 4),
     }
     run = finished_run("contention", cluster, None, context, started_at, settings)
@@ -91,11 +98,18 @@ def _scenario(cluster: Cluster) -> Scenario:
     groups = tuple(cluster.groups)
     workers, servers = (len(cluster.of_role(role)) for role in ("worker", "server"))
     return Scenario(
-        workload=NETWORK,
+        workload=Workload(dnn=NETWORK, image_size=_image_size(cluster.link_mbps), batch_size=1),
         strategy=Strategy(workers=workers, servers=servers),
         nodes=groups,
         link_mbps=cluster.link_mbps,
     )
+
+
+def _image_size(link_mbps: float | None) -> int:
+    """Return the side of the image whose tensor takes `ALONE_S`; the least on unshaped links."""
+    fewest, most = _PIXELS
+    alone_bytes = (link_mbps or 0.0) * 1e6 / 8 * ALONE_S
+    return min(max(fewest, round(sqrt(alone_bytes / _BYTES_PER_PIXEL))), most)
 
 
 def _train(cluster: Cluster, job: AsyncJob, count: int, seconds: float, file: Path) -> None:

@@ -68,6 +68,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     "contention": (
         "direction text, flows small, place small, seconds real, bytes big, log_share_sd real?",
+        "opposite small?",
     ),
     "allreduce": (
         "library text, world_size small, size_bytes big, concurrent small, trial small",

@@ -17,21 +17,25 @@ def measured_sharing(
     """Return how n transfers share a direction of a link, None if that was not probed.
 
     Args:
-        contention: rows of table contention of one link speed and worker type.
+        contention: rows of table contention of one link speed and worker type. Where `opposite` is
+            NULL, nothing is taken to have gone the other way.
         direction: downlink or uplink.
         link_Bps: the goodput that efficiencies are relative to.
 
     A transfer that is alone gets all of the link: what keeps it from that, such as its worker's
-    share of a processor, is in the profile already.
+    share of a processor, is in the profile already. What others keep from it that go the other way
+    is what was seen of single transfers; those of several together are seen while the fewest do.
 
     Whether the longest or the shortest at it gets most is what the transfers of two say; shares of
     more are sorted accordingly, since places of like transfers differ by chance.
     """
+    seen = contention.filter(pl.col("direction") == direction).with_columns(
+        pl.col("opposite").fill_null(0)
+    )
     rows = (
-        contention.filter(pl.col("direction") == direction)
+        _least_opposed(seen)
         .group_by("flows", "place")
-        .agg(pl.col("seconds").sum(), pl.col("bytes").sum())
-        .filter(pl.col("seconds") >= MIN_SECONDS)
+        .agg(pl.sum("seconds", "bytes"))
         .sort("flows", "place")
     )
     by_flows = {n: part for (n,), part in rows.group_by("flows", maintain_order=True)}
@@ -51,7 +55,30 @@ def measured_sharing(
             tuple((each / each.sum()).sort(descending=True)) for each in speeds_Bps.values()
         ),
         largest_to=largest_to,
+        opposed=_opposed(seen, link_Bps),
     )
+
+
+def _least_opposed(seen: pl.DataFrame) -> pl.DataFrame:
+    """Keep of each number of flows those rows that the fewest went against, for long enough."""
+    lasted = pl.col("seconds").sum().over("flows", "opposite", "place")
+    enough = seen.filter(lasted >= MIN_SECONDS)
+    return enough.filter(pl.col("opposite") == pl.col("opposite").min().over("flows"))
+
+
+def _opposed(seen: pl.DataFrame, link_Bps: float) -> tuple[float, ...]:
+    """Return what single transfers carried of the link while 0, 1, 2 … others went against them."""
+    single = (
+        seen.filter(pl.col("flows") == 1)
+        .group_by("opposite")
+        .agg(pl.sum("seconds", "bytes"))
+        .filter(pl.col("seconds") >= MIN_SECONDS)
+    )
+    carried = {m: size_bytes / seconds for m, seconds, size_bytes in single.iter_rows()}
+    found = [1.0]
+    for m in range(1, max(carried, default=0) + 1):
+        found.append(min(found[-1], carried.get(m, link_Bps) / link_Bps))
+    return tuple(found)
 
 
 def measured_spread(contention: pl.DataFrame, direction: str) -> float | None:

@@ -27,6 +27,9 @@ def shared_links(groups: Sequence[Workers]) -> list[Shared | None]:
         for resource in Resource
         if resource.is_link
     }
+    if any(options.measured(resource) for resource in jointly):
+        down, up = jointly.values()
+        down.opposite, up.opposite = up, down
     shared: list[Shared | None] = []
     for resource, server in stations:
         if resource.is_link and options.sharing != "equal":
@@ -52,6 +55,7 @@ def _rates(
     own_Bps: Sequence[float],
     connections: Sequence[Connection],
     weights: Sequence[float],
+    against: Sequence[Connection],
 ) -> list[float]:
     if options.sharing == "two_servers":
         return two_servers(connections, weights, options.server_Bps(resource, 0))
@@ -64,6 +68,10 @@ def _rates(
         servers_Bps = {s: speed * measured.of(n[s])[0] for s, speed in servers_Bps.items()}
         shares = _shares(measured, connections, n)
         weights = [share * weight for share, weight in zip(shares, weights, strict=True)]
+        m = Counter(one.server for one in against)
+        for one in connections:
+            most_Bps = own_Bps[one.worker] * measured.against(m[one.server])
+            workers_Bps[one.worker] = min(workers_Bps[one.worker], most_Bps)
     return max_min(connections, weights, servers_Bps, workers_Bps)
 
 

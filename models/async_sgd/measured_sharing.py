@@ -17,15 +17,20 @@ class MeasuredSharing:
     fractions `shares[i]` of that, largest first. `largest_to` says who gets the largest: the flow
     of the worker that has been sending longest without a pause, or the latest to start.
 
+    A flow gets no more than the fraction `opposed[m]` of the link's speed while m flows go the
+    other way, which delay its acknowledgements; of more than were seen, as of the most.
+
     Raises:
         BadInput: columns of different length, numbers of flows that do not ascend, an efficiency
-            or share of 0 or less, or shares that do not descend or do not add up to 1.
+            or share of 0 or less, shares that do not descend or do not add up to 1, or fractions
+            that are not above 0, at most 1 and descending.
     """
 
     flows: tuple[int, ...]
     efficiency: tuple[float, ...]
     shares: tuple[tuple[float, ...], ...]
     largest_to: Literal["oldest", "newest"] = "oldest"
+    opposed: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
         if not len(self.flows) == len(self.efficiency) == len(self.shares) > 0:
@@ -39,6 +44,12 @@ class MeasuredSharing:
             )
         if not min(self.efficiency) > 0:
             raise BadInput(f"measured sharing: efficiency must be above 0, found {self.efficiency}")
+        if not all(one >= two for one, two in pairwise((1.0, *self.opposed, 0.0))) or (
+            not self.opposed or self.opposed[-1] <= 0
+        ):
+            raise BadInput(
+                f"measured sharing: expected descending fractions of 0 to 1, found {self.opposed}"
+            )
         for n, row in zip(self.flows, self.shares, strict=True):
             descends = all(one >= two for one, two in pairwise((*row, 0.0)))
             if len(row) != n or not descends or not min(row) > 0 or abs(sum(row) - 1) > 1e-6:
@@ -46,6 +57,10 @@ class MeasuredSharing:
                     f"measured sharing: expected {n} descending shares above 0 that add up to 1, "
                     f"found {row}"
                 )
+
+    def against(self, m: int) -> float:
+        """Return the most that a flow gets of the link while `m` others go the other way."""
+        return self.opposed[min(m, len(self.opposed) - 1)]
 
     def of(self, n: int) -> tuple[float, tuple[float, ...]]:
         """Return efficiency and shares of `n` flows.

@@ -29,23 +29,23 @@ def share(capacity: float, active: float, cap: float) -> float:
 
 
 class Standing:
-    """What the weight of a worker's flows at a station is multiplied by, for coming late.
+    """Since when a worker uses a station, and what its flows' weight is multiplied by there.
 
-    That is `newcomer_weight` for every flow that was found when the worker began there after a
-    pause of `pause_s` or more; until its next such pause it keeps the factor.
+    The factor is `newcomer_weight` for every flow that was found when the worker began there after
+    a pause of `pause_s` or more; until its next such pause it keeps both.
     """
 
     def __init__(self, newcomer_weight: float = 1.0, pause_s: float = 0.0) -> None:
         self._newcomer_weight, self._pause_s = newcomer_weight, pause_s
-        self._factors: dict[tuple[int, int], float] = {}
+        self._began: dict[tuple[int, int], tuple[float, float]] = {}
         self._ended_s: dict[tuple[int, int], float] = {}
 
-    def factor(self, now_s: float, flow: Flow, found: int) -> float:
-        """Return the factor of a flow that starts beside `found` others."""
+    def of(self, now_s: float, flow: Flow, found: int) -> tuple[float, float]:
+        """Return factor and beginning for a flow that starts beside `found` others."""
         connection = flow.worker, flow.station
         if now_s - self._ended_s.get(connection, -inf) >= self._pause_s:
-            self._factors[connection] = self._newcomer_weight**found
-        return self._factors[connection]
+            self._began[connection] = self._newcomer_weight**found, now_s
+        return self._began[connection]
 
     def ended(self, now_s: float, flow: Flow) -> None:
         """Note that a flow has ended."""
@@ -75,7 +75,7 @@ class SharedResource:
         """Let a flow of `size` begin; its weight is multiplied by its worker's standing."""
         if self._flows:
             self._virtual += (now_s - self._as_of_s) * self._speed()
-        weight *= self._standing.factor(now_s, flow, len(self._flows))
+        weight *= self._standing.of(now_s, flow, len(self._flows))[0]
         self._as_of_s = now_s
         heappush(self._flows, (self._virtual + size / weight, flow, weight))
         self._weights += weight
@@ -109,6 +109,7 @@ class _Sending:
     server: int
     left_bytes: float
     weight: float
+    since_s: float
     rate_Bps: float = 0.0
     ended: bool = False
 
@@ -116,16 +117,18 @@ class _Sending:
 class SharedLinks:
     """The links of all servers and workers in one direction, shared as `rates` says.
 
-    `rates` gets the active connections, in order of arrival, and their weights. One that goes on
-    at once with another chunk keeps its place.
+    `rates` gets the active connections, the longest without a pause first, their weights, and the
+    connections in the `opposite` direction where that makes a difference. One that goes on at once
+    with another chunk keeps its place.
     """
 
     def __init__(
         self,
         server_of: Sequence[int],
-        rates: Callable[[Sequence[Connection], Sequence[float]], list[float]],
+        rates: Callable[[Sequence[Connection], Sequence[float], Sequence[Connection]], list[float]],
         standing: Standing | None = None,
     ) -> None:
+        self.opposite: SharedLinks | None = None
         self._server_of, self._rates = server_of, rates
         self._standing = standing or Standing()
         self._sending: list[_Sending] = []
@@ -141,13 +144,15 @@ class SharedLinks:
         self._advance(now_s)
         server = self._server_of[flow.station]
         found = sum(one.server == server and not one.ended for one in self._sending)
-        weight *= self._standing.factor(now_s, flow, found)
+        factor, since_s = self._standing.of(now_s, flow, found)
+        weight *= factor
         for one in self._sending:
             if one.ended and one.flow[:2] == flow[:2]:
                 self._changed |= weight != one.weight
                 one.flow, one.left_bytes, one.weight, one.ended = flow, size, weight, False
                 return
-        self._sending.append(_Sending(flow, server, size, weight))
+        self._sending.append(_Sending(flow, server, size, weight, since_s))
+        self._sending.sort(key=lambda one: (one.since_s, one.flow.worker))
         self._changed = True
 
     def finish(self, now_s: float) -> None:
@@ -163,8 +168,9 @@ class SharedLinks:
         """Return when which flow ends first if nothing changes."""
         if self._changed or any(one.ended for one in self._sending):
             self._sending = [one for one in self._sending if not one.ended]
-            connections = [Connection(one.flow.worker, one.server) for one in self._sending]
-            rates_Bps = self._rates(connections, [one.weight for one in self._sending])
+            weights = [one.weight for one in self._sending]
+            against = self.opposite.connections() if self.opposite else ()
+            rates_Bps = self._rates(self.connections(), weights, against)
             for one, rate_Bps in zip(self._sending, rates_Bps, strict=True):
                 one.rate_Bps = rate_Bps
             self._changed = False
@@ -172,6 +178,15 @@ class SharedLinks:
             ((self._as_of_s + one.left_bytes / one.rate_Bps, one.flow) for one in self._sending),
             default=None,
         )
+
+    def connections(self) -> list[Connection]:
+        """Return who sends between which worker and server."""
+        return [Connection(one.flow.worker, one.server) for one in self._sending if not one.ended]
+
+    def disturbed(self, now_s: float) -> None:
+        """Note that something has started or ended in the opposite direction."""
+        self._advance(now_s)
+        self._changed = True
 
     def _advance(self, now_s: float) -> None:
         self.changes += 1

@@ -11,7 +11,7 @@ from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.links import Shared, shared_links
 from models.async_sgd.options import Options
 from models.async_sgd.scheduler import Chunk, ComputationQueue, StreamScheduler
-from models.async_sgd.sharing import Flow, SharedResource
+from models.async_sgd.sharing import Flow, SharedLinks, SharedResource
 from models.async_sgd.synthetic_trace import Interval, Trace, padded
 from models.async_sgd.workers import Station, Workers, chances, check, station_numbers, stations_of
 
@@ -127,7 +127,7 @@ class _Simulation:
                 self._end_chunk(index, station, operation)
             elif change == shared.changes:
                 shared.finish(self.now_s)
-                self.changed[shared] = None
+                self._changes(shared)
                 self._end_chunk(index, station, operation)
             self._schedule_changed()
         return Trace(padded(self.starts_s), padded(self.ends_s), self.count, tuple(self.intervals))
@@ -208,12 +208,18 @@ class _Simulation:
                 flow = Flow(index, station, chunk.operation)
                 weight = self._weight(index, self.stations[station][0])
                 shared.start(self.now_s, flow, chunk.size, weight)
-                self.changed[shared] = None
+                self._changes(shared)
 
     def _weight(self, index: int, resource: Resource) -> float:
         if not resource.is_link:
             return 1.0
         return float(self.weights[resource][index][len(self.ends_s[index])])
+
+    def _changes(self, shared: Shared) -> None:
+        self.changed[shared] = None
+        if isinstance(shared, SharedLinks) and shared.opposite is not None:
+            shared.opposite.disturbed(self.now_s)
+            self.changed[shared.opposite] = None
 
     def _schedule_changed(self) -> None:
         for shared in self.changed:

@@ -17,6 +17,8 @@ SLICE_US = 5_000
 """Time is cut into slices of this length."""
 MIN_BYTES = 2_000
 """A worker that carries less in a slice sends requests, not tensors."""
+PAUSE_SLICES = 40
+"""Idle for 0.2 s, TCP's shortest retransmission timeout, a connection starts slowly again."""
 MIN_SLICES = 4
 """Stretches of fewer slices say nothing of how far shares differ from one to the next."""
 DIRECTIONS = ("downlink", "uplink")
@@ -27,11 +29,12 @@ _SCHEMA = {
     "seconds": pl.Float64,
     "bytes": pl.Int64,
     "log_share_sd": pl.Float64,
+    "opposite": pl.Int16,
 }
 
 
 def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.DataFrame:
-    """Return who got how much, by direction, number of simultaneous transfers and seniority.
+    """Return who got how much, by direction, numbers of simultaneous transfers and seniority.
 
     While the same workers carry data they share the link for one stretch of time. Its first and
     last slice do not count: a transfer starts or ends in them.
@@ -42,41 +45,61 @@ def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.Dat
         workers: those of the workers.
 
     Returns:
-        direction, flows, place (0: at it for the longest time without a pause), seconds, bytes and
-        log_share_sd: the standard deviation, over stretches weighted by their length, of the
-        logarithm of the share of that place, NULL below two stretches; one row per place.
+        direction, flows, place (0: at it for the longest time without a pause of 0.2 s), seconds,
+        bytes, log_share_sd and opposite: how many transfers went the other way meanwhile. One row
+        per place and number of those. log_share_sd is that of a place whatever goes the other way:
+        the standard deviation, over stretches weighted by their length, of the logarithm of its
+        share, NULL below two stretches.
 
     Raises:
         BadInput: a file is no packet capture.
     """
-    found: defaultdict[tuple[str, int, int], list[_Part]] = defaultdict(list)
+    parts_of: defaultdict[_Place, list[_Part]] = defaultdict(list)
+    totals: defaultdict[tuple[_Place, int], list[int]] = defaultdict(lambda: [0, 0])
     for file in files:
-        for direction, carried in zip(DIRECTIONS, _carried(file, server, workers), strict=True):
-            for stretch in _stretches(carried):
-                for place, part in enumerate(stretch):
-                    found[direction, len(stretch), place].append(part)
-    rows = [(*key, *_totals(parts)) for key, parts in sorted(found.items())]
+        both = _carried(file, server, workers)
+        for direction, carried, other in zip(DIRECTIONS, both, reversed(both), strict=True):
+            opposite = (other >= MIN_BYTES).sum(axis=0)
+            for inner, ordered in _stretches(carried):
+                got = carried[ordered, inner]
+                for place, mine in enumerate(got):
+                    key = _Place(direction, len(ordered), place)
+                    parts_of[key].append(_Part(len(mine), mine.sum() / got.sum()))
+                    for count in np.unique(opposite[inner]):
+                        then = opposite[inner] == count
+                        total = totals[key, int(count)]
+                        total[0] += int(then.sum())
+                        total[1] += int(mine[then].sum())
+    rows = [
+        (*key, slices * SLICE_US / 1e6, size_bytes, _log_share_sd(parts_of[key]), count)
+        for (key, count), (slices, size_bytes) in sorted(totals.items())
+    ]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+class _Place(NamedTuple):
+    """One of several transfers in a direction."""
+
+    direction: str
+    flows: int
+    place: int
 
 
 class _Part(NamedTuple):
     """What one place got of one stretch."""
 
     slices: int
-    carried: int
     share: float
 
 
-def _totals(parts: Sequence[_Part]) -> tuple[float, int, float | None]:
-    seconds = sum(part.slices for part in parts) * SLICE_US / 1e6
-    carried = sum(part.carried for part in parts)
+def _log_share_sd(parts: Sequence[_Part]) -> float | None:
     long = [part for part in parts if part.slices >= MIN_SLICES]
     if len(long) < 2:
-        return seconds, carried, None
+        return None
     logs = np.log([part.share for part in long])
     weights = [part.slices for part in long]
     variance = np.average((logs - np.average(logs, weights=weights)) ** 2, weights=weights)
-    return seconds, carried, float(np.sqrt(variance))
+    return float(np.sqrt(variance))
 
 
 def _carried(file: Path, server: str, workers: Sequence[str]) -> list[NDArray[np.int64]]:
@@ -99,22 +122,24 @@ def _carried(file: Path, server: str, workers: Sequence[str]) -> list[NDArray[np
     return list(carried)
 
 
-def _stretches(carried: NDArray[np.int64]) -> Iterator[list[_Part]]:
-    """Yield what each place got, stretch by stretch."""
-    since = _active_since(carried >= MIN_BYTES)
-    changes = np.flatnonzero(np.any(since[:, 1:] != since[:, :-1], axis=0)) + 1
-    for start, end in pairwise([0, *changes, since.shape[1]]):
+def _stretches(carried: NDArray[np.int64]) -> Iterator[tuple[slice, list[int]]]:
+    """Yield the inner slices of each stretch, and who carries data in it, the longest first."""
+    active = carried >= MIN_BYTES
+    since = _since(active)
+    changes = np.flatnonzero(np.any(active[:, 1:] != active[:, :-1], axis=0)) + 1
+    for start, end in pairwise([0, *changes, active.shape[1]]):
         if end - start <= 2:
             continue
-        (workers,) = np.nonzero(since[:, start] >= 0)
-        if len(workers):
-            ordered = sorted(workers, key=lambda worker: (since[worker, start], worker))
-            got = carried[ordered, start + 1 : end - 1].sum(axis=1)
-            yield [_Part(end - start - 2, int(one), one / got.sum()) for one in got]
+        workers = np.flatnonzero(active[:, start]).tolist()
+        if workers:
+            yield slice(start + 1, end - 1), sorted(workers, key=lambda one: since[one, start])
 
 
-def _active_since(active: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return, for each worker and slice, the first slice of the activity that holds it, or −1."""
-    starts = np.where(active & ~np.roll(active, 1, axis=1), np.arange(active.shape[1]), 0)
-    starts[:, :1] = 0
-    return np.where(active, np.maximum.accumulate(starts, axis=1), -1)
+def _since(active: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return, for each worker and slice, since when it has been at it without a pause."""
+    slices = np.arange(active.shape[1])
+    last = np.maximum.accumulate(np.where(active, slices, -PAUSE_SLICES - 1), axis=1)
+    before = np.roll(last, 1, axis=1)
+    before[:, :1] = -PAUSE_SLICES - 1
+    begins = active & (slices - before > PAUSE_SLICES)
+    return np.maximum.accumulate(np.where(begins, slices, 0), axis=1)

@@ -1,6 +1,6 @@
 """What a worker does next: queues, chunks, and operations that wait for others."""
 
-from models.async_sgd.kernel.fabric import stand, start_sending
+from models.async_sgd.kernel.fabric import disturb, stand, start_sending
 from models.async_sgd.kernel.heaps import push
 from models.async_sgd.kernel.jit import inlined
 from models.async_sgd.kernel.sharing import start_flow
@@ -127,7 +127,17 @@ def start(
     if not row.joint:
         start_flow(state, row, now_s, code, work, lane.weight)
     if lane.row != worker:
-        mark_changed(state, lane.row)
+        changes(state, lane.row, now_s)
+
+
+@inlined
+def changes(state: State, row: int, now_s: float) -> None:
+    """Remember that a row's flows have changed; those of the opposite direction may slow down."""
+    mark_changed(state, row)
+    opposite = state.rows[row].opposite
+    if opposite != UNSHARED:
+        disturb(state, state.rows[opposite], now_s)
+        mark_changed(state, opposite)
 
 
 @inlined

@@ -5,7 +5,7 @@ The arithmetic is that of `models.async_sgd.fair_rates`, operation by operation.
 
 from models.async_sgd.kernel.heaps import comes_first
 from models.async_sgd.kernel.jit import inlined
-from models.async_sgd.kernel.state import Job, Lane, Row, State
+from models.async_sgd.kernel.state import UNSHARED, Job, Lane, Row, State
 
 
 @inlined
@@ -22,7 +22,8 @@ def start_sending(
 ) -> None:
     """Let a worker and a server begin to send; a connection that goes on at once keeps its place.
 
-    Such a connection ended in the same event.
+    Such a connection ended in the same event. Others line up behind those that have been at it for
+    longer without a pause.
     """
     advance(state, row, now_s)
     found, place = 0, row.flows_at + row.flows
@@ -35,23 +36,36 @@ def start_sending(
                 place = index
     stand(job, lane, now_s, found)
     drawn *= lane.standing
-    one = state.connections[place]
     if place < row.flows_at + row.flows:
         row.ended -= 1
-        if drawn != one.drawn:
+        if drawn != state.connections[place].drawn:
             row.joined = 1
     else:
-        one.worker, one.server, one.rate_Bps = worker, lane.server, 0.0
+        while place > row.flows_at and is_newer(state, place - 1, lane.since_s, worker):
+            move(state, place - 1, place)
+            place -= 1
         row.flows += 1
         row.joined = 1
+        one = state.connections[place]
+        one.worker, one.server, one.rate_Bps = worker, lane.server, 0.0
+        one.since_s = lane.since_s
+    one = state.connections[place]
     one.code, one.left_bytes, one.drawn, one.ended = code, size_bytes, drawn, 0
 
 
 @inlined
+def is_newer(state: State, index: int, since_s: float, worker: int) -> bool:
+    """Return whether a connection has been at it for less long than a worker's."""
+    one = state.connections[index]
+    return bool(one.since_s > since_s or (one.since_s == since_s and one.worker > worker))
+
+
+@inlined
 def stand(job: Job, lane: Lane, now_s: float, found: int) -> None:
-    """Note how many transfers a worker finds that begins after a pause."""
+    """Note when a worker begins after a pause, and how many transfers it finds."""
     if now_s - lane.ended_s >= job.newcomer_pause_s:
         lane.standing = job.newcomer[found]
+        lane.since_s = now_s
 
 
 @inlined
@@ -94,19 +108,32 @@ def next_sent_s(job: Job, state: State, row: Row) -> float:
 
 @inlined
 def remove_ended(state: State, row: Row) -> None:
-    """Close up the connections, in order of arrival."""
+    """Close up the connections, in their order."""
     kept = row.flows_at
     for index in range(row.flows_at, row.flows_at + row.flows):
         one = state.connections[index]
         if not one.ended:
             if kept < index:
-                other = state.connections[kept]
-                other.code, other.worker, other.server = one.code, one.worker, one.server
-                other.left_bytes, other.rate_Bps = one.left_bytes, one.rate_Bps
-                other.drawn, other.ended = one.drawn, 0
+                move(state, index, kept)
             kept += 1
     row.flows = kept - row.flows_at
     row.ended = 0
+
+
+@inlined
+def move(state: State, index: int, to: int) -> None:
+    """Copy a connection to another place."""
+    one, other = state.connections[index], state.connections[to]
+    other.code, other.worker, other.server = one.code, one.worker, one.server
+    other.left_bytes, other.rate_Bps = one.left_bytes, one.rate_Bps
+    other.drawn, other.since_s, other.ended = one.drawn, one.since_s, one.ended
+
+
+@inlined
+def disturb(state: State, row: Row, now_s: float) -> None:
+    """Let the rates of a row be set again: something started or ended in the other direction."""
+    advance(state, row, now_s)
+    row.joined = 1
 
 
 @inlined
@@ -128,6 +155,25 @@ def weigh(job: Job, state: State, row: Row) -> None:
         own = job.servers + one.worker
         state.left_Bps[one.server] = speeds_Bps[one.server] * shares[shares_at]
         state.left_Bps[own] = speeds_Bps[own]
+    if row.opposite != UNSHARED:
+        oppose(job, state, row)
+
+
+@inlined
+def oppose(job: Job, state: State, row: Row) -> None:
+    """Leave to each worker's link what those let through that go the other way at its servers."""
+    end = row.flows_at + row.flows
+    for index in range(row.flows_at, end):
+        state.of_server[state.connections[index].server] = 0
+    other = state.rows[row.opposite]
+    for index in range(other.flows_at, other.flows_at + other.flows):
+        state.of_server[state.connections[index].server] += 1 - state.connections[index].ended
+    for index in range(row.flows_at, end):
+        one = state.connections[index]
+        own = job.servers + one.worker
+        through = job.opposed[row.is_uplink, state.of_server[one.server]]
+        most_Bps = job.speeds_Bps[row.is_uplink, own] * through
+        state.left_Bps[own] = min(state.left_Bps[own], most_Bps)
 
 
 @inlined

@@ -9,6 +9,7 @@ from models.async_sgd.graph import Resource
 from models.async_sgd.kernel.operations import Laid, is_limited, joined, laid_out
 from models.async_sgd.kernel.rows import (
     Rows,
+    opposed_of,
     row_records,
     rows_of,
     servers_of,
@@ -91,6 +92,7 @@ def _job(groups: Sequence[Workers], parts: Sequence[Laid]) -> Job:
         speeds_Bps=speeds_of(groups),
         two_servers=options.sharing == "two_servers",
         shares=shares_of(options, workers),
+        opposed=opposed_of(options, workers),
         window_bytes=float("inf") if options.window_bytes is None else float(options.window_bytes),
         record=options.record,
     )

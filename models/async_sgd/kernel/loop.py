@@ -4,10 +4,10 @@
 """
 
 from models.async_sgd.kernel.dispatch import (
+    changes,
     complete,
     dispatch,
     enqueue,
-    mark_changed,
     record,
     start_ready,
 )
@@ -115,7 +115,7 @@ def end_chunk(
         else:
             finish_flow(state, row, now_s, lane.weight)
         if lane.row != index:
-            mark_changed(state, lane.row)
+            changes(state, lane.row, now_s)
     lane.running -= 1
     lane.ended_s = now_s
     start_s = state.chunk_start_s[worker.waiting_at + operation] if job.record else 0.0

@@ -20,7 +20,7 @@ class Rows:
 
     Lists of the most flows, capacity, and what a flow of weight 1 gets at most. `of_station` is the
     row of each station, None for the workers' own. `joint` has the direction of rows whose flows
-    share links of servers and workers at the same time.
+    share links of servers and workers at the same time; `opposed`: whether they slow each other.
     """
 
     most: list[int] = field(default_factory=list)
@@ -28,6 +28,7 @@ class Rows:
     cap: list[float] = field(default_factory=list)
     of_station: list[int | None] = field(default_factory=list)
     joint: dict[int, Resource] = field(default_factory=dict)
+    opposed: bool = False
 
     def add(self, most: int, capacity: float, cap: float) -> int:
         """Append a row and return its number."""
@@ -40,6 +41,7 @@ class Rows:
 def rows_of(groups: Sequence[Workers]) -> Rows:
     """Return what the workers share at each station."""
     rows, options, stations = Rows(), groups[0].options, stations_of(groups)
+    rows.opposed = any(options.measured(resource) for resource in _DIRECTIONS)
     for group in groups:
         computed = group.graph.resources.count(Resource.WORKER)
         for _ in range(group.options.workers):
@@ -75,12 +77,15 @@ def row_records(rows: Rows) -> tuple[Any, int, Any]:
     """Return all rows, the size of the heaps of their flows, and room for connections."""
     records: Any = Row.zeros(len(rows.most))
     records["capacity"], records["cap"] = rows.capacity, rows.cap
+    records["opposite"] = UNSHARED
     heap = connections = 0
     for index, (row, most) in enumerate(zip(records, rows.most, strict=True)):
         room = max(most, 1)
         if index in rows.joint:
             row["joint"] = 1
             row["is_uplink"] = rows.joint[index] is Resource.UPLINK
+            if rows.opposed:
+                row["opposite"] = next((other for other in rows.joint if other != index), UNSHARED)
             row["flows_at"] = row["first"] = connections
             connections += room
         else:
@@ -120,6 +125,14 @@ def shares_of(options: Options, workers: int) -> Floats:
             table += [efficiency, *(reversed(shares) if turned else shares)]
         tables.append(table)
     return np.array(tables)
+
+
+def opposed_of(options: Options, workers: int) -> Floats:
+    """Return what 0, 1 … flows the other way leave of its link to a flow down and up."""
+    found = [options.measured(resource) for resource in _DIRECTIONS]
+    return np.array(
+        [[1.0 if one is None else one.against(m) for m in range(workers + 1)] for one in found]
+    )
 
 
 def _used(group: Workers, station: Station) -> int:

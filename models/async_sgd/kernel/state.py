@@ -108,6 +108,7 @@ class Lane(Fields):
     queued: int
     weight: float  # of what runs, where it shares
     standing: float  # factor of the weight, for coming late
+    since_s: float  # when it last began after a pause
     ended_s: float  # when the last chunk ended
     sending: float  # bytes of the chunk that a link sends, and of what is left for a second service
     left: float
@@ -133,7 +134,7 @@ class Row(Fields):
     ended: int  # connections that ended since then
     first: int  # the connection that ends next
     is_uplink: int
-    turned: int  # whether the newest connection has the largest share
+    opposite: int  # row of the other direction, where that makes a difference; or `UNSHARED`
 
 
 class Connection(Fields):
@@ -146,7 +147,8 @@ class Connection(Fields):
     rate_Bps: float
     drawn: float  # weight without the measured share
     weight: float
-    place: int  # how many of its server's connections are older
+    since_s: float  # when the worker last began to use the server's link after a pause
+    place: int  # how many of its server's connections have been at it for longer
     ended: int
     rising: int
 
@@ -179,6 +181,7 @@ class Job(NamedTuple):
     speeds_Bps: Floats  # (2, servers + W): of servers' and workers' links down and up
     two_servers: bool
     shares: Floats  # (2, …): of n = 1, 2 … W flows down and up: efficiency, then n shares
+    opposed: Floats  # (2, W + 1): of its link, what a flow gets if so many go the other way
     window_bytes: float
     record: bool
 

@@ -105,4 +105,5 @@ MEASURED = MeasuredSharing(
     flows=(1, 2, 4),
     efficiency=(1.0, 0.9, 0.8),
     shares=((1.0,), (0.7, 0.3), (0.4, 0.3, 0.2, 0.1)),
+    opposed=(1.0, 0.9, 0.6),
 )

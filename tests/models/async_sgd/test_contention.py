@@ -15,10 +15,11 @@ def rows(
     direction: str = "downlink",
     seconds: float = 2.0,
     log_share_sd: float | None = None,
+    opposite: int | None = None,
 ) -> pl.DataFrame:
     """Return the table for the bytes per second of one transfer, of two, and so on."""
     found = [
-        (direction, len(speeds), place, seconds, int(speed * seconds), log_share_sd)
+        (direction, len(speeds), place, seconds, int(speed * seconds), log_share_sd, opposite)
         for speeds in shares
         for place, speed in enumerate(speeds)
     ]
@@ -29,6 +30,7 @@ def rows(
         "seconds": pl.Float64,
         "bytes": pl.Int64,
         "log_share_sd": pl.Float64,
+        "opposite": pl.Int16,
     }
     return pl.DataFrame(found, schema=schema, orient="row")
 
@@ -62,6 +64,26 @@ def test_trials_add_up() -> None:
     found = measured_sharing(twice, "downlink", LINK_BPS)
     assert found is not None
     assert found.efficiency == pytest.approx((1, 0.6))
+
+
+def test_what_goes_the_other_way_slows_single_transfers() -> None:
+    """Alone 0.8 and 0.4 of the link against one and three; two are as good as against none."""
+    against = [
+        rows([1e6], [5e5, 5e5], opposite=1),
+        rows([9.9e5], seconds=0.1, opposite=2),
+        rows([5e5], [3e5, 1e5], opposite=3),
+    ]
+    found = measured_sharing(pl.concat(against), "downlink", LINK_BPS)
+    assert found is not None
+    assert found.opposed == pytest.approx((1, 0.8, 0.8, 0.4))
+    assert found.efficiency == pytest.approx((1, 0.8))
+    assert found.shares[1] == pytest.approx((0.5, 0.5))
+
+
+def test_where_nobody_counted_nothing_went_the_other_way() -> None:
+    found = measured_sharing(rows([1e6], [6e5, 3e5]), "downlink", LINK_BPS)
+    assert found is not None
+    assert found.opposed == (1.0,)
 
 
 def test_weights_vary_more_than_shares() -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from models.async_sgd.measured_sharing import MeasuredSharing
@@ -22,6 +24,18 @@ def test_between_and_beyond() -> None:
     assert efficiency == 0.7
     assert sum(shares) == pytest.approx(1)
     assert list(shares) == sorted(shares, reverse=True)
+
+
+def test_what_goes_the_other_way() -> None:
+    opposed = replace(MEASURED, opposed=(1.0, 0.9, 0.5))
+    assert [opposed.against(m) for m in (0, 1, 2, 7)] == [1.0, 0.9, 0.5, 0.5]
+    assert MEASURED.against(3) == 1.0
+
+
+@pytest.mark.parametrize("opposed", [(), (1.1,), (1.0, 0.5, 0.6), (1.0, 0.0)])
+def test_fractions_that_cannot_be(opposed: tuple[float, ...]) -> None:
+    with pytest.raises(BadInput, match="expected descending fractions of 0 to 1"):
+        replace(MEASURED, opposed=opposed)
 
 
 @pytest.mark.parametrize(

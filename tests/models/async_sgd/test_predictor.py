@@ -233,12 +233,12 @@ def test_an_order_changes_what_is_received_first() -> None:
 def probed(newest: int, *, spread: float = 0.0) -> pl.DataFrame:
     """Return table contention: of two transfers, what the newer one gets and what is left."""
     rows = [
-        ("links-1", direction, 2, place, 1.0, carried, spread)
+        ("links-1", direction, 2, place, 1.0, carried, spread, 0)
         for direction in ("downlink", "uplink")
         for place, carried in enumerate((int(SPEED_BPS) - newest, newest))
     ]
     columns = ["run_id", "direction", "flows", "place", "seconds", "bytes", "log_share_sd"]
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    return pl.DataFrame(rows, schema=[*columns, "opposite"], orient="row")
 
 
 def test_probed_contention_says_what_transfers_get() -> None:

@@ -13,9 +13,10 @@ from models.async_sgd import compiled
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.options import Options, Sharing
-from models.async_sgd.simulator import simulate
+from models.async_sgd.simulator import simulate, simulate_together
 from models.async_sgd.synthetic_trace import Trace
-from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, U, job, options, random_ops
+from models.async_sgd.workers import Workers
+from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, U, W, job, options, random_ops
 from tests.models.async_sgd.strategies import any_options, jobs, sharings
 from warehouse.records import BadInput
 
@@ -69,6 +70,44 @@ def test_measured_shares_and_efficiency() -> None:
     newest = replace(measured, largest_to="newest")
     trace = run((0,), Op(D, 24), workers=2, sharing="max_min", downlink_measured=newest)
     assert trace.step_ends_s.tolist() == [[5.6], [4.0]]
+
+
+def test_who_has_been_at_it_for_longer_gets_more() -> None:
+    """Both receive 24 bytes, compute 1 s and receive 24 more; the first has 3/4 throughout.
+
+    It has its 24 by 3.2 s, when the other has 8; after its pause of 1 s it is the newest,
+    unless such pauses are none: the other gets 10 alone, until 4.2 s, and then 7.5 or 2.5 for
+    its last 6.
+    """
+    measured = MeasuredSharing((1, 2), (1.0, 1.0), ((1.0,), (0.75, 0.25)))
+    work = (Op(D, 24), Op(W, 1, after=(0,)), Op(D, 24, after=(1,)))
+    for pause_s, ends_s in ((0.5, 5.0), (2.0, 6.6)):
+        trace = run(
+            (0, 0, 0),
+            *work,
+            workers=2,
+            sharing="max_min",
+            downlink_measured=measured,
+            newcomer_pause_s=pause_s,
+        )
+        (second,) = (i for i in trace.intervals if i.worker == 1 and i.operation == 0)
+        assert second.end_s == pytest.approx(ends_s)
+
+
+def test_transfers_the_other_way_slow_a_flow() -> None:
+    """Up, 24 bytes beside two downlinks: 5 of 10 a second until they end, after 2 s; then 10."""
+    measured = MeasuredSharing((1,), (1.0,), ((1.0,),), opposed=(1.0, 0.8, 0.5))
+    slow, fast = (Op(U, 24),), (Op(D, 10),)
+    graphs = [job(*slow), job(*fast)]
+    chosen = options(
+        sharing="max_min", uplink_measured=measured, worker_uplink_Bps=SPEED_BPS, record=True
+    )
+    trained = [
+        Workers(graph, [profiled], replace(chosen, workers=count))
+        for (graph, profiled), count in zip(graphs, (1, 2), strict=True)
+    ]
+    trace = simulate_together(trained)
+    assert trace.step_ends_s.ravel().tolist() == pytest.approx([3.4, 2.0, 2.0])
 
 
 @pytest.mark.parametrize("sharing", JOINT)

@@ -46,12 +46,12 @@ def test_a_newcomer_has_less_of_what_it_finds_in_use() -> None:
 def test_a_worker_keeps_its_standing_until_it_pauses() -> None:
     """The second starts beside the first: 1/2; again at once, beside nobody, and after a pause."""
     standing, second = Standing(0.5, pause_s=0.2), Flow(1, 0, 0)
-    assert standing.factor(0.0, Flow(0, 0, 0), found=0) == 1
-    assert standing.factor(0.0, second, found=1) == 0.5
+    assert standing.of(0.0, Flow(0, 0, 0), found=0) == (1, 0.0)
+    assert standing.of(0.5, second, found=1) == (0.5, 0.5)
     standing.ended(1.0, second)
-    assert standing.factor(1.1, second, found=0) == 0.5
+    assert standing.of(1.1, second, found=0) == (0.5, 0.5)
     standing.ended(1.1, second)
-    assert standing.factor(1.4, second, found=0) == 1
+    assert standing.of(1.4, second, found=0) == (1, 1.4)
 
 
 def test_a_single_flow_has_everything_whatever_its_weight() -> None:

@@ -48,11 +48,29 @@ def test_the_one_that_was_there_first_has_place_0(tmp_path: Path) -> None:
 
 
 def test_a_pause_makes_a_worker_the_newest(tmp_path: Path) -> None:
+    """They share slices 2 and 3, too short a stretch; and after 205 ms 8 with the second ahead."""
+    first = [*range(20), *range(225, 265)]
+    found = table(tmp_path, received(FIRST, first, FULL), received(SECOND, range(10, 265), HALF))
+    both = found.filter(pl.col("flows") == 2, pl.col("direction") == "uplink").sort("place")
+    assert both["bytes"].to_list() == [6 * 5 * HALF, 6 * 5 * FULL]
+
+
+def test_a_short_pause_makes_no_newcomer(tmp_path: Path) -> None:
     first = [*range(20), *range(40, 80)]
     found = table(tmp_path, received(FIRST, first, FULL), received(SECOND, range(10, 80), HALF))
     both = found.filter(pl.col("flows") == 2, pl.col("direction") == "uplink").sort("place")
-    # They share slices 2 and 3, too short a stretch, and 8 to 15 with the second ahead.
-    assert both["bytes"].to_list() == [6 * 5 * HALF, 6 * 5 * FULL]
+    assert both["bytes"].to_list() == [6 * 5 * FULL, 6 * 5 * HALF]
+
+
+def test_what_goes_the_other_way_meanwhile(tmp_path: Path) -> None:
+    """The second sends while the first receives in slices 4 to 9; 1 to 3 and 4 to 8 count."""
+    found = table(tmp_path, sent(FIRST, range(50), FULL), received(SECOND, range(20, 50), HALF))
+    down = found.filter(pl.col("direction") == "downlink").sort("opposite")
+    assert down["opposite"].to_list() == [0, 1]
+    assert down["seconds"].to_list() == pytest.approx([0.015, 0.025])
+    assert down["bytes"].to_list() == [3 * 5 * FULL, 5 * 5 * FULL]
+    up = found.filter(pl.col("direction") == "uplink")
+    assert up["opposite"].to_list() == [1]
 
 
 def test_shares_that_differ_from_stretch_to_stretch(tmp_path: Path) -> None:
