@@ -8,10 +8,11 @@ from typing import get_args
 
 import polars as pl
 from dagster import ConfigurableResource, InitResourceContext, get_dagster_logger
+from pydantic import PrivateAttr
 
 from assets import report
 from assets.feasibility import check_study
-from assets.rounds import Round, latest_round, open_round
+from assets.rounds import Round, latest_round, open_round, refreshed
 from assets.study import Study, read_study
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
 from profilers.clusters import BackendChoice, choose_backend, host_id
@@ -82,6 +83,7 @@ class StudyResource(ConfigurableResource):
     path: str
     backend: str | None = None
     warehouse: WarehouseResource
+    _opened: Round | None = PrivateAttr(None)
 
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator["StudyResource"]:
@@ -94,9 +96,15 @@ class StudyResource(ConfigurableResource):
             yield self
 
     def open_round(self) -> Round:
-        """Return the round that is to be done."""
-        study, backend, _ = study_for(Path(self.path), self.backend)
-        return open_round(study, backend, host_id(backend), landed_runs(self.warehouse.landing))
+        """Return the round that is to be done: the same throughout a run, also once it is complete.
+
+        Otherwise the probe that completes it would let the next one begin another.
+        """
+        runs = landed_runs(self.warehouse.landing)
+        if self._opened is None:
+            study, backend, _ = study_for(Path(self.path), self.backend)
+            self._opened = open_round(study, backend, host_id(backend), runs)
+        return refreshed(self._opened, runs)
 
     def latest_round(self) -> Round:
         """Return the round that ran last.
