@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import ceil, inf
 
+from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.options import Options, Sharing
 from models.async_sgd.parameters import LinkProfile, Parameters, Profiled, Settings
 from warehouse.records import BadInput, Scenario
@@ -27,10 +28,11 @@ def options_of(
     """
     settings, strategy = parameters.settings, scenario.strategy
     link = link_of(parameters, scenario)
-    probed = link.downlink_measured is not None
-    alone = strategy.servers == 1 and not probed
+    down, up = link.downlink_measured, link.uplink_measured
+    alone = strategy.servers == 1 and down is None and up is None
     sharing: Sharing = "equal" if alone else settings.several_servers
     own = sharing == "max_min"
+    as_seen = own and settings.measured_shares
     left = 1 - (scenario.cross_traffic or 0)
     return Options(
         workers=workers,
@@ -40,12 +42,12 @@ def options_of(
         worker_downlink_Bps=link.downlink_Bps if own else inf,
         worker_uplink_Bps=link.uplink_Bps if own else inf,
         sharing=sharing,
-        downlink_spread=link.downlink_spread,
-        uplink_spread=link.uplink_spread,
-        newcomer_weight=1.0 if probed else settings.newcomer_weight,
+        downlink_spread=_spread(link.downlink_spread, down if as_seen else None),
+        uplink_spread=_spread(link.uplink_spread, up if as_seen else None),
+        newcomer_weight=1.0 if as_seen and down and up else settings.newcomer_weight,
         newcomer_pause_s=settings.newcomer_pause_s,
-        downlink_measured=link.downlink_measured if own else None,
-        uplink_measured=link.uplink_measured if own else None,
+        downlink_measured=_measured(down, as_seen) if own else None,
+        uplink_measured=_measured(up, as_seen) if own else None,
         window_bytes=settings.window_bytes if strategy.flow_control else None,
         ranks=ranks,
         inter_op_threads=profiled.scenario.worker_groups[0].inter_op_threads,
@@ -54,6 +56,16 @@ def options_of(
         client_gap_s=(profiled.client_gap_s,),
         seed=seed,
     )
+
+
+def _spread(simultaneous: float, measured: MeasuredSharing | None) -> float:
+    """Return the spread that transfers were seen to have, else that of simultaneous flows."""
+    seen = None if measured is None else measured.spread
+    return simultaneous if seen is None else seen
+
+
+def _measured(measured: MeasuredSharing | None, as_seen: bool) -> MeasuredSharing | None:
+    return measured if measured is None or as_seen else measured.equally()
 
 
 def steps_of(

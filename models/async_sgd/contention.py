@@ -56,6 +56,7 @@ def measured_sharing(
         ),
         largest_to=largest_to,
         opposed=_opposed(seen, link_Bps),
+        spread=measured_spread(contention, direction),
     )
 
 

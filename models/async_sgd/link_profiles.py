@@ -7,7 +7,7 @@ from statistics import fmean
 
 import polars as pl
 
-from models.async_sgd.contention import measured_sharing, measured_spread
+from models.async_sgd.contention import measured_sharing
 from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.parameters import LinkProfile
 from models.profiled_run import by_link_speed, single_flow_Bps
@@ -51,14 +51,8 @@ class _Direction:
     @classmethod
     def of(cls, links: pl.DataFrame, probed: pl.DataFrame | None, direction: str) -> "_Direction":
         speed_Bps = single_flow_Bps(links, direction)
-        if probed is None:
-            return cls(speed_Bps, _spread(links, direction), None)
-        spread = measured_spread(probed, direction)
-        return cls(
-            speed_Bps,
-            _spread(links, direction) if spread is None else spread,
-            measured_sharing(probed, direction, speed_Bps),
-        )
+        measured = None if probed is None else measured_sharing(probed, direction, speed_Bps)
+        return cls(speed_Bps, _spread(links, direction), measured)
 
 
 def _spread(links: pl.DataFrame, direction: str) -> float:

@@ -1,6 +1,6 @@
 """What n flows that use a link at the same time really get of it, where that was measured."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -17,6 +17,9 @@ class MeasuredSharing:
     fractions `shares[i]` of that, largest first. `largest_to` says who gets the largest: the flow
     of the worker that has been sending longest without a pause, or the latest to start.
 
+    The logarithm of a flow's weight varies from one transfer to the next with standard deviation
+    `spread`, None where that was not seen.
+
     A flow gets no more than the fraction `opposed[m]` of the link's speed while m flows go the
     other way, which delay its acknowledgements; of more than were seen, as of the most.
 
@@ -31,6 +34,7 @@ class MeasuredSharing:
     shares: tuple[tuple[float, ...], ...]
     largest_to: Literal["oldest", "newest"] = "oldest"
     opposed: tuple[float, ...] = (1.0,)
+    spread: float | None = None
 
     def __post_init__(self) -> None:
         if not len(self.flows) == len(self.efficiency) == len(self.shares) > 0:
@@ -57,6 +61,10 @@ class MeasuredSharing:
                     f"measured sharing: expected {n} descending shares above 0 that add up to 1, "
                     f"found {row}"
                 )
+
+    def equally(self) -> "MeasuredSharing":
+        """Return the same with equal shares for all."""
+        return replace(self, shares=tuple((1 / n,) * n for n in self.flows))
 
     def against(self, m: int) -> float:
         """Return the most that a flow gets of the link while `m` others go the other way."""

@@ -29,11 +29,10 @@ class Options:
     A worker's weight is drawn for every step and direction: its logarithm is normal with standard
     deviation `downlink_spread` or `uplink_spread`. It is multiplied by `newcomer_weight` for every
     transfer that was found on the server's link when the worker last began to use it after a pause
-    of `newcomer_pause_s` or more and, with `max_min`, by the share that
-    `downlink_measured` or `uplink_measured` gives to those that have been at it for so long without
-    such a pause; those also say what a worker's own link is worth against transfers the other way.
-    Spreads of 0 and a newcomer's weight of 1
-    share equally (and are needed where `equal` has workers with slower links of their own).
+    of `newcomer_pause_s` or more and, with `max_min`, by the share that `downlink_measured` or
+    `uplink_measured` gives those who have used it for so long without such a pause; those also say
+    what transfers the other way leave of a worker's own link. Spreads of 0 and a newcomer's weight
+    of 1 share equally (and are needed where `equal` has workers with slower links of their own).
 
     `window_bytes` is HTTP/2's flow-control window, None where flow control is off. `ranks` (one
     per operation, small first) enforces an order of transfers; None keeps the order of arrival.

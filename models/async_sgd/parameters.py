@@ -13,18 +13,20 @@ class Settings(Record):
 
     `window_bytes` is what a stream may send before it has to let others pass, in scenarios with
     flow control; None if windows are updated before that shows. `newcomer_weight` is the weight of
-    a transfer that finds another one on a link where contention was not probed, when its worker has
-    sent nothing there for `newcomer_pause_s`. `several_servers`
-    is how links are shared where there is more than one server. A scenario simulates about
-    `simulated_operations`, divided among its seeds and workers, and no fewer than 20 steps per
-    worker after `warm_up_steps`. Intervals cover `coverage`, if predictions err by chance with a
-    relative standard deviation of `model_error` besides what the simulation's seeds show. With
-    `share_server_cores` all workers share the cores of a server, instead of having one each.
+    a transfer that finds another one on a link, when its worker has sent nothing there for
+    `newcomer_pause_s`; with `measured_shares`, links whose contention was probed are shared as was
+    seen there instead. `several_servers` is how links are shared where there is more than one
+    server. A scenario simulates about `simulated_operations`, divided among its seeds and workers,
+    and no fewer than 20 steps per worker after `warm_up_steps`. Intervals cover `coverage`, if
+    predictions err by chance with a relative standard deviation of `model_error` besides what the
+    simulation's seeds show. With `share_server_cores` all workers share the cores of a server,
+    instead of having one each.
     """
 
     window_bytes: int | None = Field(default=None, gt=0)
     newcomer_weight: float = Field(default=0.8, gt=0, le=1)
     newcomer_pause_s: float = Field(default=0.2, ge=0)
+    measured_shares: bool = False
     several_servers: Literal["max_min", "two_servers"] = "max_min"
     warm_up_steps: int = Field(default=50, ge=0)
     simulated_operations: int = Field(default=5_000_000, ge=1)

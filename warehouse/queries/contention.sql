@@ -1,8 +1,8 @@
--- What does each of n transfers of training that use a link at once get, by seniority (on $backend, NULL: all)?
+-- What does each of n transfers of training get of a link, by seniority and by how many go the other way (on $backend, NULL: all)?
 WITH probed AS (
     SELECT
         backend, host_id, (config ->> '$.link_mbps')::DOUBLE AS link_mbps,
-        config ->> '$.worker' AS worker, direction, flows, place,
+        config ->> '$.worker' AS worker, direction, flows, opposite, place,
         8e-6 * sum(bytes) / sum(seconds) AS mbps, sum(seconds) AS seconds
     FROM raw.contention JOIN raw.run USING (run_id)
     WHERE status = 'ok' AND ($backend::VARCHAR IS NULL OR backend = $backend)
@@ -11,8 +11,8 @@ WITH probed AS (
 SELECT
     * EXCLUDE seconds,
     100 * mbps / sum(mbps) OVER (
-        PARTITION BY backend, host_id, link_mbps, worker, direction, flows
+        PARTITION BY backend, host_id, link_mbps, worker, direction, flows, opposite
     ) AS share_percent,
     100.0 / flows AS equal_share_percent, seconds
 FROM probed
-ORDER BY backend, host_id, link_mbps, worker, direction, flows, place;
+ORDER BY backend, host_id, link_mbps, worker, direction, flows, opposite, place;

@@ -26,6 +26,7 @@ from warehouse.records import BadInput, Scenario
 SPEED_BPS = 100e3
 QUICK = Settings(warm_up_steps=10, simulated_operations=20_000, seeds=3, model_error=0)
 EQUAL_SHARES = QUICK.model_copy(update={"newcomer_weight": 1.0})
+AS_SEEN = QUICK.model_copy(update={"measured_shares": True})
 
 
 def fitted(
@@ -246,16 +247,32 @@ def test_probed_contention_says_what_transfers_get() -> None:
     (link,) = model.parameters.links
     assert link.downlink_measured is not None
     assert link.downlink_measured.shares[1] == pytest.approx((0.8, 0.2))
-    assert link.uplink_spread == pytest.approx(0.2 * math.sqrt(2))
+    assert link.uplink_measured is not None
+    assert link.uplink_measured.spread == pytest.approx(0.2 * math.sqrt(2))
     assert value(model, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
 
 
 def test_an_advantage_lets_two_workers_out_of_step() -> None:
     """In step they wait for each other; out of it neither does, since links are used for 0.3 s."""
-    together = value(fitted(contention=probed(50_000)), scenario(2))
-    apart = value(fitted(contention=probed(20_000)), scenario(2))
+    together = value(fitted(settings=AS_SEEN, contention=probed(50_000)), scenario(2))
+    apart = value(fitted(settings=AS_SEEN, contention=probed(20_000)), scenario(2))
     assert together == pytest.approx(2 / (0.78 + 0.3), rel=1e-2)
     assert apart == pytest.approx(2 / 0.78, rel=1e-2)
+    not_asked_for = value(fitted(settings=EQUAL_SHARES, contention=probed(20_000)), scenario(2))
+    assert not_asked_for == pytest.approx(together, rel=1e-2)
+
+
+def test_transfers_the_other_way_cost_throughput() -> None:
+    """Uploads of one while the other downloads take twice as long: 0.2 s instead of 0.1."""
+    both = probed(50_000)
+    single = both.filter(pl.col("place") == 0, pl.col("direction") == "uplink")
+    single = single.with_columns(flows=pl.lit(1, pl.Int64), opposite=pl.lit(1, pl.Int64))
+    slowed, unhindered = fitted(contention=pl.concat([both, single])), fitted(contention=both)
+    (link,) = slowed.parameters.links
+    assert link.uplink_measured is not None
+    assert link.uplink_measured.opposed == pytest.approx((1.0, 0.5))
+    assert value(slowed, scenario()) == value(unhindered, scenario())
+    assert value(slowed, scenario(3)) < 0.97 * value(unhindered, scenario(3))
 
 
 def two_servers(first_us: int = 400_000) -> Tables:

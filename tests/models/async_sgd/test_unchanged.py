@@ -35,7 +35,8 @@ def test_windows_and_orders() -> None:
 
 def test_probed_contention() -> None:
     contention = probed(30_000, spread=0.2)
-    model = fitted(varied(), QUICK.model_copy(update=BRIEF), contention=contention)
+    settings = QUICK.model_copy(update={**BRIEF, "measured_shares": True})
+    model = fitted(varied(), settings, contention=contention)
     expected = (3.7403400018483417, 3.225725428177741, 4.254954575518942)
     assert model.predict([scenario(4)]).row(0)[1:] == pytest.approx(expected, rel=1e-12)
 
