@@ -62,7 +62,7 @@ def _profiling_s(part: Part, study: Study) -> float:
         case "links":
             return 2 * len(links.flows) * links.trials * (links.seconds + _LINK_OVERHEAD_S)
         case "contention":
-            trials = len(links.flows) * links.trials
+            trials = sum(flows > 1 for flows in links.flows) * links.trials
             seconds = (links.contention_s or 0.0) + _LINK_OVERHEAD_S
             return _start_s(max(links.flows)) + trials * seconds
         case "allreduce" if study.allreduce is not None:

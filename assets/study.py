@@ -31,6 +31,12 @@ class Links(Record):
             raise ValueError(f"should be 1 or more each and hold 1, found {list(flows)}")
         return tuple(sorted(set(flows)))
 
+    @model_validator(mode="after")
+    def _contention_needs_two(self) -> Self:
+        if self.contention_s is not None and max(self.flows) == 1:
+            raise ValueError("contention_s needs flows of 2 or more; add 2, or leave it out")
+        return self
+
 
 class Profile(Record):
     """How many steps of one worker are traced, and how many are run untraced beside them.

@@ -4,7 +4,8 @@ Workers train a network of one large tensor and next to no computation, so that 
 is nearly always shared, through the same TensorFlow and gRPC as any other job. Packets captured at
 the server tell who got how much of it. The tensor takes a quarter of a second on an idle link, so
 that who comes back after sending the other way has paused long enough to start slowly again, as
-with the networks people train.
+with the networks people train. Workers rest between steps, each time for another while: steps of
+training differ, and two workers whose steps do not would pass each other for ever.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,6 +26,9 @@ from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, Workloa
 
 NETWORK = "softmax_regression"
 ALONE_S = 0.25
+"""What the tensor takes on an idle link."""
+REST_S = 0.1
+"""The longest rest."""
 _BYTES_PER_PIXEL = 3 * 10 * 4
 _PIXELS = 160, 1024
 """Fewest and most of an image's side: tensors of 3 to 126 MB."""
@@ -45,7 +49,7 @@ def measure(
     Args:
         cluster: one server and at least `max(flows)` workers.
         context: study and round.
-        flows: numbers of workers that train together, e.g. (1, 2, 4).
+        flows: numbers of workers that train together, e.g. (2, 4); a single one is left out.
         seconds: captured length of each trial.
         trials: repeats of each number.
         progress: told what runs now.
@@ -55,13 +59,16 @@ def measure(
         place among them and number of transfers the other way, over all trials.
 
     Raises:
-        BadInput: the cluster has too few workers.
+        BadInput: the cluster has too few workers, or there is no number above 1.
         MissingTool: there is no tcpdump.
         ProbeFailed: the job failed; as a failed run where it started.
     """
     workers = cluster.of_role("worker")
-    if max(flows) > len(workers):
-        raise BadInput(f"{max(flows)} flows need as many workers; the cluster has {len(workers)}")
+    counts = [count for count in flows if count > 1]
+    if not counts:
+        raise BadInput(f"contention needs two flows or more, found {list(flows)}; add 2")
+    if max(counts) > len(workers):
+        raise BadInput(f"{max(counts)} flows need as many workers; the cluster has {len(workers)}")
     started_at = datetime.now(UTC)
     scenario = _scenario(cluster)
     patience = Patience(cluster.cpu_times)
@@ -70,8 +77,8 @@ def measure(
     try:
         with host_lock(progress), AsyncJob(cluster, scenario, progress) as job:
             for trial in range(trials):
-                for count in flows:
-                    progress(f"contention: {count} worker(s), trial {trial + 1}")
+                for count in counts:
+                    progress(f"contention: {count} workers, trial {trial + 1}")
                     file = context.scratch / f"contention_{trial}_{count}.pcap"
                     trained = partial(_train, cluster, job, count, seconds, file)
                     stolen.append(patience.quietly(trained).stolen)
@@ -80,7 +87,7 @@ def measure(
         return failed("contention", cluster, None, context, started_at, error)
     settings: dict[str, Setting] = {
         "worker": cluster.of_role("worker")[0].group.node_type,
-        "flows": ",".join(map(str, flows)),
+        "flows": ",".join(map(str, counts)),
         "seconds": seconds,
         "trials": trials,
         "network": f"{NETWORK} {scenario.workload.image_size}px",
@@ -125,4 +132,4 @@ def _train(cluster: Cluster, job: AsyncJob, count: int, seconds: float, file: Pa
         return bool(begun_us) and step.end_us - begun_us[0] > seconds * 1e6
 
     with capture(cluster, server, file, EVERYTHING, HEADER_BYTES):
-        job.train(job.workers[:count], until)
+        job.train(job.workers[:count], until, rest_s=REST_S)

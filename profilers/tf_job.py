@@ -64,13 +64,20 @@ class AsyncJob(Job):
         answers = self._programs.ask(names, "cpu", STEP_TIMEOUT_S, do="tell_cpu")
         return sum(cast(float, answer["seconds"]) for answer in answers.values())
 
-    def train(self, workers: Sequence[Node], until: Callable[[int, StepTime], bool]) -> None:
+    def train(
+        self,
+        workers: Sequence[Node],
+        until: Callable[[int, StepTime], bool],
+        *,
+        rest_s: float = 0.0,
+    ) -> None:
         """Let workers step together, from one start, until `until(place, step)` is true.
 
-        The place is the worker's among `workers`.
+        The place is the worker's among `workers`. Each rests between two steps, for a time drawn
+        from 0 to `rest_s`.
         """
         for worker in workers:
-            self._programs.tell(worker.name, do="train")
+            self._programs.tell(worker.name, do="train", rest_s=rest_s)
         place = {worker.name: index for index, worker in enumerate(workers)}
         halted: set[str] = set()
         done = False

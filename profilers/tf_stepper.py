@@ -6,6 +6,7 @@ ends the program. Times are microseconds of UTC.
 
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -65,19 +66,20 @@ class FreeStepper(Stepper):
         super().__init__(session, initializer, step, say)
         self._halted = threading.Event()
 
-    def train(self) -> None:
-        """Step until `halt`, reporting each step as it ends."""
+    def train(self, rest_s: float) -> None:
+        """Step until `halt`, reporting each step as it ends; rest up to so long between two."""
         self._halted.clear()
-        threading.Thread(target=self._train, daemon=True).start()
+        threading.Thread(target=self._train, args=[rest_s], daemon=True).start()
 
     def halt(self) -> None:
         """End `train` after the step under way."""
         self._halted.set()
 
-    def _train(self) -> None:
+    def _train(self, rest_s: float) -> None:
         while not self._halted.is_set():
             start_us, end_us = timed(self._run_step)
             self._say(event="step", start_us=start_us, end_us=end_us)
+            time.sleep(random.uniform(0, rest_s))
         self._say(event="halted")
 
 

@@ -19,9 +19,13 @@ MIN_BYTES = 2_000
 """A worker that carries less in a slice sends requests, not tensors."""
 PAUSE_SLICES = 40
 """Idle for 0.2 s, TCP's shortest retransmission timeout, a connection starts slowly again."""
+MET_SLICES = 100
+"""A transfer that is alone counts if it has shared the link within half a second: how much a sender
+may have on the way is what its last loss left of it, and in training that is never long ago."""
 MIN_SLICES = 4
 """Stretches of fewer slices say nothing of how far shares differ from one to the next."""
 DIRECTIONS = ("downlink", "uplink")
+_NEVER = -(2**31)
 _SCHEMA = {
     "direction": pl.String,
     "flows": pl.Int16,
@@ -37,7 +41,8 @@ def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.Dat
     """Return who got how much, by direction, numbers of simultaneous transfers and seniority.
 
     While the same workers carry data they share the link for one stretch of time. Its first and
-    last slice do not count: a transfer starts or ends in them.
+    last slice do not count: a transfer starts or ends in them. Of single transfers only what they
+    carried up to half a second after they shared the link does.
 
     Args:
         files: pcap files taken at the server.
@@ -61,7 +66,7 @@ def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.Dat
         for direction, carried, other in zip(DIRECTIONS, both, reversed(both), strict=True):
             opposite = (other >= MIN_BYTES).sum(axis=0)
             for inner, ordered in _stretches(carried):
-                got = carried[ordered, inner]
+                got = carried[np.ix_(ordered, inner)]
                 for place, mine in enumerate(got):
                     key = _Place(direction, len(ordered), place)
                     parts_of[key].append(_Part(len(mine), mine.sum() / got.sum()))
@@ -122,24 +127,31 @@ def _carried(file: Path, server: str, workers: Sequence[str]) -> list[NDArray[np
     return list(carried)
 
 
-def _stretches(carried: NDArray[np.int64]) -> Iterator[tuple[slice, list[int]]]:
-    """Yield the inner slices of each stretch, and who carries data in it, the longest first."""
+def _stretches(carried: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.intp], list[int]]]:
+    """Yield the slices of each stretch that count, and who carries data, the longest first."""
     active = carried >= MIN_BYTES
-    since = _since(active)
+    since, met = _since(active), _last(active & (active.sum(axis=0) > 1))
     changes = np.flatnonzero(np.any(active[:, 1:] != active[:, :-1], axis=0)) + 1
     for start, end in pairwise([0, *changes, active.shape[1]]):
-        if end - start <= 2:
+        inner = np.arange(start + 1, end - 1)
+        if not inner.size:
             continue
         workers = np.flatnonzero(active[:, start]).tolist()
-        if workers:
-            yield slice(start + 1, end - 1), sorted(workers, key=lambda one: since[one, start])
+        if len(workers) == 1:
+            inner = inner[inner - met[workers[0], inner] <= MET_SLICES]
+        if workers and inner.size:
+            yield inner, sorted(workers, key=lambda one: since[one, start])
 
 
 def _since(active: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return, for each worker and slice, since when it has been at it without a pause."""
     slices = np.arange(active.shape[1])
-    last = np.maximum.accumulate(np.where(active, slices, -PAUSE_SLICES - 1), axis=1)
-    before = np.roll(last, 1, axis=1)
-    before[:, :1] = -PAUSE_SLICES - 1
+    before = np.roll(_last(active), 1, axis=1)
+    before[:, :1] = _NEVER
     begins = active & (slices - before > PAUSE_SLICES)
     return np.maximum.accumulate(np.where(begins, slices, 0), axis=1)
+
+
+def _last(flags: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return, for each worker and slice, the latest slice with a flag so far."""
+    return np.maximum.accumulate(np.where(flags, np.arange(flags.shape[1]), _NEVER), axis=1)

@@ -131,6 +131,7 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
         ("workers: [1, 2]", "workers: [0, 2]", "jobs[0].workers: W should be 1 or more, found 0"),
         ("workers: [1, 2]", "workers: []", "jobs[0].workers: "),
         ("flows: [1, 2]", "flows: [2, 4]", "links.flows: should be 1 or more each and hold 1"),
+        ("flows: [1, 2]", "flows: [1], contention_s: 2", "links: contention_s needs flows of 2"),
         (
             "batch_size: 4",
             "batch_size: many",

@@ -69,7 +69,8 @@ def capture(make: "Maker") -> None:
 
     Streams of 400 and 300 bytes are asked for after 0 and 100 us, and one of 200 after 1000 us.
     They would end after 400, 700 and 1200 us; their last packets come after 500, 700 and 1000 us,
-    their records end 40, 30 and 20 us later.
+    their records end 40, 30 and 20 us later. Of 930 us of processor time the server needs 30 for
+    its one update.
     """
     here = {"backend": "loopback"}
     config = {"config": {"link_mbps": 150.0}}
@@ -110,13 +111,18 @@ def _captured() -> dict[str, pl.DataFrame]:
             *["worker", "server", "direction", "sender", "type", "stream"],
             *["time_us", "length_bytes", "value"],
         ],
+        "sample": ["metric", "unit", "value"],
     }
     tables: dict[str, Sequence[tuple[object, ...]]] = {
-        "operation": [(i, f"read{i}", "Recv", "downlink", 0, size) for i, _, size, *_ in rows],
-        "timing": timing,
+        "operation": [
+            *[(i, f"read{i}", "Recv", "downlink", 0, size) for i, _, size, *_ in rows],
+            (3, "update", "ApplyGradientDescent", "ps", 0, None),
+        ],
+        "timing": [*timing, (0, 3, 1500, 30)],
         "step": [(0, 0, True, began_us, began_us + 2000), (0, 0, False, 0, 9)],
         "stream": streams,
         "http2_frame": frames,
+        "sample": [("server_cpu_s_per_step", "s", 0.00093)],
     }
     return {
         name: pl.DataFrame(table, schema=names[name], orient="row")

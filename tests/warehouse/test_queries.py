@@ -408,6 +408,14 @@ def test_windows_are_those_of_the_receiver(told: "Maker") -> None:
     assert row["largest_stream_bytes"] == 400
 
 
+def test_servers_compute_updates_and_transfers(told: "Maker") -> None:
+    """0.9 ms for three transfers of 900 bytes, 0.03 for the update."""
+    (row,) = told.warehouse.query("server_cpu", dnn="alexnet").to_dicts()
+    assert (row["updates"], row["transfers"], row["runs"]) == (1, 3, 1)
+    each = row["ms_per_step"], row["ms_per_update"], row["ms_per_transfer"], row["ms_per_mb"]
+    assert each == pytest.approx((0.93, 0.03, 0.3, 1000))
+
+
 def test_profiling_and_measuring_are_added_up(curve: "Maker") -> None:
     """Runs of half a minute; a server costs 0.08 an hour and each worker 0.17."""
     (row,) = curve.warehouse.query("profile_or_measure", dnn="cnn").to_dicts()

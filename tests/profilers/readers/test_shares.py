@@ -36,15 +36,22 @@ def table(tmp_path: Path, *packets: list[tuple[int, bytes]]) -> pl.DataFrame:
 
 
 def test_the_one_that_was_there_first_has_place_0(tmp_path: Path) -> None:
-    """Slices 0 to 9 hold the first worker, 4 to 9 the second; 5 to 8 have both throughout."""
-    found = table(tmp_path, sent(FIRST, range(50), FULL), sent(SECOND, range(20, 50), HALF))
+    """Slices 0 to 15 hold the first worker, 4 to 9 the second; 5 to 8 have both throughout."""
+    found = table(tmp_path, sent(FIRST, range(80), FULL), sent(SECOND, range(20, 50), HALF))
     both = found.filter(pl.col("flows") == 2).sort("place")
     assert both["bytes"].to_list() == [4 * 5 * FULL, 4 * 5 * HALF]
     assert both["seconds"].to_list() == pytest.approx([0.02, 0.02])
     assert both["log_share_sd"].to_list() == [None, None]
     assert both["direction"].unique().to_list() == ["downlink"]
     alone = found.filter(pl.col("flows") == 1)
-    assert alone["bytes"].to_list() == [2 * 5 * FULL]  # slices 1 and 2: 3 lies before the second
+    assert alone["bytes"].to_list() == [4 * 5 * FULL]  # slices 11 to 14: before, nobody was met
+
+
+def test_half_a_second_later_a_meeting_is_forgotten(tmp_path: Path) -> None:
+    """They share slices 0 to 3; the first is alone from 4 on, and 5 to 103 count."""
+    found = table(tmp_path, sent(FIRST, range(700), FULL), sent(SECOND, range(20), FULL))
+    alone = found.filter(pl.col("flows") == 1)
+    assert alone["bytes"].to_list() == [99 * 5 * FULL]
 
 
 def test_a_pause_makes_a_worker_the_newest(tmp_path: Path) -> None:
@@ -63,14 +70,18 @@ def test_a_short_pause_makes_no_newcomer(tmp_path: Path) -> None:
 
 
 def test_what_goes_the_other_way_meanwhile(tmp_path: Path) -> None:
-    """The second sends while the first receives in slices 4 to 9; 1 to 3 and 4 to 8 count."""
-    found = table(tmp_path, sent(FIRST, range(50), FULL), received(SECOND, range(20, 50), HALF))
-    down = found.filter(pl.col("direction") == "downlink").sort("opposite")
+    """The first receives to slice 19; the second too to 7, and sends from 13 on. 9 to 18 count."""
+    found = table(
+        tmp_path,
+        sent(FIRST, range(100), FULL),
+        sent(SECOND, range(40), FULL),
+        received(SECOND, range(65, 100), HALF),
+    )
+    down = found.filter(pl.col("flows") == 1).sort("opposite")
+    assert down["direction"].to_list() == ["downlink"] * 2  # the uplink was never shared
     assert down["opposite"].to_list() == [0, 1]
-    assert down["seconds"].to_list() == pytest.approx([0.015, 0.025])
-    assert down["bytes"].to_list() == [3 * 5 * FULL, 5 * 5 * FULL]
-    up = found.filter(pl.col("direction") == "uplink")
-    assert up["opposite"].to_list() == [1]
+    assert down["seconds"].to_list() == pytest.approx([0.02, 0.03])
+    assert down["bytes"].to_list() == [4 * 5 * FULL, 6 * 5 * FULL]
 
 
 def test_shares_that_differ_from_stretch_to_stretch(tmp_path: Path) -> None:
@@ -87,8 +98,10 @@ def test_shares_that_differ_from_stretch_to_stretch(tmp_path: Path) -> None:
 
 
 def test_requests_are_no_transfers(tmp_path: Path) -> None:
-    found = table(tmp_path, sent(FIRST, range(50), FULL), sent(SECOND, range(50), TENTH))
-    assert found["flows"].unique().to_list() == [1]
+    second = sent(SECOND, range(20), FULL), sent(SECOND, range(20, 50), TENTH)
+    found = table(tmp_path, sent(FIRST, range(50), FULL), *second)
+    assert found["flows"].to_list() == [1, 2, 2]
+    assert found["seconds"].to_list() == pytest.approx([0.02, 0.01, 0.01])
 
 
 def test_an_empty_capture_has_no_rows(tmp_path: Path) -> None:
