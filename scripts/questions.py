@@ -19,6 +19,7 @@ QUESTIONS: list[tuple[str, Mapping[str, str | int]]] = [
     ("underestimated", {"system": "async_sgd"}),
     ("top_operations", {"dnn": "small_cnn"}),
     ("link_sharing", {}),
+    ("server_cpu", {"dnn": "googlenet"}),
     ("cheapest_node_type", {}),
     ("knee", {"dnn": "small_cnn"}),
     ("cost_per_million_examples", {"system": "async_sgd"}),
@@ -32,7 +33,7 @@ QUESTIONS: list[tuple[str, Mapping[str, str | int]]] = [
 _MOST_ROWS = 8
 _INTRO = """# Which questions does the history answer?
 
-Fifteen questions, their SQL, and what one history answered. No Python is needed: open the published
+Sixteen questions, their SQL, and what one history answered. No Python is needed: open the published
 copy with the `duckdb` shell, `duckdb -readonly .stepcast/history.duckdb`, and paste.
 `stepcast query NAME --param name=value` runs the same files (warehouse/queries/), with parameters.
 Every table, view and column says what it is:

@@ -66,7 +66,7 @@ def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.Dat
         for direction, carried, other in zip(DIRECTIONS, both, reversed(both), strict=True):
             opposite = (other >= MIN_BYTES).sum(axis=0)
             for inner, ordered in _stretches(carried):
-                got = carried[np.ix_(ordered, inner)]
+                got = carried[np.array(ordered)[:, None], inner]
                 for place, mine in enumerate(got):
                     key = _Place(direction, len(ordered), place)
                     parts_of[key].append(_Part(len(mine), mine.sum() / got.sum()))
