@@ -1,0 +1,49 @@
+"""The contention probe, for real: it needs shaped links."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from profilers import contention
+from profilers.clusters import open_cluster
+from profilers.clusters.node_types import node_group
+from profilers.result import ProbeResult, RunContext
+from warehouse.records import Backend, BadInput
+
+SERVER, WORKERS = node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2)
+LINK_MBPS = 100
+
+
+def probed(tmp_path: Path, flows: tuple[int, ...], *, backend: Backend = "emulated") -> ProbeResult:
+    context = RunContext("demo", 1, "profile", tmp_path)
+    link_mbps = LINK_MBPS if backend == "emulated" else None
+    with open_cluster(backend, (SERVER, WORKERS), link_mbps) as cluster:
+        return contention.measure(cluster, context, flows=flows, seconds=2, trials=1)
+
+
+@pytest.mark.cluster
+def test_two_workers_share_what_the_link_carries(tmp_path: Path) -> None:
+    result = probed(tmp_path, (1, 2))
+    assert result.run.status == "ok", result.run.error
+    assert (result.run.config["flows"], result.run.config["network"]) == (
+        "2",
+        "softmax_regression 161px",
+    )
+    rows = result.tables["contention"].filter(pl.col("flows") == 2)
+    shared = rows.group_by("direction", "place").agg(pl.sum("bytes", "seconds"))
+    mbps = shared.with_columns(mbps=pl.col("bytes") / pl.col("seconds") * 8e-6)
+    together = mbps.group_by("direction").agg(pl.sum("mbps")).sort("direction")
+    assert together["direction"].to_list() == ["downlink", "uplink"]
+    assert together["mbps"].to_list() == pytest.approx([0.95 * LINK_MBPS] * 2, rel=0.1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_single_flow_shares_nothing(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"needs two flows or more, found \[1\]; add 2"):
+        probed(tmp_path, (1,), backend="loopback")
+
+
+def test_flows_need_workers(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="4 flows need as many workers; the cluster has 2"):
+        probed(tmp_path, (2, 4), backend="loopback")
