@@ -116,8 +116,8 @@ class Fleet:
 
     def release(self, name: str) -> None:
         """Take a node down; one that never came up is none."""
-        self._running.pop(name, None)
-        self._bring_samples(name)
+        running = self._running.pop(name, None)
+        self._bring_samples(name, [] if running is None else running.programs)
         if (node := self._nodes.pop(name, None)) is not None:
             self._cluster.remove(node)
 
@@ -219,11 +219,18 @@ class Fleet:
         checkpoints.write(self._folder, step, content, self._job.keep_checkpoints)
         return True
 
-    def _bring_samples(self, name: str) -> None:
-        """Copy what a node's programs wrote of the samples they took; of a dead node, nothing."""
+    def _bring_samples(self, name: str, training: Sequence[str] = ()) -> None:
+        """Copy what a node's programs wrote of the samples they took; of a dead node, nothing.
+
+        Those that still train are ended first: steps they took during the copy would not be in it.
+        """
         node, there = self._nodes.get(name), self._folders.get(name, self._folder)
         if node is None or there == self._folder:
             return
+        for program in training:
+            # One that has ended by itself cannot be killed.
+            with suppress(ProbeFailed):
+                self._programs.send_signal(program, signal.SIGKILL)
         with suppress(ProbeFailed):
             for file in self._cluster.run(node, ["ls", str(there)]).split():
                 if samples.is_log(file):

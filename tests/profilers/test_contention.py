@@ -36,7 +36,7 @@ def test_two_workers_share_what_the_link_carries(tmp_path: Path) -> None:
     together = mbps.group_by("direction").agg(pl.sum("mbps")).sort("direction")
     assert together["direction"].to_list() == ["downlink", "uplink"]
     assert together["mbps"].to_list() == pytest.approx([0.95 * LINK_MBPS] * 2, rel=0.1)
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("*.pcap"))
 
 
 def test_a_single_flow_shares_nothing(tmp_path: Path) -> None:
