@@ -1,9 +1,7 @@
 -- How much processor time do parameter servers spend on each update and on each transfer ($dnn, NULL: each)?
 -- Of what all servers' programs use in an untraced step, the traced updates have theirs; the rest is shared by transfers.
 WITH profiled AS (
-    SELECT run_id, 1e3 * "value" AS server_cpu_ms
-    FROM raw.sample JOIN raw.run USING (run_id)
-    WHERE metric = 'server_cpu_s_per_step' AND status = 'ok'
+    SELECT run_id, 1e3 * "value" AS server_cpu_ms FROM raw.sample WHERE metric = 'server_cpu_s_per_step'
 ),
 worked AS (
     SELECT
@@ -28,6 +26,6 @@ FROM profiled
 JOIN worked USING (run_id)
 JOIN raw.run AS run USING (run_id)
 JOIN report.scenario USING (scenario_id)
-WHERE ($dnn::VARCHAR IS NULL OR dnn = $dnn) AND updates > 0 AND transfers > 0
+WHERE run.status = 'ok' AND ($dnn::VARCHAR IS NULL OR dnn = $dnn) AND updates > 0 AND transfers > 0
 GROUP BY ALL
 ORDER BY dnn, image_size, batch_size, servers, worker_node_type, run.backend, run.host_id;
