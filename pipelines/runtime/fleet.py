@@ -110,8 +110,7 @@ class Fleet:
 
     def restart(self, name: str) -> None:
         """End a node's programs and start them anew."""
-        for program in self._running.pop(name).programs:
-            self._programs.send_signal(program, signal.SIGKILL)
+        self._kill(self._running.pop(name).programs)
         self._start(name)
 
     def release(self, name: str) -> None:
@@ -227,15 +226,18 @@ class Fleet:
         node, there = self._nodes.get(name), self._folders.get(name, self._folder)
         if node is None or there == self._folder:
             return
-        for program in training:
-            # One that has ended by itself cannot be killed.
-            with suppress(ProbeFailed):
-                self._programs.send_signal(program, signal.SIGKILL)
+        self._kill(training)
         with suppress(ProbeFailed):
             for file in self._cluster.run(node, ["ls", str(there)]).split():
                 if samples.is_log(file):
                     content = self._cluster.read(node, there / file)
                     (self._folder / file).write_bytes(content)
+
+    def _kill(self, programs: Sequence[str]) -> None:
+        for program in programs:
+            # One that has ended by itself cannot be killed.
+            with suppress(ProbeFailed):
+                self._programs.send_signal(program, signal.SIGKILL)
 
     def _sent(self, checkpoint: Path, name: str) -> Path:
         """Copy a checkpoint to a node; return where it is there."""
