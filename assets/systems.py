@@ -107,7 +107,7 @@ _STEPS = ("run", "scenario", "operation", "timing", "step", "sample", "link")
 ASYNC_SGD = System(
     "async_sgd",
     "Throughput by simulation of the traced steps, with an interval (Li et al., ICPE 2020).",
-    "6",
+    "7",
     (*_BOTH, "contention"),
     (*_STEPS, "edge", "contention"),
     async_sgd.fit,
@@ -115,7 +115,7 @@ ASYNC_SGD = System(
 ONE_SERVER = System(
     "async_sgd_one_server",
     "As async_sgd, on several servers from the profile of one: its variables put on them.",
-    "3",
+    "4",
     (*_BOTH, "contention"),
     (*_STEPS, "edge", "contention"),
     one_server.fit,

@@ -32,7 +32,7 @@ class Settings(Record):
     simulated_operations: int = Field(default=5_000_000, ge=1)
     seeds: int = Field(default=5, ge=2)
     coverage: float = Field(default=0.9, gt=0, lt=1)
-    model_error: float = Field(default=0.08, ge=0)
+    model_error: float = Field(default=0.05, ge=0)
     share_server_cores: bool = False
 
 
