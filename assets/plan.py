@@ -72,7 +72,7 @@ def _profiling_s(part: Part, study: Study) -> float:
         case "torch_compute" if study.compute is not None:
             passes = study.compute
             steps = len(passes.batch_sizes) * (passes.trials + passes.watched_trials)
-            return _start_s(1) + steps * _STEP_S
+            return _start_s(1) + max(steps * _STEP_S, passes.most_s or 0.0)
         case "torch_memory" if study.compute is not None:
             return _start_s(1) * 2 * (study.compute.largest_up_to or 1).bit_length()
         case "slowdown" if study.compute is not None:

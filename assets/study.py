@@ -64,14 +64,23 @@ class Compute(Record):
     With `slowdown_trials`, nodes also train beside all-reduces, so many steps, with each network
     whose jobs are `fitted`; as many nodes of a type as any job has. With `largest_up_to`, the
     largest batch that fits the memory of a node is searched for, up to that one; without, the
-    largest of `batch_sizes` stands for it.
+    largest of `batch_sizes` stands for it. With `interval`, steps are timed until they are known
+    as well as that, or for `most_s`: see `profilers.torch_compute.profile`.
     """
 
     batch_sizes: tuple[int, ...] = Field(min_length=1)
     trials: int = Field(ge=2)
     watched_trials: int = Field(ge=1)
+    interval: float | None = Field(default=None, gt=0, lt=1)
+    most_s: float | None = Field(default=None, gt=0)
     slowdown_trials: int | None = Field(default=None, ge=2)
     largest_up_to: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.interval is None) != (self.most_s is None):
+            raise ValueError("interval and most_s belong together; give both or neither")
+        return self
 
 
 class Measure(Record):

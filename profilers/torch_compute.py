@@ -4,16 +4,18 @@ Source: Srift, section 4.1.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from statistics import fmean
+from statistics import fmean, median
 
 import polars as pl
 
 from profilers.clusters import Cluster
 from profilers.compute_job import ComputeJob, check_single
+from profilers.confidence import half_width
 from profilers.hostlock import host_lock
 from profilers.quiet import Measured, Patience
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
@@ -26,6 +28,8 @@ PIECE_STEPS, PIECE_S, MOST_STEPS = 3, 1.5, 30
 """At least so many steps of one batch size in a row, so long, but no more than so many, after one
 that does not count; they are measured again together if something disturbs them. Then it is the
 other sizes' turn: all share the host's slow and fast moments, which no longer bend the curve."""
+Times = dict[int, list[Measured[list[Step]]]]
+"""The pieces of each batch size, one each turn."""
 
 
 def profile(
@@ -36,6 +40,8 @@ def profile(
     batch_sizes: Sequence[int],
     trials: int,
     watched_trials: int,
+    interval: float | None = None,
+    most_s: float | None = None,
     branches: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ProbeResult:
@@ -48,6 +54,9 @@ def profile(
         context: study and round.
         batch_sizes: the points to sample, e.g. 1, a third, two thirds and all of what fits.
         trials: timed steps of each batch size, at least; in pieces of `PIECE_STEPS` or more.
+        interval: go on until `uncertainty` is no more than that (0.04: 4 %), or for `most_s`
+            seconds: a host may be slow for minutes. None: not.
+        most_s: see `interval`.
         watched_trials: further steps of each, with hooks that record when gradients are ready.
             Networks with branches need many: they tell how often each layer is executed.
         branches: whether the network leaves out layers in some steps; DDP then looks for them.
@@ -69,14 +78,13 @@ def profile(
     started_at = datetime.now(UTC)
     patience = Patience(cluster.cpu_times)
     sizes = up_and_down(batch_sizes)
-    times: dict[int, list[Measured[list[Step]]]] = {size: [] for size in sizes}
+    times: Times = {size: [] for size in sizes}
     try:
         with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
             progress(f"profile {workload.dnn}: warm up")
             steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1]) for size in sizes}
-            turns = -(-trials // PIECE_STEPS)
-            for turn in range(turns):
-                progress(f"profile {workload.dnn}: turn {turn + 1} of {turns}")
+            for turn in turns(times, -(-trials // PIECE_STEPS), interval, most_s):
+                progress(f"profile {workload.dnn}: {turn}")
                 for size in sizes:
                     times[size].append(patience.quietly(partial(_piece, job, size, steps[size])))
             progress(f"profile {workload.dnn}: gradients")
@@ -90,6 +98,7 @@ def profile(
         "trials": trials,
         "watched_trials": watched_trials,
         "warm_ups": WARM_UPS,
+        "uncertainty": round(known, 4) if (known := uncertainty(times)) < math.inf else None,
     }
     run = finished_run("torch_compute", cluster, scenario, context, started_at, settings)
     timed = {
@@ -107,6 +116,18 @@ def profile(
         ),
     }
     return ProbeResult(run, scenario, tables)
+
+
+def uncertainty(times: Times) -> float:
+    """Return how well the step times of batch sizes are known, in the median: 0.04 for ±4 %.
+
+    Of each that is half of the 95 % confidence interval of the mean over turns, as part of it;
+    infinity of a single turn.
+    """
+    return median(
+        half_width([fmean(step.seconds for step in piece.value) for piece in pieces])
+        for pieces in times.values()
+    )
 
 
 def compute_rows(timed: dict[int, list[Step]]) -> pl.DataFrame:
@@ -153,6 +174,21 @@ def up_and_down(batch_sizes: Iterable[int]) -> list[int]:
     """
     sizes = sorted(set(batch_sizes))
     return sizes[::2] + sizes[1::2][::-1]
+
+
+def turns(
+    times: Times, least: int, interval: float | None = None, most_s: float | None = None
+) -> Iterator[str]:
+    """Yield what each turn is called, until there are enough of them: see `profile`."""
+    until_s = time.monotonic() + (most_s or math.inf)
+    for turn in range(1, least + 1):
+        yield f"turn {turn} of {least}"
+    while (
+        interval is not None
+        and time.monotonic() < until_s
+        and (known := uncertainty(times)) > interval
+    ):
+        yield f"one more turn, steps are known to ±{known:.1%}"
 
 
 def _in_a_row(step: Step) -> int:

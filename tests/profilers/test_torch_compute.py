@@ -11,6 +11,7 @@ from models.srift import gradients, latency
 from profilers import host, torch_compute, torch_memory
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
+from profilers.quiet import Measured
 from profilers.result import RunContext
 from profilers.torch_compute import MOST_STEPS, PIECE_STEPS
 from profilers.torch_training import Layer, Step
@@ -101,6 +102,33 @@ def test_at_least_one_batch_size_is_tried(tmp_path: Path, monkeypatch: pytest.Mo
 def test_neighbouring_batch_sizes_are_timed_far_apart() -> None:
     assert torch_compute.up_and_down([22, 1, 14, 6, 2, 10, 18, 6]) == [1, 6, 14, 22, 18, 10, 2]
     assert torch_compute.up_and_down([3]) == [3]
+
+
+def test_steps_are_timed_until_they_are_known_or_time_is_up() -> None:
+    times: torch_compute.Times = {1: [], 2: []}
+
+    def taken(**asked: float) -> list[str]:
+        for pieces in times.values():
+            pieces.clear()
+        found = []
+        for turn in torch_compute.turns(times, 2, **asked):
+            found.append(turn)
+            # Every second turn is slow, so that the interval of the mean narrows slowly.
+            steps = [Step(1.0, 1.0 + len(found) % 2, 0.0)]
+            for pieces in times.values():
+                pieces.append(Measured(steps, 1.0, 0.0))
+        return found
+
+    assert taken() == ["turn 1 of 2", "turn 2 of 2"]
+    # The times of two steps, 3 and 2 s: Student's t is 12.7 with one degree of freedom.
+    assert torch_compute.uncertainty(times) == pytest.approx(12.706 * 0.5 / 2.5, rel=1e-4)
+    assert taken(interval=0.5, most_s=1e-9) == ["turn 1 of 2", "turn 2 of 2"]
+    until_known = taken(interval=0.1, most_s=3600.0)
+    assert until_known[2] == "one more turn, steps are known to ±254.1%"
+    assert torch_compute.uncertainty(times) <= 0.1
+    for pieces in times.values():
+        pieces.pop()
+    assert torch_compute.uncertainty(times) > 0.1
 
 
 @pytest.mark.cluster
