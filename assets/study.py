@@ -13,6 +13,11 @@ from profilers.record_file import read_record
 from warehouse.records import Backend, Record, Scenario
 
 
+def _both_or_neither(section: Record, one: str, other: str) -> None:
+    if (getattr(section, one) is None) != (getattr(section, other) is None):
+        raise ValueError(f"{one} and {other} belong together; give both or neither")
+
+
 class Links(Record):
     """How the link probes run: numbers of simultaneous flows, counted seconds, repeats.
 
@@ -77,9 +82,8 @@ class Compute(Record):
     largest_up_to: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
-        if (self.interval is None) != (self.most_s is None):
-            raise ValueError("interval and most_s belong together; give both or neither")
+    def _interval_has_an_end(self) -> Self:
+        _both_or_neither(self, "interval", "most_s")
         return self
 
 
@@ -92,9 +96,8 @@ class Measure(Record):
     most_windows: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
-        if (self.interval is None) != (self.most_windows is None):
-            raise ValueError("interval and most_windows belong together; give both or neither")
+    def _interval_has_an_end(self) -> Self:
+        _both_or_neither(self, "interval", "most_windows")
         return self
 
 

@@ -166,7 +166,9 @@ def test_how_well_passes_are_known_needs_an_end(tmp_path: Path) -> None:
     wrong = MIXED.replace("trials: 2,", "trials: 2, interval: 0.04,")
     assert told(tmp_path, wrong).startswith("compute: interval and most_s belong together")
     right = wrong.replace("interval: 0.04,", "interval: 0.04, most_s: 300,")
-    assert read_study(write_study(tmp_path, right)).compute
+    compute = read_study(write_study(tmp_path, right)).compute
+    assert compute is not None
+    assert (compute.interval, compute.most_s) == (0.04, 300)
 
 
 def test_a_file_that_is_no_mapping_is_told(tmp_path: Path) -> None:
