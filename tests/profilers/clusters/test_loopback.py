@@ -48,13 +48,14 @@ def test_a_process_dies_with_its_owner() -> None:
 
 
 def test_a_process_that_starts_up_later_than_its_owner_dies_does_too(tmp_path: Path) -> None:
-    slow = tmp_path / "setpriv"
+    slow, orphaned = tmp_path / "setpriv", tmp_path / "orphaned"
     slow.write_text(
-        f'#!/bin/sh\nwhile kill -0 $PPID; do :; done; exec {shutil.which("setpriv")} "$@"'
+        f'#!/bin/sh\nuntil test -e {orphaned}; do :; done; exec {shutil.which("setpriv")} "$@"'
     )
     slow.chmod(0o755)
     with owning_a_sleeper(PATH=f"{tmp_path}:{os.environ['PATH']}") as (owning, sleeper):
         owning.kill()
+    orphaned.touch()
     assert has_ended(sleeper)
 
 
