@@ -33,7 +33,7 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
             _tell(f"{field}.{how_many}", partial(check_shares, nodes))
         if backend == "ssh":
             _tell(f"{field}.{how_many}", partial(check_machines, nodes))
-    flows = max(study.links.flows)
+    flows = max(study.links.flows) if study.links is not None else 1
     for part in parts(study, backend):
         most = max(part.job.workers)
         if part.probe == "links" and flows > most:

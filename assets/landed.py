@@ -8,11 +8,13 @@ import polars as pl
 from assets.parts import Probe
 from assets.rounds import Round
 from warehouse.landing import SCHEMAS, read_tables
-from warehouse.records import Run
+from warehouse.records import Purpose, Run
 
 
-def rows(round_: Round, landing: Path, probe: Probe, name: str) -> pl.DataFrame:
-    """Return raw table `name` of all runs of one probe that landed in a round.
+def rows(
+    round_: Round, landing: Path, probe: Probe, name: str, purpose: Purpose | None = None
+) -> pl.DataFrame:
+    """Return raw table `name` of all runs of one probe, or those of a purpose, of a round.
 
     Adds the columns `job` (its index in the study), `link_mbps` and `name` (of the part of the
     round, see `assets.rounds.Part`).
@@ -24,6 +26,7 @@ def rows(round_: Round, landing: Path, probe: Probe, name: str) -> pl.DataFrame:
             name=pl.lit(part.name),
         )
         for part, run in round_.runs_of(probe).items()
+        if purpose in (None, part.purpose)
     ]
     return pl.concat(frames) if frames else pl.DataFrame()
 

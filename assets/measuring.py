@@ -95,10 +95,10 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
     part = parts[0]
     match part.probe:
         case "links":
-            return part.job.link_nodes(max(study.links.flows))
+            return part.job.link_nodes(_most_flows(study))
         case "contention":
             one_type = part.job.model_copy(update={"worker": (part.config["worker"],)})
-            return one_type.nodes(max(study.links.flows))
+            return one_type.nodes(_most_flows(study))
         case "allreduce":
             return all_reducing(parts)
         case "tf_trace" | "tf_operations" | "torch_memory" | "torch_compute" | "slowdown":
@@ -106,6 +106,10 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
             return part.scenario.nodes
         case _:
             return part.job.cluster(max(one.strategy.workers for one in _scenarios(parts)))
+
+
+def _most_flows(study: Study) -> int:
+    return max(_settings(study.links)["flows"])
 
 
 def _links(
@@ -121,7 +125,8 @@ def _links(
 def _contention(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
-    asked = _settings(study.links, "contention_s") | {"seconds": study.links.contention_s}
+    asked = _settings(study.links)
+    asked["seconds"] = asked.pop("contention_s")
     yield contention.measure(cluster, context, **asked, progress=say)
 
 
@@ -139,6 +144,8 @@ def _profile(
     cluster: Cluster, parts: Sequence[Part], study: Study, context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
     probe, asked = _PROFILING[parts[0].probe](study)
+    if parts[0].probe == "torch_compute" and not parts[0].profiles:
+        asked |= _held_out(study)
     for scenario in _scenarios(parts):
         yield probe(cluster, scenario, context, **asked, progress=say)
 
@@ -168,7 +175,7 @@ _PROFILING: Mapping[Probe, Callable[[Study], tuple[Callable[..., ProbeResult], d
     ),
     "torch_compute": lambda study: (
         torch_compute.profile,
-        _settings(study.compute, "slowdown_trials", "largest_up_to"),
+        _settings(study.compute, "held_out", "slowdown_trials", "largest_up_to"),
     ),
     "slowdown": lambda study: (
         slowdown.measure,
@@ -182,6 +189,14 @@ _CALLS: Mapping[Probe, Call] = {
     **dict.fromkeys(_PROFILING, _profile),
     **dict.fromkeys(MEASURING.values(), _train),
 }
+
+
+def _held_out(study: Study) -> dict[str, Any]:
+    """Return what is asked of held-out batch sizes: no more time for each than profiles have."""
+    assert study.compute is not None
+    sizes, most_s = study.compute.held_out, study.compute.most_s
+    share = len(sizes) / len(study.compute.batch_sizes)
+    return {"batch_sizes": sizes, "most_s": most_s and share * most_s}
 
 
 def _settings(section: Record | None, *without: str) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Part:
         if self.scenario is not None:
             if self.probe == "torch_memory":
                 return f"find the largest batch, {self.scenario.label}"
+            if self.probe == "torch_compute" and not self.profiles:
+                return f"time held-out batches, {self.scenario.label}"
             verb = "measure" if self.probe in MEASURING.values() else "profile"
             return f"{verb} {self.scenario.label}"
         speed = "unshaped" if self.link_mbps is None else f"{self.link_mbps:g} Mb/s"
@@ -123,7 +125,7 @@ def _concerns(part: Part, job: Job, backend: Backend) -> bool:
 
 def _links(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield each speed once, with the job of most workers that uses it."""
-    if study.kind == "synchronous":
+    if study.links is None or study.kind == "synchronous":
         return
     by_speed: dict[float | None, Job] = {}
     for job in _by_workers(study):
@@ -133,7 +135,7 @@ def _links(study: Study, backend: Backend) -> Iterator[Part]:
 
 def _contention(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield each speed and type of workers once, with the job of most workers that has them."""
-    if study.links.contention_s is None or study.kind != "asynchronous":
+    if study.kind != "asynchronous" or study.links is None or study.links.contention_s is None:
         return
     found: dict[tuple[float | None, str], Job] = {}
     for job in _by_workers(study):
@@ -180,15 +182,23 @@ def _traces(study: Study, backend: Backend) -> Iterator[Part]:
 def _memory(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield one search for the largest batch of what has a profile of passes, where asked for."""
     if study.compute is not None and study.compute.largest_up_to is not None:
-        for part in _compute(study, backend):
+        for part in _passes(study, backend, study.compute.batch_sizes):
             yield replace(part, probe="torch_memory")
 
 
 def _compute(study: Study, backend: Backend) -> Iterator[Part]:
-    """Yield one profile for all jobs that share it: it samples several batch sizes."""
-    if study.compute is None or study.kind != "ddp":
+    """Yield profiles of passes, and what judges them: other batch sizes of the same."""
+    if study.compute is not None:
+        yield from _passes(study, backend, study.compute.batch_sizes)
+        for part in _passes(study, backend, study.compute.held_out):
+            yield replace(part, purpose="measurement")
+
+
+def _passes(study: Study, backend: Backend, batch_sizes: Sequence[int]) -> Iterator[Part]:
+    """Yield one part for all jobs that share it: it samples several batch sizes."""
+    if study.kind != "ddp" or not batch_sizes:
         return
-    largest = {"batch_size": max(study.compute.batch_sizes)}
+    largest = {"batch_size": max(batch_sizes)}
     found: dict[Scenario, Job] = {}
     for job in study.jobs:
         for one in job.model_copy(update=largest).of_each_type():

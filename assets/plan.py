@@ -59,9 +59,9 @@ def _tasks(round_: Round) -> Iterator[Task]:
 def _profiling_s(part: Part, study: Study) -> float:
     links = study.links
     match part.probe:
-        case "links":
+        case "links" if links is not None:
             return 2 * len(links.flows) * links.trials * (links.seconds + _LINK_OVERHEAD_S)
-        case "contention":
+        case "contention" if links is not None:
             trials = sum(flows > 1 for flows in links.flows) * links.trials
             seconds = (links.contention_s or 0.0) + _LINK_OVERHEAD_S
             return _start_s(max(links.flows)) + trials * seconds

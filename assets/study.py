@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from assets.job import Job, JobKind
 from profilers.clusters import BackendChoice
@@ -70,16 +70,25 @@ class Compute(Record):
     whose jobs are `fitted`; as many nodes of a type as any job has. With `largest_up_to`, the
     largest batch that fits the memory of a node is searched for, up to that one; without, the
     largest of `batch_sizes` stands for it. With `interval`, steps are timed until they are known
-    as well as that, or for `most_s`: see `profilers.torch_compute.profile`.
+    as well as that, or for `most_s`: see `profilers.torch_compute.profile`. Batch sizes that are
+    `held_out` are timed apart, for nobody to see who predicts: they tell how well profiles know
+    sizes that they do not have.
     """
 
-    batch_sizes: tuple[int, ...] = Field(min_length=1)
+    batch_sizes: tuple[PositiveInt, ...] = Field(min_length=1)
+    held_out: tuple[PositiveInt, ...] = ()
     trials: int = Field(ge=2)
     watched_trials: int = Field(ge=1)
     interval: float | None = Field(default=None, gt=0, lt=1)
     most_s: float | None = Field(default=None, gt=0)
     slowdown_trials: int | None = Field(default=None, ge=2)
     largest_up_to: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _held_out_are_others(self) -> Self:
+        if both := sorted({*self.batch_sizes} & {*self.held_out}):
+            raise ValueError(f"held_out: {both} are among batch_sizes; hold out others")
+        return self
 
     @model_validator(mode="after")
     def _interval_has_an_end(self) -> Self:
@@ -117,8 +126,8 @@ class Again(Record):
 
 
 _SETTINGS: Mapping[JobKind, tuple[str, ...]] = {
-    "asynchronous": ("profile", "measure"),
-    "ddp": ("allreduce", "compute", "iterate"),
+    "asynchronous": ("links", "profile", "measure"),
+    "ddp": ("links", "allreduce", "compute", "iterate"),
     "synchronous": ("profile", "measure"),
 }
 """The sections without which jobs of a kind cannot be profiled."""
@@ -130,7 +139,7 @@ class Study(Record):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     description: str = ""
     backend: BackendChoice = "auto"
-    links: Links
+    links: Links | None = None
     profile: Profile | None = None
     allreduce: AllReduce | None = None
     compute: Compute | None = None

@@ -173,7 +173,7 @@ LINE_RATE = System(
 SRIFT = System(
     "srift",
     "Iterations by simulation of computing and all-reduces, with an interval (Luo et al., 2022).",
-    "3",
+    "4",
     ("links", "allreduce", "torch_memory", "torch_compute", "slowdown"),
     (
         "run",

@@ -48,7 +48,6 @@ jobs:
 """
 SYNCHRONOUS = """
 name: paper
-links: {flows: [1], seconds: 1, trials: 1}
 profile: {traced_steps: 4, untraced_steps: 4}
 measure: {windows: 2, window_s: 1}
 jobs:

@@ -25,7 +25,7 @@ def section(round_: Round, landing: Path) -> str:
             captioned(srift_plots.passes(rows), f"Seconds of passes by batch, {name}", _MEAN),
         )
         for (name,), rows in landed.by_name(
-            landed.rows(round_, landing, "torch_compute", "compute")
+            landed.rows(round_, landing, "torch_compute", "compute", "profile")
         )
     ]
     parts = (("All-reduces", reduced), ("Passes of one node", passes))

@@ -18,6 +18,7 @@ Ints = NDArray[np.int64]
 Loss = Literal["reg:pseudohubererror", "reg:squarederror"]
 Bools = NDArray[np.bool_]
 Label = Literal["bandwidth", "logarithm", "ratio"]
+Weights = Literal["equal", "seconds"]
 Across = Literal["configurations", "world_sizes"]
 Formula = Callable[[Bools], Floats]
 """Bandwidths by a formula, of all rows, that was fitted to those told."""
@@ -28,13 +29,16 @@ class Grid(Record):
 
     `labels` is what trees learn: bandwidth, as the paper; its logarithm, whose errors are relative
     and whose predictions cannot become negative; or the logarithm of its ratio to what a formula
-    says, which goes on where trees know of nothing. Folds have whole configurations, or whole world
-    sizes (`across`), which prefers what holds for world sizes that nobody probed.
+    says, which goes on where trees know of nothing. By `weights`, rows count equally, as in the
+    paper, or by the seconds that a byte takes: the mean of repeats is then the harmonic one, at
+    which a transfer takes its mean time. Folds have whole configurations, or whole world sizes
+    (`across`), which prefers what holds for world sizes that nobody probed.
     """
 
     labels: tuple[Label, ...] = ("bandwidth", "logarithm", "ratio")
+    weights: tuple[Weights, ...] = ("seconds",)
     across: Across = "configurations"
-    depths: tuple[int, ...] = (4, 8)
+    depths: tuple[int, ...] = (2, 4, 8)
     learning_rates: tuple[float, ...] = (0.1,)
     rounds: tuple[int, ...] = (100, 300)
     folds: int = Field(default=10, ge=2)
@@ -42,10 +46,11 @@ class Grid(Record):
 
 
 class Settings(Record):
-    """One combination."""
+    """One combination; fits that do not say `weights` were made when all rows counted equally."""
 
     loss: Loss
     label: Label
+    weights: Weights = "equal"
     depth: int
     learning_rate: float
     rounds: int
@@ -97,9 +102,18 @@ def tuned(
             "probe more buffer sizes or world sizes"
         )
     errors: dict[Settings, float] = {}
-    for label, depth, rate in product(grid.labels, grid.depths, grid.learning_rates):
+    for label, weights, depth, rate in product(
+        grid.labels, grid.weights, grid.depths, grid.learning_rates
+    ):
         tried = [
-            Settings(loss=loss, label=label, depth=depth, learning_rate=rate, rounds=rounds)
+            Settings(
+                loss=loss,
+                label=label,
+                weights=weights,
+                depth=depth,
+                learning_rate=rate,
+                rounds=rounds,
+            )
             for rounds in grid.rounds
         ]
         found = left_out(x, bandwidth_Bps, groups, tried, grid, formula)
@@ -158,10 +172,13 @@ def folds(groups: Ints, count: int, seed: int) -> Iterator[Bools]:
 def _train(
     x: Floats, bandwidth_Bps: Floats, formula_Bps: Floats, settings: Settings, seed: int
 ) -> "xgboost.Booster":
-    ratio = settings.label == "ratio"
-    relative = bandwidth_Bps / (formula_Bps if ratio else np.median(bandwidth_Bps))
+    typical_Bps = np.median(bandwidth_Bps)
+    relative = bandwidth_Bps / (formula_Bps if settings.label == "ratio" else typical_Bps)
     label = relative if settings.label == "bandwidth" else np.log(relative)
+    weights = typical_Bps / bandwidth_Bps if settings.weights == "seconds" else None
     parameters = {
+        # By default a leaf has a weight of 1, which several rows of fast transfers have together.
+        "min_child_weight": 1 if weights is None else 0,
         "objective": settings.loss,
         "max_depth": settings.depth,
         "learning_rate": settings.learning_rate,
@@ -174,7 +191,7 @@ def _train(
     }
     import xgboost
 
-    return xgboost.train(parameters, xgboost.DMatrix(x, label), settings.rounds)
+    return xgboost.train(parameters, xgboost.DMatrix(x, label, weight=weights), settings.rounds)
 
 
 def _trees(

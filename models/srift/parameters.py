@@ -37,7 +37,11 @@ class Settings(Record):
 
 
 PAPER = Settings(
-    grid=Grid(labels=("bandwidth",)), buckets=None, streams=None, slowdown=False, model_error=0.0
+    grid=Grid(labels=("bandwidth",), weights=("equal",)),
+    buckets=None,
+    streams=None,
+    slowdown=False,
+    model_error=0.0,
 )
 """Ideal overlap, and trees that learn bandwidth itself."""
 

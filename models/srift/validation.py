@@ -1,6 +1,6 @@
 """How much the parts of Srift err on what they were not fitted to (section 5.3, Table 6)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,15 +32,41 @@ def pass_errors(compute: pl.DataFrame) -> pl.DataFrame:
         BadInput: as `latency.fit`.
     """
     sizes = compute["batch_size"].unique().sort().to_list()
-    rows = [_pass_error(compute, one) for one in sizes[1:-1]] if len(sizes) >= 4 else []
+    inner = sizes[1:-1] if len(sizes) >= 4 else []
+    is_left_out = [pl.col("batch_size") == one for one in inner]
+    return _errors(
+        _pass_error(latency.fit(compute.filter(~left)), compute.filter(left))
+        for left in is_left_out
+    )
+
+
+def held_out_errors(profiled: pl.DataFrame, held_out: pl.DataFrame) -> pl.DataFrame:
+    """Forecast the passes of batch sizes that were timed apart from the profile.
+
+    Args:
+        profiled: table compute, of one network on one node type.
+        held_out: the same of other batch sizes.
+
+    Returns:
+        As `pass_errors`.
+
+    Raises:
+        BadInput: as `latency.fit`.
+    """
+    fitted = latency.fit(profiled)
+    sizes = held_out["batch_size"].unique().sort()
+    return _errors(_pass_error(fitted, held_out.filter(batch_size=one)) for one in sizes)
+
+
+def _errors(rows: Iterable[tuple[float, ...]]) -> pl.DataFrame:
     names = ("forward_percent", "backward_percent", "both_percent", "floor_percent")
     schema = {"batch_size": pl.Int64} | dict.fromkeys(names, pl.Float64)
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(list(rows), schema=schema, orient="row")
 
 
-def _pass_error(compute: pl.DataFrame, batch_size: int) -> tuple[float, ...]:
-    left = compute.filter(batch_size=batch_size)
-    fitted = latency.fit(compute.filter(pl.col("batch_size") != batch_size))
+def _pass_error(fitted: latency.Latency, left: pl.DataFrame) -> tuple[float, ...]:
+    """Return how much the passes of one batch size are forecast wrong: a row of `_errors`."""
+    batch_size = int(left["batch_size"][0])
     predicted = float(fitted.forward(batch_size)), float(fitted.backward(batch_size))
     forward, backward = (left[name].to_numpy() for name in ("forward_s", "backward_s"))
     both = forward + backward
@@ -74,8 +100,8 @@ def allreduce_errors(
         side (`small`: up to the MTU, or `large`), split (`configurations`: no configuration is on
         both sides; `rows`: repeats may be, as in the paper's 9/1 split), model (`trees`,
         `alpha_beta` or `rated`), n, mape_percent, floor_percent. The floor is the error of
-        forecasting each by the median of its configuration: no model that is given the
-        configuration can err much less.
+        forecasting each by the bandwidth that errs least for its configuration: no model that is
+        given the configuration errs less.
 
     Raises:
         BadInput: as `samples`.
@@ -85,7 +111,7 @@ def allreduce_errors(
     rows: list[Mapping[str, Any]] = []
     for name, side, trees in zip(("small", "large"), both, (model.small, model.large), strict=True):
         alone = (side.rows["concurrent"] == 1).to_numpy()
-        floor = _median_of_configuration(side)
+        floor = _best_of_configuration(side)
         for split, groups in (
             ("configurations", side.configurations),
             ("rows", np.arange(side.rows.height)),
@@ -122,11 +148,15 @@ def _forecasts(
         yield "rated", np.array([of_mix[mix] for mix in side.rows["node_types"]])
 
 
-def _median_of_configuration(side: Side) -> Floats:
-    numbered = side.rows.with_columns(configuration=pl.Series(side.configurations))
-    found: Floats = numbered.select(pl.col("bus_bandwidth_Bps").median().over("configuration"))[
-        "bus_bandwidth_Bps"
-    ].to_numpy()
+def _best_of_configuration(side: Side) -> Floats:
+    """Return, for each row, which of its configuration's bandwidths errs least for all of them."""
+    configurations, bandwidth_Bps = side.configurations, side.bandwidth_Bps
+    found = np.zeros_like(bandwidth_Bps)
+    for number in np.unique(configurations):
+        repeats = configurations == number
+        measured = bandwidth_Bps[repeats]
+        errors = np.abs(measured[:, None] / measured - 1).mean(axis=1)
+        found[repeats] = measured[errors.argmin()]
     return found
 
 

@@ -11,7 +11,7 @@ from assets.progress import Progress
 from assets.rounds import Round, open_round
 from assets.study import read_study
 from profilers.host import host_id
-from tests.synthetic import PaperProbes
+from tests.synthetic import DDP, PaperProbes, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import ProbeFailed, Scenario
 
@@ -42,6 +42,7 @@ def landing(home: Path) -> Path:
 def now(study_file: Path, landing: Path) -> Round:
     """Return the round to be done of the study, with contention probed."""
     study = read_study(study_file)
+    assert study.links is not None
     probed = study.links.model_copy(update={"contention_s": 1.0})
     study = study.model_copy(update={"links": probed})
     return open_round(study, "loopback", host_id(), landed_runs(landing))
@@ -77,6 +78,28 @@ def test_what_is_missing_is_run_once(
     again = run(now(study_file, landing), landing=landing, progress=listener)
     assert again == after
     assert listener.done == names
+
+
+def test_held_out_batches_have_as_much_time_each_as_profiled_ones(
+    tmp_path: Path, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = DDP.replace("[1, 8], trials", "[1, 8], interval: 0.04, most_s: 100, trials")
+    study = read_study(write_study(tmp_path, text.replace("[1, 8],", "[1, 8], held_out: [4],")))
+    asked: dict[str, object] = {}
+
+    def probe(*_: object, **settings: object) -> None:
+        asked.update(settings)
+        raise ProbeFailed("asked")
+
+    monkeypatch.setattr("profilers.torch_compute.profile", probe)
+    round_ = open_round(study, "loopback", host_id(), [])
+    with pytest.raises(ProbeFailed, match="asked"):
+        profile(round_, "torch_compute", landing, Listener())
+    assert (asked["batch_sizes"], asked["most_s"]) == ((1, 8), 100)
+    with pytest.raises(ProbeFailed, match="asked"):
+        measure(round_, landing, Listener())
+    assert (asked["batch_sizes"], asked["most_s"]) == ((4,), 50)
+    assert asked["interval"] == 0.04
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What each kind of study runs, who may see it, and what predictors of a job are fitted to."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ def study(folder: Path, text: str) -> Study:
     return read_study(write_study(folder, text))
 
 
-def names(found: tuple[Part, ...]) -> list[str]:
+def names(found: Sequence[Part]) -> list[str]:
     return [part.name for part in found]
 
 
@@ -51,6 +52,18 @@ def test_slowdown_is_probed_with_the_networks_that_may_be_seen(tmp_path: Path) -
         found[0]
     ]
     assert len(list(judged_parts(whole, "emulated"))) == 3
+
+
+def test_held_out_batches_judge_profiles_and_are_not_seen(tmp_path: Path) -> None:
+    whole = study(tmp_path, DDP.replace("[1, 8], trials", "[1, 8], held_out: [2, 4], trials"))
+    found = [part for part in parts(whole, "emulated") if part.probe == "torch_compute"]
+    assert [part.profiles for part in found] == [True, True, False, False]
+    assert names(found[2:]) == [
+        "time held-out batches, resnet18 32px b4, unshaped, all-reduce, W=1 (1 emu.native.c25)",
+        "time held-out batches, resnet18 32px b4, unshaped, all-reduce, W=1 (1 emu.avx2.c25)",
+    ]
+    for job in whole.jobs:
+        assert not set(profile_parts(job, whole, "emulated")) & set(found[2:])
 
 
 def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
@@ -136,6 +149,10 @@ def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
     [
         (DDP, "batch_size: 4,", "batch_size: 4, server: emu.server,", "an all_reduce has no"),
         (DDP, "allreduce:", "# allreduce:", "allreduce: missing"),
+        (DDP, "links:", "# links:", "links: missing"),
+        (DDP, "[1, 8], trials", "[1, 8], held_out: [8], trials", r"held_out: \[8\] are among"),
+        (DDP, "[1, 8], trials", "[1, 8], held_out: [0], trials", r"compute\.held_out\[0\]: "),
+        (STUDY, "links:", "# links:", "links: missing"),
         (STUDY, "server: emu.server,", "", "server: missing; name the node type"),
         (MIXED, "emu.native.c15]", "emu.native.c25]", r"jobs\[0\]\.worker: should name each"),
         (

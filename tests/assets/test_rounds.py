@@ -226,7 +226,6 @@ def test_synchronous_jobs_count_once_profiled_or_measured(tmp_path: Path) -> Non
 SYNCHRONOUS = """
 name: paper
 backend: auto
-links: {flows: [1], seconds: 1, trials: 1}
 profile: {traced_steps: 2, untraced_steps: 2}
 measure: {windows: 1, window_s: 1}
 jobs:

@@ -28,10 +28,14 @@ def test_passes_and_all_reduces_stand_beside_their_floors(reference: Round) -> N
     html = components.section(reference, REFERENCE)
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
         "Passes that fits did not see",
+        "Batch sizes that fits did not see",
         "All-reduces that fits did not see",
     ]
     passes, reduced = html.split("<h2>All-reduces")
-    assert passes.count("<tr><td>profile ") == len(reference.runs_of("torch_compute"))
+    timed = [part.profiles for part in reference.runs_of("torch_compute")]
+    assert passes.count("<tr><td>profile ") == timed.count(True)
+    assert passes.count("<tr><td>time held-out batches") == timed.count(False)
+    assert passes.count("<tr><td>all<") == 2
     for model in ("trees", "α–β", "rated"):
         assert reduced.count(f"<td>{model}</td>") == 4, "two sizes, left out in two ways"
     assert "nan" not in html

@@ -7,7 +7,7 @@ import pytest
 from models.srift.allreduce import LearnedBandwidth, fit
 from models.srift.allreduce_samples import Hardware, features, samples
 from models.srift.baselines import AlphaBeta, Line, Rated, fit_alpha_beta, rated
-from models.srift.boosting import Grid, Label, folds
+from models.srift.boosting import Floats, Grid, Label, Weights, folds
 from warehouse.records import BadInput
 
 MTU = 1500
@@ -237,3 +237,22 @@ def test_nobody_was_alone() -> None:
 def test_an_unprobed_node_type(learned: LearnedBandwidth) -> None:
     with pytest.raises(BadInput, match="was probed on node type 'other', only on fast, slow"):
         learned.table(("other",), np.array([2]), SIZES)
+
+
+def test_weights_of_seconds_predict_the_mean_time() -> None:
+    """Every other transfer takes ten times as long: the mean is 5.5 times, of bandwidth 0.55."""
+    fast = probes("slow", noise=0.0)
+    slow = fast.with_columns(
+        pl.col("trial") + 3, pl.col("seconds") * 10, pl.col("bus_bandwidth_Bps") / 10
+    )
+    grid = Grid(labels=("bandwidth",), depths=(8,), learning_rates=(0.5,), rounds=(100,), folds=3)
+
+    def ratio(weights: Weights) -> Floats:
+        settings = grid.model_copy(update={"weights": (weights,)})
+        found = fit(pl.concat([fast, slow]), clusters("slow"), HARDWARE, settings)
+        ranks, sizes = np.array([2, 4]), SIZES[SIZES > MTU]
+        asked = ("slow",), ranks, sizes
+        return AlphaBeta(lines=LINES).table(*asked) / found.table(*asked)
+
+    np.testing.assert_allclose(ratio("seconds"), 5.5, rtol=0.05)
+    np.testing.assert_allclose(ratio("equal"), 1 / 0.55, rtol=0.05)

@@ -7,7 +7,7 @@ import pytest
 from models.srift.allreduce import LearnedBandwidth, fit
 from models.srift.allreduce_samples import Hardware
 from models.srift.boosting import Grid
-from models.srift.validation import allreduce_errors, pass_errors
+from models.srift.validation import allreduce_errors, held_out_errors, pass_errors
 
 GRID = Grid(labels=("logarithm", "ratio"), depths=(4,), rounds=(60,), folds=5)
 HARDWARE = {"node": Hardware(rated_gbps=0.2)}
@@ -64,6 +64,16 @@ def test_inner_batch_sizes_are_forecast_from_their_neighbours() -> None:
     assert first["both_percent"] == pytest.approx(20), "6 s of 5"
     # Two trials a tenth around the mean: standard deviation 0.1 √2, of their mean 0.1.
     assert first["floor_percent"] == pytest.approx(10)
+
+
+def test_held_out_batch_sizes_are_forecast_from_the_profile() -> None:
+    """Lines between 2 and 6 say 3 s forward and 4 s backward; measured were 4 and 6."""
+    profiled = compute({2: (2.0, 2.0), 6: (4.0, 6.0), 8: (5.0, 8.0)})
+    found = held_out_errors(profiled, compute({4: (4.0, 6.0), 7: (4.5, 7.0)}))
+    assert found["batch_size"].to_list() == [4, 7]
+    assert found["forward_percent"].to_list() == pytest.approx([-25, 0])
+    assert found["both_percent"].to_list() == pytest.approx([-30, 0])
+    assert found["floor_percent"][0] == pytest.approx(10)
 
 
 def test_three_batch_sizes_leave_nothing_to_forecast_from() -> None:
