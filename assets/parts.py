@@ -125,7 +125,7 @@ def _concerns(part: Part, job: Job, backend: Backend) -> bool:
 
 def _links(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield each speed once, with the job of most workers that uses it."""
-    if study.links is None or study.kind == "synchronous":
+    if study.links is None:
         return
     by_speed: dict[float | None, Job] = {}
     for job in _by_workers(study):
@@ -147,7 +147,7 @@ def _contention(study: Study, backend: Backend) -> Iterator[Part]:
 
 def _allreduce(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield each world size on each speed and mix of types, devices and links."""
-    if study.allreduce is None or study.kind != "ddp":
+    if study.allreduce is None:
         return
     found: dict[tuple[float | None, str, int], Job] = {}
     for job in _by_workers(study):
@@ -196,7 +196,7 @@ def _compute(study: Study, backend: Backend) -> Iterator[Part]:
 
 def _passes(study: Study, backend: Backend, batch_sizes: Sequence[int]) -> Iterator[Part]:
     """Yield one part for all jobs that share it: it samples several batch sizes."""
-    if study.kind != "ddp" or not batch_sizes:
+    if not batch_sizes:
         return
     largest = {"batch_size": max(batch_sizes)}
     found: dict[Scenario, Job] = {}

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -130,7 +131,7 @@ _SETTINGS: Mapping[JobKind, tuple[str, ...]] = {
     "ddp": ("links", "allreduce", "compute", "iterate"),
     "synchronous": ("profile", "measure"),
 }
-"""The sections without which jobs of a kind cannot be profiled."""
+"""The sections that say how jobs of a kind are profiled and measured: all of them, no others."""
 
 
 class Study(Record):
@@ -165,9 +166,13 @@ class Study(Record):
                 raise ValueError(
                     f"jobs[{index}] is {job.kind}, jobs[0] is {self.kind}; make a study of each"
                 )
-        for section in _SETTINGS[self.kind]:
-            if getattr(self, section) is None:
+        used = _SETTINGS[self.kind]
+        for section in dict.fromkeys(chain.from_iterable(_SETTINGS.values())):
+            given = getattr(self, section) is not None
+            if section in used and not given:
                 raise ValueError(f"{section}: missing, and it has no default")
+            if given and section not in used:
+                raise ValueError(f"{section}: {self.kind} jobs have no use for it; leave it out")
         return self
 
     @property

@@ -203,7 +203,7 @@ IDEAL_SCALING = System(
 CEER = System(
     "ceer",
     "Steps from operations of other networks, with an interval (Hafeez and Gandhi, Ceer).",
-    "1",
+    "2",
     ("tf_operations", "tf_sync"),
     ("run", "scenario", "operation", "operation_shape", "operation_time", "sample", "dnn"),
     ceer.fit,
@@ -215,6 +215,7 @@ CEER_PAPER = replace(
     CEER,
     name="ceer_paper",
     what="Baseline: Ceer as published, with medians of light operations and S by parameters alone.",
+    version="1",
     fit=partial(ceer.fit, settings=PAPER),
 )
 SYSTEMS = (

@@ -36,6 +36,7 @@ FORMS: Mapping[Literal["paper", "own"], Forms] = {
     "paper": PAPER_FORMS,
     "own": {**PAPER_FORMS, **OWN_FORMS},
 }
+_OF_TWO: Forms = {"proportional": PAPER_FORMS["proportional"]}
 _PREFERENCE = 0.05
 _EXACT = 1e-9
 _FOLDS = 5
@@ -85,7 +86,8 @@ def fit(
 
     Whole DNNs are left out where there are three or more. A form is taken if no later one has an
     error that is smaller by more than 5 % of it. No coefficient is negative: so no prediction is,
-    and none falls with size.
+    and none falls with size. Two operations leave nothing to choose by: of those, times are
+    proportional to inputs if these differ, unless forms are the paper's.
 
     Args:
         points: `dnn`, `count` (how often in a step), `mean_us` and the columns `NAMES`; one row per
@@ -108,6 +110,8 @@ def fit(
         )
     features = {name: points[name].to_numpy() for name in NAMES}
     offered = FORMS[forms] if isinstance(forms, str) else forms
+    if forms == "own" and points.height == points["input"].n_unique() == 2:
+        offered = _OF_TWO
     folds = _folds(points["dnn"])
     form, left_out_us = _chosen(offered, features, us, count, folds, weights)
     terms = _varying(offered[form], features)

@@ -154,6 +154,11 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "window_s: 1, interval: 0.02}",
             "measure: interval and most_windows belong together",
         ),
+        (
+            "measure:",
+            "iterate: {iterations: 20}\nmeasure:",
+            "iterate: asynchronous jobs have no use for it; leave it out",
+        ),
         ("name: paper", "name: [", "not valid YAML: "),
     ],
 )

@@ -72,6 +72,13 @@ def test_a_constant_is_preferred_to_a_line_that_is_no_better() -> None:
     assert found.r_squared is None
 
 
+def test_of_two_operations_the_larger_takes_longer_even_if_it_did_not() -> None:
+    two = points([1.0, 4.0], [30.0, 25.0], dnns=1)
+    assert fitted(two).form == "proportional"
+    assert fitted(two).predict_us(at(input=8.0)) > fitted(two).predict_us(at(input=4.0))
+    assert fitted(two, forms="paper").form == "constant"
+
+
 def test_errors_are_of_dnns_that_were_left_out() -> None:
     found = fitted(points([1.0] * 3, [10.0, 10.0, 40.0], dnns=3), weights="equal")
     # The mean of the two others: 25 for 10, 25 for 10, 10 for 40.
