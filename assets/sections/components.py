@@ -23,7 +23,8 @@ _HELD_OUT = (
 _ALLREDUCES = (
     "<p>Bus bandwidth of all-reduces, a tenth left out at a time: whole <em>configurations</em> "
     "(size, world, node types), or <em>rows</em>, as in the paper's 9/1 split. The <em>floor</em> "
-    "is the error of forecasting each by the bandwidth that errs least for its configuration.</p>"
+    "is the error of forecasting each by the bandwidth that errs least for its configuration; "
+    "trees look for <em>its mean time</em>, which errs more where single repeats take long.</p>"
 )
 _WORDS = {
     "small": "up to the MTU",
@@ -31,6 +32,7 @@ _WORDS = {
     "alpha_beta": "α–β",
     "trees": "trees",
     "rated": "rated",
+    "mean_time": "its mean time",
 }
 
 

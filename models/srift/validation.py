@@ -1,6 +1,6 @@
 """How much the parts of Srift err on what they were not fitted to (section 5.3, Table 6)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -98,10 +98,11 @@ def allreduce_errors(
 
     Returns:
         side (`small`: up to the MTU, or `large`), split (`configurations`: no configuration is on
-        both sides; `rows`: repeats may be, as in the paper's 9/1 split), model (`trees`,
-        `alpha_beta` or `rated`), n, mape_percent, floor_percent. The floor is the error of
-        forecasting each by the bandwidth that errs least for its configuration: no model that is
-        given the configuration errs less.
+        both sides; `rows`: repeats may be, as in the paper's 9/1 split; `nothing`), model (`trees`,
+        `alpha_beta` or `rated`; `mean_time`: what repeats of the same configuration take in the
+        mean, which is what trees are to find out), n, mape_percent, floor_percent. The floor is the
+        error of forecasting each by the bandwidth that errs least for its configuration: no model
+        that is given the configuration errs less.
 
     Raises:
         BadInput: as `samples`.
@@ -111,26 +112,33 @@ def allreduce_errors(
     rows: list[Mapping[str, Any]] = []
     for name, side, trees in zip(("small", "large"), both, (model.small, model.large), strict=True):
         alone = (side.rows["concurrent"] == 1).to_numpy()
-        floor = _best_of_configuration(side)
-        for split, groups in (
-            ("configurations", side.configurations),
-            ("rows", np.arange(side.rows.height)),
-        ):
-            for which, found in _forecasts(side, trees, groups, grid, model):
-                rows.append(
-                    {
-                        "side": name,
-                        "split": split,
-                        "model": which,
-                        "n": int(alone.sum()),
-                        "mape_percent": _mape(found, side.bandwidth_Bps, alone),
-                        "floor_percent": _mape(floor, side.bandwidth_Bps, alone),
-                    }
-                )
+        floor = _of_configuration(side, _least_wrong)
+        for split, which, found in _forecasts(side, trees, grid, model):
+            rows.append(
+                {
+                    "side": name,
+                    "split": split,
+                    "model": which,
+                    "n": int(alone.sum()),
+                    "mape_percent": _mape(found, side.bandwidth_Bps, alone),
+                    "floor_percent": _mape(floor, side.bandwidth_Bps, alone),
+                }
+            )
     return pl.DataFrame(rows)
 
 
 def _forecasts(
+    side: Side, trees: Trees, grid: Grid, model: LearnedBandwidth
+) -> Iterator[tuple[str, str, Floats]]:
+    """Yield what is left out at a time, each model, and what it says of every row."""
+    rows = np.arange(side.rows.height)
+    for split, groups in (("configurations", side.configurations), ("rows", rows)):
+        for which, found in _fitted_forecasts(side, trees, groups, grid, model):
+            yield split, which, found
+    yield "nothing", "mean_time", _of_configuration(side, _of_mean_time)
+
+
+def _fitted_forecasts(
     side: Side, trees: Trees, groups: Ints, grid: Grid, model: LearnedBandwidth
 ) -> Iterator[tuple[str, Floats]]:
     """Yield each model and what it says of every row, fitted to parts without the row's group."""
@@ -148,16 +156,25 @@ def _forecasts(
         yield "rated", np.array([of_mix[mix] for mix in side.rows["node_types"]])
 
 
-def _best_of_configuration(side: Side) -> Floats:
-    """Return, for each row, which of its configuration's bandwidths errs least for all of them."""
+def _of_configuration(side: Side, choose: Callable[[Floats], float]) -> Floats:
+    """Return, for each row, the bandwidth that is chosen from those of its configuration."""
     configurations, bandwidth_Bps = side.configurations, side.bandwidth_Bps
     found = np.zeros_like(bandwidth_Bps)
     for number in np.unique(configurations):
         repeats = configurations == number
-        measured = bandwidth_Bps[repeats]
-        errors = np.abs(measured[:, None] / measured - 1).mean(axis=1)
-        found[repeats] = measured[errors.argmin()]
+        found[repeats] = choose(bandwidth_Bps[repeats])
     return found
+
+
+def _least_wrong(measured: Floats) -> float:
+    """Return which of some bandwidths errs least for all of them."""
+    errors = np.abs(measured[:, None] / measured - 1).mean(axis=1)
+    return float(measured[errors.argmin()])
+
+
+def _of_mean_time(measured: Floats) -> float:
+    """Return the bandwidth at which a transfer takes its mean time."""
+    return float(1 / np.mean(1 / measured))
 
 
 def _mape(found: Floats, measured: Floats, counted: NDArray[np.bool_]) -> float:

@@ -83,7 +83,7 @@ def test_three_batch_sizes_leave_nothing_to_forecast_from() -> None:
 def test_formulas_that_fit_err_by_the_noise() -> None:
     rows = probes(noise=0.05)
     found = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
-    assert found["n"].to_list() == [36] * 6 + [48] * 6
+    assert found["n"].to_list() == [36] * 7 + [48] * 7
     line = of(found, "large", "configurations", "alpha_beta")
     assert 2 < line["floor_percent"] <= line["mape_percent"] < 6
     assert of(found, "large", "rows", "rated")["mape_percent"] > line["mape_percent"]
@@ -105,4 +105,14 @@ def test_links_without_rating_have_no_rated_bandwidth() -> None:
     rows = probes(noise=0.05)
     unrated = fit(rows, CLUSTERS, {"node": Hardware()}, GRID)
     found = allreduce_errors(unrated, rows, CLUSTERS, GRID)
-    assert set(found["model"]) == {"trees", "alpha_beta"}
+    assert set(found["model"]) == {"trees", "alpha_beta", "mean_time"}
+
+
+def test_who_knows_the_mean_time_errs_by_what_repeats_scatter() -> None:
+    """One of four takes four times as long: 1.75 in the mean; forecasting all as slow errs less."""
+    longer = pl.when(pl.col("trial") == 0).then(4).otherwise(1)
+    rows = probes(noise=0).with_columns(pl.col("bus_bandwidth_Bps") / longer)
+    found = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
+    line = of(found, "large", "nothing", "mean_time")
+    assert line["mape_percent"] == pytest.approx(100 * ((4 / 1.75 - 1) + 3 * (1 - 1 / 1.75)) / 4)
+    assert line["floor_percent"] == pytest.approx(100 * 3 * (1 - 1 / 4) / 4)
