@@ -1,31 +1,36 @@
 """The report: one HTML file with everything in it, to be read without a network."""
 
 import os
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from string import Template
 
 import polars as pl
 
-from assets import landed, plots, provenance
+from assets import ceer_study, landed, plots, provenance
 from assets.captured import captured_profiles
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
 from assets.results import Summary, summary
 from assets.rounds import Round
 from assets.sections import (
+    choices,
     comparisons,
     components,
     convergence,
     data_parallel,
+    devices,
     end_times,
     errors,
     http2,
+    operations,
     order,
     overhead,
     residuals,
     servers,
     steps,
+    unseen,
     windows,
 )
 from assets.simulations import FittedModels
@@ -175,7 +180,7 @@ def _job(rows: pl.DataFrame, study: Study) -> tuple[str, str]:
 
 def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedModels) -> str:
     """Return what only some rounds can show; each section is empty where it has nothing to show."""
-    if round_.study.kind != "asynchronous":
+    if round_.study.kind == "ddp":
         return "\n".join(
             [
                 errors.section(round_.study, rows),
@@ -183,6 +188,8 @@ def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedMo
                 components.section(round_, landing),
             ]
         )
+    if round_.study.kind == "synchronous":
+        return "\n".join([errors.section(round_.study, rows), *_of_ceer(round_, rows, landing)])
     captured = captured_profiles(round_, landing)
     seen = {one.run.run_id for one in captured}
     by_run = {
@@ -204,6 +211,18 @@ def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedMo
             windows.section(captured, by_run),
         ]
     )
+
+
+def _of_ceer(round_: Round, rows: pl.DataFrame, landing: Path) -> Iterator[str]:
+    """Yield what operations and steps of a round of synchronous training show."""
+    found = ceer_study.measured(round_, landing)
+    if found is None:
+        return
+    yield operations.section(found)
+    yield devices.section(found)
+    noise = summary(rows).noise_floor
+    yield unseen.section(found, None if noise is None else noise / 100)
+    yield choices.section(found)
 
 
 def _links(rows: pl.DataFrame) -> str:

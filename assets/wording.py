@@ -1,5 +1,7 @@
 """How figures read in tables: a missing one is a dash, never 0."""
 
+from collections.abc import Iterable
+
 from assets.results import Summary
 
 DASH = "—"
@@ -25,6 +27,12 @@ def percent(value: float | None, *, signed: bool = False) -> str:
 def share(part: float | None) -> str:
     """Return a part of 1 as a percentage."""
     return percent(None if part is None else 100 * part)
+
+
+def span(values: Iterable[float | None], form: str) -> str:
+    """Return the least and the largest of values, each as `form` has it; missing ones apart."""
+    known = [value for value in values if value is not None]
+    return f"{form.format(min(known))} to {form.format(max(known))}" if known else DASH
 
 
 def link_speed(mbps: float | None) -> str:

@@ -12,8 +12,22 @@ from models.ceer.network import of_observed
 from models.ceer.observed import STEP, computing
 from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer, fit
-from models.ceer.steps import Without
+from models.ceer.steps import PREDICTED, Without
 from warehouse.records import BadInput
+
+LEFT_OUT = pl.Schema(
+    {
+        **PREDICTED,
+        "measured_s": pl.Float64(),
+        "without": pl.List(pl.String),
+        "image_size": pl.Int64(),
+        "error": pl.Float64(),
+    }
+)
+"""Steps of DNNs that were left out: `without` names what was left out of predictions, sorted.
+
+`error` is predicted / measured − 1, NULL where an operation was not seen.
+"""
 
 
 def leave_out(
@@ -22,22 +36,22 @@ def leave_out(
     dnns: Sequence[Collection[str]] | None = None,
     *,
     settings: Settings | None = None,
-    without: Without = frozenset(),
+    ablations: Sequence[Without] = (frozenset(),),
 ) -> pl.DataFrame:
     """Fit to all but some DNNs and predict the steps of those.
 
-    The operations of a left-out DNN are known from its profile, not their times.
+    The operations of a left-out DNN are known from its profile, not their times. Where nothing
+    else was measured on a node type, its steps there are left out.
 
     Args:
         operations: `models.ceer.observed.OBSERVED`.
         steps: `models.ceer.overhead.STEPS`.
         dnns: which are left out together, fit by fit; None: each by itself.
         settings: how to fit.
-        without: for ablations, as in `Ceer.predict`.
+        ablations: what is left out of predictions, each as `without` of `Ceer.predict`; of one fit.
 
     Returns:
-        `models.ceer.steps.PREDICTED` with image_size, measured_s and error (predicted / measured
-        − 1); NULL where an operation was not seen.
+        `LEFT_OUT`.
 
     Raises:
         BadInput: a DNN that is left out was not profiled, or none would be left to fit to.
@@ -60,8 +74,10 @@ def leave_out(
         found += [
             _predicted(model, operations, rows, without)
             for rows in steps.filter(left_out).partition_by(STEP, maintain_order=True)
+            if rows["node_type"][0] in model.node_types
+            for without in ablations
         ]
-    return pl.concat(found)
+    return pl.concat(found) if found else pl.DataFrame(schema=LEFT_OUT)
 
 
 def operation_errors(model: Ceer, operations: pl.DataFrame) -> pl.DataFrame:
@@ -149,6 +165,10 @@ def _predicted(
     error = (pl.col("step_s") - pl.col("measured_s")) / pl.col("measured_s")
     return (
         predicted.join(measured, on=setup, nulls_equal=True)
-        .with_columns(pl.lit(first["image_size"]).alias("image_size"), error.alias("error"))
+        .with_columns(
+            pl.lit(sorted(without), pl.List(pl.String)).alias("without"),
+            pl.lit(first["image_size"], pl.Int64).alias("image_size"),
+            error.alias("error"),
+        )
         .sort(setup)
     )

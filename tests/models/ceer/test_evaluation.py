@@ -1,8 +1,9 @@
 import polars as pl
 import pytest
 
-from models.ceer.evaluation import leave_out, operation_errors, rankings
+from models.ceer.evaluation import LEFT_OUT, leave_out, operation_errors, rankings
 from models.ceer.predictor import fit
+from models.ceer.steps import Without
 from tests.models.ceer.frames import observed, operation, steps
 from tests.models.ceer.test_predictor import DNNS, measured, rows
 from warehouse.records import BadInput
@@ -23,13 +24,26 @@ def test_left_out_dnns_are_not_seen() -> None:
     assert set(errors) == {"d", "e", "f"}
 
 
-def test_ablations_err_by_what_they_leave_out() -> None:
+def test_where_no_other_dnn_was_measured_nothing_is_forecast() -> None:
+    only = pl.col("dnn") == "a"
+    lonely = steps(*measured()).filter(only | (pl.col("node_type") == "slow"))
     found = leave_out(
-        observed(*rows()), steps(*measured()), [("c",)], without=frozenset({"overhead"})
+        observed(*rows()).filter(only | (pl.col("node_type") == "slow")), lonely, [("a",)]
     )
-    first = found.filter(pl.col("node_type") == "slow", pl.col("devices") == 1).row(0, named=True)
+    assert set(found["node_type"]) == {"slow"}
+    assert found.schema == LEFT_OUT
+    assert leave_out(observed(*rows()), lonely, []).schema == LEFT_OUT
+
+
+def test_ablations_err_by_what_they_leave_out() -> None:
+    ablations: tuple[Without, ...] = (frozenset(), frozenset({"overhead"}))
+    found = leave_out(observed(*rows()), steps(*measured()), [("c",)], ablations=ablations)
+    alone = found.filter(pl.col("node_type") == "slow", pl.col("devices") == 1)
     overhead_s = 0.001 + 0.009
-    assert first["error"] == pytest.approx(-overhead_s / first["measured_s"])
+    whole, ablated = alone.iter_rows(named=True)
+    assert (whole["without"], ablated["without"]) == ([], ["overhead"])
+    assert whole["error"] == pytest.approx(0, abs=1e-6)
+    assert ablated["error"] == pytest.approx(-overhead_s / ablated["measured_s"])
 
 
 def test_errors_of_operations_are_per_type() -> None:
