@@ -1,7 +1,7 @@
 """What a round of synchronous training measured, as Ceer takes it."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -57,8 +57,12 @@ class Measured:
 
 
 def measured(round_: Round, landing: Path) -> Measured | None:
-    """Return what has landed of a round; None where no operations of DNNs to fit to have."""
-    tables = _tables(round_, landing)
+    """Return what has landed of a round; None where no operations of DNNs to fit to have.
+
+    Of DNNs that are fitted at one size and judged at another, only the first is in it.
+    """
+    fitted = {job.dnn for job in round_.study.jobs if job.fitted}
+    tables = _tables(round_, landing, fitted)
     times = tables.get("operation_time")
     if times is None:
         return None
@@ -76,7 +80,6 @@ def measured(round_: Round, landing: Path) -> Measured | None:
         samples=tables["sample"],
         dnns=tables["dnn"],
     )
-    fitted = {job.dnn for job in round_.study.jobs if job.fitted}
     known = operations["dnn"].unique().sort()
     if not fitted & set(known):
         return None
@@ -91,10 +94,11 @@ def usd_per_hour(measured: Measured) -> Mapping[str, float]:
     return {name: known[name].usd_per_hour for name in names if name in known}
 
 
-def _tables(round_: Round, landing: Path) -> dict[str, pl.DataFrame]:
+def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.DataFrame]:
     found = defaultdict(list)
     for probe in _PROBES:
-        for run in round_.runs_of(probe).values():
-            for name, rows in landed.tables(landing, run).items():
-                found[name].append(rows)
+        for part, run in round_.runs_of(probe).items():
+            if part.profiles or part.job.dnn not in fitted:
+                for name, rows in landed.tables(landing, run).items():
+                    found[name].append(rows)
     return {name: pl.concat(frames) for name, frames in found.items()}

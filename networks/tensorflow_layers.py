@@ -1,9 +1,10 @@
-"""The layers that the plain TensorFlow networks are made of; tensors are [batch, y, x, channel].
+"""The layers that the plain TensorFlow networks are made of; images are [batch, y, x, channel].
 
 Weights start as He et al. 2015 propose for rectifiers ("Delving Deep into Rectifiers", eq. 10),
 biases at zero, whatever a network's own paper did: the speed of a step does not depend on it.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import tensorflow.compat.v1 as tf1
@@ -45,6 +46,47 @@ def dense(name: str, inputs: "Tensor", units: int, *, relu: bool = True) -> "Ten
         flat = tf1.reshape(inputs, (-1, features))
         outputs = tf1.nn.bias_add(tf1.matmul(flat, _weights((features, units))), _biases(units))
         return tf1.nn.relu(outputs) if relu else outputs
+
+
+def linear(name: str, inputs: "Tensor", units: int) -> "Tensor":
+    """Fully connected layer on the last dimension, with bias."""
+    with tf1.variable_scope(name):
+        *leading, features = inputs.shape.as_list()
+        flat = tf1.reshape(inputs, (-1, features))
+        outputs = tf1.nn.bias_add(tf1.matmul(flat, _weights((features, units))), _biases(units))
+        return tf1.reshape(outputs, (*leading, units))
+
+
+def layer_norm(name: str, inputs: "Tensor") -> "Tensor":
+    """Normalize over the last dimension, then scale and shift.
+
+    Source: Ba, Kiros, Hinton, "Layer Normalization", arXiv 1607.06450, section 3.
+    """
+    with tf1.variable_scope(name):
+        units = (int(inputs.shape[-1]),)
+        gain = tf1.get_variable("gain", units, initializer=tf1.ones_initializer())
+        bias = tf1.get_variable("bias", units, initializer=tf1.zeros_initializer())
+        mean, variance = tf1.nn.moments(inputs, axes=-1, keepdims=True)
+        return (inputs - mean) * tf1.rsqrt(variance + 1e-6) * gain + bias
+
+
+def lstm(name: str, inputs: Sequence["Tensor"], units: int) -> list["Tensor"]:
+    """Long short-term memory, unrolled: what it says after each of a sequence's [batch, features].
+
+    Source: Hochreiter, Schmidhuber, Neural Computation 9(8), 1997; forget gate by Gers et al. 2000.
+    """
+    with tf1.variable_scope(name):
+        batch, features = inputs[0].shape.as_list()
+        weights, biases = _weights((features + units, 4 * units)), _biases(4 * units)
+        state = output = tf1.zeros((batch, units))
+        outputs = []
+        for one in inputs:
+            seen = tf1.matmul(tf1.concat([one, output], axis=1), weights)
+            enter, new, forget, leave = tf1.split(tf1.nn.bias_add(seen, biases), 4, axis=1)
+            state = tf1.sigmoid(forget + 1) * state + tf1.sigmoid(enter) * tf1.tanh(new)
+            output = tf1.sigmoid(leave) * tf1.tanh(state)
+            outputs.append(output)
+        return outputs
 
 
 def max_pool(inputs: "Tensor", size: int, *, stride: int = 2, padding: str = "SAME") -> "Tensor":

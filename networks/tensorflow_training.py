@@ -32,7 +32,9 @@ def build_tensorflow(name: str, images: "Tensor", num_classes: int = 10) -> "Ten
         tensorflow_classics,
         tensorflow_googlenet,
         tensorflow_inception_v4,
+        tensorflow_recurrent,
         tensorflow_squeezenet,
+        tensorflow_transformers,
     )
 
     if tf1.executing_eagerly_outside_functions():
@@ -59,6 +61,14 @@ def build_tensorflow(name: str, images: "Tensor", num_classes: int = 10) -> "Ten
                 return tensorflow_inception_v4.inception_v4(images, num_classes)
             case "squeezenet":
                 return tensorflow_squeezenet.squeezenet(images, num_classes)
+            case "vit_tiny":
+                return tensorflow_transformers.vit_tiny(images, num_classes)
+            case "vit_small":
+                return tensorflow_transformers.vit_small(images, num_classes)
+            case "row_lstm":
+                return tensorflow_recurrent.row_lstm(images, num_classes)
+            case "stacked_lstm":
+                return tensorflow_recurrent.stacked_lstm(images, num_classes)
             case "resnet200_v2":
                 from networks import tensorflow_applications
 

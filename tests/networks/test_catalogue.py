@@ -40,6 +40,7 @@ def test_names_are_sorted_and_hold_the_plain_networks_too() -> None:
         "cuda_convnet",
         "inception_v4",
         "resnet200_v2",
+        *("vit_tiny", "vit_small", "row_lstm", "stacked_lstm"),
         *APPLICATIONS,
     } == set(found)
 

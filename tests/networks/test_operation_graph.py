@@ -37,7 +37,14 @@ def executed(dnn: str, batch_size: int, image_size: int) -> tuple[list[Any], dic
 
 
 @pytest.mark.parametrize(
-    ("dnn", "image_size"), [("small_cnn", 32), ("squeezenet", 48), ("mobilenet_v2", 32)]
+    ("dnn", "image_size"),
+    [
+        ("small_cnn", 32),
+        ("squeezenet", 48),
+        ("mobilenet_v2", 32),
+        ("vit_tiny", 16),
+        ("stacked_lstm", 8),
+    ],
 )
 def test_the_graph_is_the_one_that_is_executed(graph: Any, dnn: str, image_size: int) -> None:
     extracted = operation_graph(dnn, 4, image_size)

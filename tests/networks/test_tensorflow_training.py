@@ -9,7 +9,10 @@ import pytest
 
 import networks
 
-PLAIN = ("small_cnn", "alexnet", "vgg11", "googlenet", "squeezenet", "cuda_convnet")
+PLAIN = (
+    *("small_cnn", "alexnet", "vgg11", "googlenet", "squeezenet", "cuda_convnet"),
+    *("vit_tiny", "stacked_lstm"),
+)
 WORKER = "/job:worker/task:3"
 
 
@@ -38,6 +41,45 @@ def test_published_parameter_counts(graph: Any, name: str, expected: int) -> Non
     logits = networks.build_tensorflow(name, images, 1000)
     assert logits.shape.as_list() == [1, 1000]
     assert parameters(graph) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "published"), [("vit_tiny", 192, 5_717_416), ("vit_small", 384, 22_050_664)]
+)
+def test_transformers_have_the_published_parameters_but_smaller_patches(
+    graph: Any, name: str, width: int, published: int
+) -> None:
+    images, _ = networks.synthetic_batch(1, 224, 1000)
+    networks.build_tensorflow(name, images, 1000)
+    # 28² places instead of 14², and 8² pixels of three colours a patch instead of 16².
+    assert parameters(graph) == published + width * (28**2 - 14**2 - 3 * (16**2 - 8**2))
+
+
+def test_what_is_left_of_an_image_beside_patches_is_not_looked_at(graph: Any) -> None:
+    networks.training_loss("vit_tiny", 2, 23)
+    places = next(v for v in graph.get_collection("variables") if "places" in v.name)
+    assert places.shape.as_list() == [1, 1 + 2 * 2, 192]
+
+
+@pytest.mark.parametrize(("name", "layers"), [("row_lstm", 1), ("stacked_lstm", 2)])
+def test_recurrent_networks_have_four_gates_a_layer(graph: Any, name: str, layers: int) -> None:
+    networks.training_loss(name, 2, 32)
+    gates = (96 + 512 + 1) * 4 * 512 + (layers - 1) * (512 + 512 + 1) * 4 * 512
+    assert parameters(graph) == gates + 513 * 10
+    # One product for each row and layer, and one for the logits.
+    assert operation_types(graph)["MatMul"] == 32 * layers + 1
+
+
+def test_a_recurrent_network_reads_the_first_row_too(graph: Any) -> None:
+    import tensorflow.compat.v1 as tf1
+
+    images = tf1.placeholder(tf1.float32, (1, 8, 8, 3))
+    logits = networks.build_tensorflow("stacked_lstm", images)
+    (heeded,) = tf1.gradients(logits, images)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        found = session.run(heeded, {images: numpy.full((1, 8, 8, 3), 0.5)})
+    assert (abs(found).max(axis=(0, 2, 3)) > 0).all()
 
 
 def test_resnet200_has_sixteen_more_blocks_than_resnet152(graph: Any) -> None:
