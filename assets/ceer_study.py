@@ -1,4 +1,4 @@
-"""What a round of synchronous training measured, as Ceer takes it."""
+"""What a round of training by operations measured, as Ceer takes it."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Set
@@ -21,7 +21,7 @@ from profilers.clusters.node_types import node_types
 
 ABLATIONS: tuple[Without, ...] = (frozenset(), frozenset({"light"}), frozenset({"overhead"}))
 """What section V leaves out of predictions: nothing, light and CPU operations, or S."""
-_PROBES: tuple[Probe, ...] = ("tf_operations", "tf_sync")
+_PROBES: tuple[Probe, ...] = ("tf_operations", "tf_sync", "torch_operations", "torch_throughput")
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,11 @@ from warehouse.records import (
     Workload,
 )
 
-JobKind = Literal["asynchronous", "ddp", "synchronous"]
-"""TensorFlow with parameter servers, PyTorch's DistributedDataParallel, or synchronous TensorFlow:
-each has probes and predictors of its own."""
+JobKind = Literal["asynchronous", "ddp", "synchronous", "ddp_operations"]
+"""TensorFlow with parameter servers, PyTorch's DistributedDataParallel, synchronous TensorFlow, or
+DistributedDataParallel operation by operation: each has probes and predictors of its own."""
+BY_OPERATIONS: frozenset[JobKind] = frozenset({"synchronous", "ddp_operations"})
+"""Kinds of which some jobs are fitted, and the others predicted from their operations."""
 
 
 class Kind(Record):
@@ -41,8 +43,9 @@ class Job(Record):
     `worker` may name several node types, which are then taken in turn; it is profiled on each of
     them. Profiles are on links of `link_mbps` unless `profiled_link_mbps` names another speed,
     with one server also if there are several. `cross_traffic` is the fraction of the servers' links
-    that others use while it trains, not while it is profiled. Of a job that is `fitted` predictors
-    see all that was measured if it is synchronous, and its slowdown by all-reduces if it is of DDP.
+    that others use while it trains, not while it is profiled. An all-reduce of PyTorch is predicted
+    from its passes, or, as TensorFlow's are, `by_operations`. Of a job that is `fitted` predictors
+    see all that was measured if it is by operations, else its slowdown by all-reduces.
 
     An all-reduce may have a `mix` instead of worker, workers and batch_size: nodes and batches as
     optimisers choose them, "4 emu.avx512.s15@16 + 2 emu.sse41.s15@8".
@@ -63,6 +66,7 @@ class Job(Record):
     profiled_link_mbps: float | None = Field(default=None, gt=0)
     cross_traffic: float | None = Field(default=None, gt=0, lt=1)
     workers: tuple[int, ...] = Field(min_length=1)
+    by_operations: bool = False
     fitted: bool = False
     mix: tuple[Kind, ...] = ()
 
@@ -108,6 +112,10 @@ class Job(Record):
 
     @model_validator(mode="after")
     def _strategy_has_its_own(self) -> Self:
+        if self.by_operations and (self.framework, self.strategy) != ("pytorch", "all_reduce"):
+            raise ValueError(
+                "by_operations: only jobs of framework pytorch, strategy all_reduce have the choice"
+            )
         if self.mix and self.kind != "ddp":
             raise ValueError("mix: only jobs of framework pytorch, strategy all_reduce have one")
         if self.strategy == "all_reduce":
@@ -130,12 +138,14 @@ class Job(Record):
         """Which probes and predictors it concerns."""
         if self.strategy == "async_parameter_server":
             return "asynchronous"
-        return "ddp" if self.framework == "pytorch" else "synchronous"
+        if self.framework == "tensorflow":
+            return "synchronous"
+        return "ddp_operations" if self.by_operations else "ddp"
 
     @property
     def is_judged(self) -> bool:
         """Whether it is predicted and then measured, not shown to predictors."""
-        return not (self.fitted and self.kind == "synchronous")
+        return not (self.fitted and self.kind in BY_OPERATIONS)
 
     @property
     def metric(self) -> str:
@@ -155,7 +165,7 @@ class Job(Record):
     @property
     def baseline_in_words(self) -> str:
         """What predictions stand beside, as figures and tables name it."""
-        return "Ceer as published" if self.kind == "synchronous" else "linear scaling"
+        return "Ceer as published" if self.kind in BY_OPERATIONS else "linear scaling"
 
     def nodes(self, workers: int) -> tuple[NodeGroup, ...]:
         """Return the groups of workers and servers for a number of workers, its types in turn."""

@@ -21,6 +21,7 @@ from profilers import (
     tf_trace,
     torch_compute,
     torch_memory,
+    torch_operations,
     torch_throughput,
 )
 from profilers.clusters import Cluster, open_cluster
@@ -101,7 +102,14 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
             return one_type.nodes(_most_flows(study))
         case "allreduce":
             return all_reducing(parts)
-        case "tf_trace" | "tf_operations" | "torch_memory" | "torch_compute" | "slowdown":
+        case (
+            "tf_trace"
+            | "tf_operations"
+            | "torch_operations"
+            | "torch_memory"
+            | "torch_compute"
+            | "slowdown"
+        ):
             assert part.scenario is not None
             return part.scenario.nodes
         case _:
@@ -169,6 +177,7 @@ _PROFILING: Mapping[Probe, Callable[[Study], tuple[Callable[..., ProbeResult], d
         tf_operations.profile,
         _settings(study.profile, "capture"),
     ),
+    "torch_operations": lambda study: (torch_operations.profile, _timed_steps(study)),
     "torch_memory": lambda study: (
         torch_memory.search,
         {"most": _settings(study.compute)["largest_up_to"]},
@@ -189,6 +198,12 @@ _CALLS: Mapping[Probe, Call] = {
     **dict.fromkeys(_PROFILING, _profile),
     **dict.fromkeys(MEASURING.values(), _train),
 }
+
+
+def _timed_steps(study: Study) -> dict[str, Any]:
+    """Return how many steps PyTorch's operators are timed in, and are run beside those."""
+    profile = _settings(study.profile)
+    return {"timed_steps": profile["traced_steps"], "untimed_steps": profile["untraced_steps"]}
 
 
 def _held_out(study: Study) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from assets.job import Job, JobKind
+from assets.job import BY_OPERATIONS, Job, JobKind
 from assets.study import Study
 from warehouse.records import Backend, NodeGroup, Purpose, Run, Scenario
 
@@ -14,6 +14,7 @@ Probe = Literal[
     "allreduce",
     "tf_trace",
     "tf_operations",
+    "torch_operations",
     "torch_memory",
     "torch_compute",
     "slowdown",
@@ -26,8 +27,15 @@ MEASURING: Mapping[JobKind, Probe] = {
     "asynchronous": "tf_throughput",
     "ddp": "torch_throughput",
     "synchronous": "tf_sync",
+    "ddp_operations": "torch_throughput",
 }
 """The probe that measures jobs of a kind with all their workers."""
+_TRACING: Mapping[JobKind, Probe] = {
+    "asynchronous": "tf_trace",
+    "synchronous": "tf_operations",
+    "ddp_operations": "torch_operations",
+}
+"""The probe that times the operations of one worker."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,7 @@ def profile_parts(job: Job, study: Study, backend: Backend) -> tuple[Part, ...]:
     """Return the runs that predictors of a job are fitted to.
 
     Of asynchronous jobs and those of DDP: its profiles, and links and all-reduces of the speeds and
-    node types it concerns. Of synchronous ones: all that the study has of jobs that are fitted.
+    node types it concerns. Of those by operations: all that the study has of jobs that are fitted.
     """
     found = (part for part in parts(study, backend) if part.purpose == "profile")
     return tuple(part for part in found if _concerns(part, job, backend))
@@ -104,7 +112,7 @@ def all_reducing(found: Sequence[Part]) -> tuple[NodeGroup, ...]:
 
 
 def _concerns(part: Part, job: Job, backend: Backend) -> bool:
-    if job.kind == "synchronous":
+    if job.kind in BY_OPERATIONS:
         return True
     if part.probe == "tf_trace":
         return part.scenario in [one.profiled(backend) for one in job.of_each_type()]
@@ -168,15 +176,15 @@ def _traces(study: Study, backend: Backend) -> Iterator[Part]:
 
     Where predictors may not see a job, its trace judges what they say of its operations.
     """
-    if study.kind == "ddp":
+    if study.kind not in _TRACING:
         return
-    probe: Probe = "tf_trace" if study.kind == "asynchronous" else "tf_operations"
     jobs: dict[Scenario, Job] = {}
     for job in study.jobs:
         for one in job.as_profiled():
             jobs.setdefault(one.profiled(backend), job)
     for scenario, job in jobs.items():
-        yield Part(probe, job, scenario.link_mbps, scenario, _purpose(job))
+        probe, purpose = _TRACING[study.kind], _purpose(job)
+        yield Part(probe, job, scenario.link_mbps, scenario, purpose)
 
 
 def _memory(study: Study, backend: Backend) -> Iterator[Part]:
@@ -236,7 +244,7 @@ def _training(study: Study, backend: Backend) -> Iterator[Part]:
 
 
 def _purpose(job: Job) -> Purpose:
-    return "measurement" if job.kind == "synchronous" and job.is_judged else "profile"
+    return "measurement" if job.kind in BY_OPERATIONS and job.is_judged else "profile"
 
 
 def _by_workers(study: Study) -> list[Job]:

@@ -78,7 +78,7 @@ def _profiling_s(part: Part, study: Study) -> float:
         case "slowdown" if study.compute is not None:
             workers = part.scenario.strategy.workers if part.scenario else 1
             return _start_s(workers) + 4 * (study.compute.slowdown_trials or 0) * _STEP_S
-        case "tf_trace" | "tf_operations" if study.profile is not None:
+        case "tf_trace" | "tf_operations" | "torch_operations" if study.profile is not None:
             steps = study.profile.traced_steps + study.profile.untraced_steps
             return _start_s(1) + steps * _STEP_S
     return _start_s(max(part.job.workers)) + _measuring_s(study)

@@ -49,9 +49,9 @@ def probe_asset(
         study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
         round_ = profile(study.open_round(), probe, warehouse.landing, progress)
-        rows = landed.rows(round_, warehouse.landing, probe, table)
+        rows = landed.rows(round_, warehouse.landing, probe, table, "profile")
         if with_table is not None and rows.width:
-            more = landed.rows(round_, warehouse.landing, probe, with_table)
+            more = landed.rows(round_, warehouse.landing, probe, with_table, "profile")
             both = [name for name in rows.columns if name in more.columns]
             rows = rows.join(more, on=both, nulls_equal=True)
         parts = landed.by_name(rows) if plot is not None else ()

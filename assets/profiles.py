@@ -61,6 +61,22 @@ tf_sync = probe_asset(
     deps=[tf_operations],
 )
 
+torch_operations = probe_asset(
+    "profiles",
+    "torch_operations",
+    "operation_time",
+    what="Operators of one PyTorch device that trains alone, of networks that predictors may see.",
+    kind="pytorch",
+)
+torch_throughput = probe_asset(
+    "profiles",
+    "torch_throughput",
+    "sample",
+    what="Steps of DistributedDataParallel of the networks that predictors may see.",
+    kind="pytorch",
+    deps=[torch_operations],
+)
+
 
 @asset(
     key=["profiles", "loaded"],
@@ -74,6 +90,8 @@ tf_sync = probe_asset(
         slowdown,
         tf_operations,
         tf_sync,
+        torch_operations,
+        torch_throughput,
     ],
     group_name="profiles",
     owners=OWNERS,

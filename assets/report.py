@@ -12,6 +12,7 @@ from assets import ceer_study, landed, plots, provenance
 from assets.captured import captured_profiles
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
+from assets.job import BY_OPERATIONS
 from assets.results import Summary, summary
 from assets.rounds import Round
 from assets.sections import (
@@ -188,7 +189,7 @@ def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedMo
                 components.section(round_, landing),
             ]
         )
-    if round_.study.kind == "synchronous":
+    if round_.study.kind in BY_OPERATIONS:
         return "\n".join([errors.section(round_.study, rows), *_of_ceer(round_, rows, landing)])
     captured = captured_profiles(round_, landing)
     seen = {one.run.run_id for one in captured}
@@ -214,7 +215,7 @@ def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedMo
 
 
 def _of_ceer(round_: Round, rows: pl.DataFrame, landing: Path) -> Iterator[str]:
-    """Yield what operations and steps of a round of synchronous training show."""
+    """Yield what operations and steps of a round show."""
     found = ceer_study.measured(round_, landing)
     if found is None:
         return

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from assets.job import Job
+from assets.job import BY_OPERATIONS, Job
 from assets.parts import Part, Probe, parts, profile_parts
 from assets.study import Study
 from warehouse.records import Backend, Purpose, Run
@@ -49,7 +49,7 @@ class Round:
 
 def profiled_jobs(round_: Round) -> Round | None:
     """Return a round with only the jobs whose profiles have landed, None if none has."""
-    if round_.study.kind == "synchronous":
+    if round_.study.kind in BY_OPERATIONS:
         return _with_jobs(round_, [job for job in round_.study.jobs if _has_landed(round_, job)])
     study, backend = round_.study, round_.backend
     jobs = [
@@ -65,7 +65,7 @@ def profiled_jobs(round_: Round) -> Round | None:
 
 
 def _has_landed(round_: Round, job: Job) -> bool:
-    """Tell whether a synchronous job counts: fitted ones if profiled, others if measured at all.
+    """Tell whether a job by operations counts: fitted if profiled, others if measured at all.
 
     All others are predicted from the profiles of those that are fitted, whichever there are.
     """

@@ -130,6 +130,7 @@ _SETTINGS: Mapping[JobKind, tuple[str, ...]] = {
     "asynchronous": ("links", "profile", "measure"),
     "ddp": ("links", "allreduce", "compute", "iterate"),
     "synchronous": ("profile", "measure"),
+    "ddp_operations": ("profile", "iterate"),
 }
 """The sections that say how jobs of a kind are profiled and measured: all of them, no others."""
 

@@ -63,12 +63,14 @@ FOREMOST: Mapping[JobKind, str] = {
     "asynchronous": "async_sgd",
     "ddp": "srift",
     "synchronous": "ceer",
+    "ddp_operations": "ceer_pytorch",
 }
 """The system that reports are about."""
 BASELINE: Mapping[JobKind, str] = {
     "asynchronous": "linear",
     "ddp": "ideal_scaling",
     "synchronous": "ceer_paper",
+    "ddp_operations": "ceer_pytorch_paper",
 }
 """What stands beside it."""
 INDISPENSABLE = frozenset({*FOREMOST.values(), *BASELINE.values()})
@@ -218,6 +220,22 @@ CEER_PAPER = replace(
     version="1",
     fit=partial(ceer.fit, settings=PAPER),
 )
+CEER_PYTORCH = replace(
+    CEER,
+    name="ceer_pytorch",
+    what="As ceer, of PyTorch's operators.",
+    version="1",
+    probes=("torch_operations", "torch_throughput"),
+    fit=partial(ceer.fit, framework="pytorch"),
+    kind="ddp_operations",
+    declines=lambda profiled, scenario: ceer.declines(scenario, "pytorch"),
+)
+CEER_PYTORCH_PAPER = replace(
+    CEER_PYTORCH,
+    name="ceer_pytorch_paper",
+    what="As ceer_paper, of PyTorch's operators.",
+    fit=partial(ceer.fit, framework="pytorch", settings=PAPER),
+)
 SYSTEMS = (
     ASYNC_SGD,
     ONE_SERVER,
@@ -230,4 +248,6 @@ SYSTEMS = (
     IDEAL_SCALING,
     CEER,
     CEER_PAPER,
+    CEER_PYTORCH,
+    CEER_PYTORCH_PAPER,
 )

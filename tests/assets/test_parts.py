@@ -133,6 +133,23 @@ def test_synchronous_jobs_judge_unless_they_are_fitted(tmp_path: Path) -> None:
     assert {part.job.dnn for part in seen} == {"alexnet"}
 
 
+def test_pytorch_by_operations_is_profiled_and_judged_as_tensorflow(tmp_path: Path) -> None:
+    by_operations = SYNCHRONOUS.replace(
+        "strategy:", "framework: pytorch, by_operations: true, strategy:"
+    ).replace("measure: {windows: 2, window_s: 1}", "iterate: {iterations: 20}")
+    whole = study(tmp_path, by_operations)
+    assert whole.kind == "ddp_operations"
+    assert [(part.probe, part.purpose) for part in parts(whole, "emulated")] == [
+        ("torch_operations", "profile"),
+        *[("torch_throughput", "profile")] * 2,
+        ("torch_operations", "measurement"),
+        ("torch_throughput", "measurement"),
+    ]
+    (judged,) = judged_parts(whole, "emulated")
+    seen = profile_parts(judged.job, whole, "emulated")
+    assert {part.job.dnn for part in seen} == {"alexnet"}
+
+
 def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
     whole = study(tmp_path, MIXED)
     traced = [part.scenario for part in parts(whole, "emulated") if part.probe == "tf_trace"]

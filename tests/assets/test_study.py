@@ -125,7 +125,8 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "dnn: small_cnn, zzz: 1, ",
             "jobs[0].zzz: no such key; the keys are dnn, framework, strategy, image_size, "
             "batch_size, worker, devices_per_node, server, servers, placement, "
-            "order, link_mbps, profiled_link_mbps, cross_traffic, workers, fitted, mix",
+            "order, link_mbps, profiled_link_mbps, cross_traffic, workers, by_operations, fitted, "
+            "mix",
         ),
         ("name: paper", "", "name: missing, and it has no default"),
         ("workers: [1, 2]", "workers: [0, 2]", "jobs[0].workers: W should be 1 or more, found 0"),
@@ -148,6 +149,11 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "dnn: alexnet, image_size: 64",
             "dnn: small_cnn, image_size: 16",
             "jobs[1] repeats jobs[0]",
+        ),
+        (
+            "dnn: small_cnn, ",
+            "dnn: small_cnn, by_operations: true, ",
+            "jobs[0]: by_operations: only jobs of framework pytorch, strategy all_reduce",
         ),
         (
             "window_s: 1}",

@@ -20,6 +20,8 @@ MEASURING = {
     "profiles/slowdown",
     "profiles/tf_operations",
     "profiles/tf_sync",
+    "profiles/torch_operations",
+    "profiles/torch_throughput",
     "measured/throughput",
 }
 KEYS = {
