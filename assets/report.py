@@ -163,7 +163,7 @@ def _systems(systems: pl.DataFrame) -> str:
 
 
 def _job(rows: pl.DataFrame, study: Study) -> tuple[str, str]:
-    title = rows["label"][0].rpartition(", W=")[0]
+    title = rows["title"][0]
     known = rows.filter(pl.col("measured").is_not_null()).to_dicts()
     said = "; ".join(
         f"{count(row['workers'], 'worker')}: {number(row['predicted'])} predicted, "

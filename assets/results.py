@@ -1,12 +1,16 @@
 """How a round's predictions did: one row per scenario, and the figures over all of them."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
 
+from assets.job import Job
 from assets.rounds import Round
+from assets.study import Study
 from assets.systems import BASELINE, FOREMOST
+from warehouse.records import Backend
 
 JUDGED = {
     "predicted": pl.Float64,
@@ -42,8 +46,8 @@ class Summary:
 def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     """Return one row per scenario of a round, by job and W; NULL where nothing was judged.
 
-    Columns: job (index), label, dnn, link_mbps, workers, scenario_id, those of `JUDGED`, and
-    linear, linear_error_percent: the baseline's forecast and its error.
+    Columns: job (index), title (of the job), label, dnn, link_mbps, workers, scenario_id, those of
+    `JUDGED`, and linear, linear_error_percent: the baseline's forecast and its error.
     """
     ours = _of_round(round_, accuracy)
     judged = _of_system(ours, *FOREMOST.values()).select("scenario_id", *JUDGED)
@@ -61,7 +65,7 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
 def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") -> pl.DataFrame:
     """Return what a system forecasts for a round, in the columns of `outcome` that are known.
 
-    Columns: job, label, dnn, link_mbps, workers, scenario_id, predicted, low, high, linear.
+    Columns: job, title, label, dnn, link_mbps, workers, scenario_id, predicted, low, high, linear.
     """
     ours = ledger.filter(
         pl.col("backend") == round_.backend,
@@ -78,11 +82,9 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") ->
 
 
 def curves(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Return workers and predicted of each job, by what its scenarios have in common."""
+    """Return workers and predicted of each job, by its title."""
     jobs = rows.partition_by("job", maintain_order=True)
-    return {
-        job["label"][0].rpartition(", W=")[0]: job.select("workers", "predicted") for job in jobs
-    }
+    return {job["title"][0]: job.select("workers", "predicted") for job in jobs}
 
 
 def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
@@ -136,10 +138,28 @@ def unjudged(rows: pl.DataFrame) -> list[str]:
     return rows.filter(pl.col("measured").is_null())["label"].to_list()
 
 
+def titles(study: Study, backend: Backend) -> list[str]:
+    """Return what the scenarios of each job have in common; node types where nothing else tells."""
+    labels = [job.scenario(max(job.workers), backend).label for job in study.jobs]
+    bare = [label.rpartition(", W=") for label in labels]
+    alike = Counter(title for title, _, _ in bare)
+    return [
+        title if alike[title] == 1 else f"{title}, {_on(job, rest)}"
+        for job, (title, _, rest) in zip(study.jobs, bare, strict=True)
+    ]
+
+
+def _on(job: Job, of_most: str) -> str:
+    """Return the node types of a job; of a mix with their numbers, as the label has them."""
+    return of_most.partition("(")[2].rstrip(")") if job.mix else " + ".join(job.worker)
+
+
 def _scenarios(round_: Round) -> pl.DataFrame:
+    named = titles(round_.study, round_.backend)
     rows = [
         (
             index,
+            named[index],
             scenario.label,
             scenario.workload.dnn,
             scenario.link_mbps,
@@ -152,6 +172,7 @@ def _scenarios(round_: Round) -> pl.DataFrame:
     ]
     schema = {
         "job": pl.Int32,
+        "title": pl.String,
         "label": pl.String,
         "dnn": pl.String,
         "link_mbps": pl.Float64,

@@ -50,7 +50,7 @@ def section(study: Study, rows: pl.DataFrame) -> str:
 def _figure(rows: pl.DataFrame) -> tuple[str, str]:
     dnn = rows["dnn"][0]
     series = {
-        one["label"][0].rpartition(", W=")[0].removeprefix(f"{dnn} "): one
+        one["title"][0].removeprefix(f"{dnn} "): one
         for one in rows.partition_by("job", maintain_order=True)
     }
     described = f"Error of predicted throughput by number of workers, {dnn}"

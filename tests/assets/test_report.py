@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from assets import report
-from assets.results import JUDGED
+from assets.results import JUDGED, titles
 from assets.rounds import Round
 from tests.synthetic import STUDY, PaperProbes
 
@@ -47,6 +47,7 @@ def results(round_: Round, **changes: object) -> pl.DataFrame:
     rows = [
         {
             "job": job,
+            "title": titles(round_.study, "loopback")[job],
             "label": one.label,
             "dnn": one.workload.dnn,
             "link_mbps": None,

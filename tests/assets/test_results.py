@@ -7,11 +7,21 @@ from typing import cast
 import polars as pl
 import pytest
 
-from assets.results import JUDGED, Summary, by_system, curves, forecasts, outcome, summary, unjudged
+from assets.results import (
+    JUDGED,
+    Summary,
+    by_system,
+    curves,
+    forecasts,
+    outcome,
+    summary,
+    titles,
+    unjudged,
+)
 from assets.rounds import Round, open_round
 from assets.study import read_study
 from assets.wording import headline
-from tests.synthetic import HOST, SYNCHRONOUS, write_study
+from tests.synthetic import DDP, HOST, SYNCHRONOUS, write_study
 
 
 @pytest.fixture
@@ -146,3 +156,18 @@ def test_forecasts_put_the_systems_side_by_side(round_: Round) -> None:
     assert others["predicted"].to_list() == [None, 200.0, None, None]
     (label, curve), *more = curves(others.drop_nulls("predicted")).items()
     assert (label, curve.rows(), more) == ("small_cnn 16px b4, 200 Mb/s", [(2, 200.0)], [])
+
+
+def test_jobs_that_differ_in_nodes_alone_are_told_apart_by_them(tmp_path: Path) -> None:
+    mixed = DDP.replace("batch_size: 8", "batch_size: 4")
+    chosen = "framework: pytorch, strategy: all_reduce, image_size: 32, link_mbps: 800, mix: "
+    mix = f"  - {{dnn: resnet18, {chosen} 2 emu.avx2.c25@4 + 1 emu.native.c25@8}}\n"
+    study = read_study(write_study(tmp_path, mixed + mix))
+    job = "resnet18 32px b4, 800 Mb/s, all-reduce"
+    assert titles(study, "emulated") == [
+        f"{job}, emu.native.c25",
+        f"{job}, emu.native.c25 + emu.avx2.c25",
+        f"{job}, 2 emu.avx2.c25 + 1 emu.native.c25 b8",
+    ]
+    alone = read_study(write_study(tmp_path, DDP))
+    assert titles(alone, "emulated")[0] == job

@@ -67,7 +67,7 @@ def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
             assert event is not None
             assert event.asset_materialization is not None
             shown[key.to_user_string()] = event.asset_materialization.metadata
-    assert len(shown) == 18 + 2 * len(SYSTEMS)
+    assert len(shown) == 20 + 2 * len(SYSTEMS)
     common = {"dagster/row_count", "dagster/column_schema", "study", "round", "backend"}
     assert all(common <= set(metadata) for metadata in shown.values())
     assert shown["measured/throughput"]["dagster/row_count"].value == 16
