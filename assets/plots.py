@@ -34,6 +34,7 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
 }
 styled = mpl.rc_context(_STYLE)
+_INCHES_A_NAME = 0.2
 
 
 @styled
@@ -185,6 +186,14 @@ def windows(samples: pl.DataFrame, names: Sequence[str], label: str, title: str 
     axes.set(xlabel=label)
     axes.set_xlim(left=0)
     return figure
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """Put a legend of names that would not fit among the data under it, and make room."""
+    handles, names = axes.get_legend_handles_labels()
+    columns = 2 if len(names) > 1 else 1
+    figure.set_figheight(figure.get_figheight() + _INCHES_A_NAME * -(-len(names) // columns))
+    figure.legend(handles, names, loc="outside lower left", ncols=columns, fontsize="small")
 
 
 def blank(title: str) -> tuple[Figure, Axes]:

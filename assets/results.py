@@ -1,7 +1,7 @@
 """How a round's predictions did: one row per scenario, and the figures over all of them."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -82,9 +82,10 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") ->
 
 
 def curves(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Return workers and predicted of each job, by its title."""
+    """Return workers and predicted of each job, by what its title has and not all have."""
     jobs = rows.partition_by("job", maintain_order=True)
-    return {job["title"][0]: job.select("workers", "predicted") for job in jobs}
+    names = apart([job["title"][0] for job in jobs])
+    return {name: job.select("workers", "predicted") for name, job in zip(names, jobs, strict=True)}
 
 
 def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
@@ -146,6 +147,16 @@ def titles(study: Study, backend: Backend) -> list[str]:
     return [
         title if alike[title] == 1 else f"{title}, {_on(job, rest)}"
         for job, (title, _, rest) in zip(study.jobs, bare, strict=True)
+    ]
+
+
+def apart(titles: Sequence[str]) -> list[str]:
+    """Return of titles whose parts stand between commas only the parts that not all have."""
+    parts = [title.split(", ") for title in titles]
+    shared = set[str]().union(*parts[:1]).intersection(*parts)
+    return [
+        ", ".join(part for part in one if part not in shared) or title
+        for one, title in zip(parts, titles, strict=True)
     ]
 
 

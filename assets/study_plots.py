@@ -6,7 +6,7 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from assets.plots import LINEAR, MEASURED, PREDICTED, RESOURCES, SERIES, blank, styled
+from assets.plots import LINEAR, MEASURED, PREDICTED, RESOURCES, SERIES, blank, legend_below, styled
 
 
 @styled
@@ -36,7 +36,7 @@ def forecasts(series: Mapping[str, pl.DataFrame], label: str, title: str = "") -
         axes.plot(rows["workers"], rows["predicted"], "-o", ms=3, color=color, label=name)
     axes.set(xlabel="workers", ylabel=label, xticks=_workers(series))
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
+    legend_below(figure, axes)
     return figure
 
 
@@ -50,7 +50,7 @@ def errors(series: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
         color = SERIES[place % len(SERIES)]
         axes.plot(rows["workers"], rows["error_percent"], "-o", ms=5, color=color, label=label)
     axes.set(xlabel="workers", ylabel="error, %", xticks=_workers(series))
-    axes.legend(loc="best")
+    legend_below(figure, axes)
     return figure
 
 

@@ -5,6 +5,7 @@ import polars as pl
 from assets import study_plots
 from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
+from assets.results import apart
 from assets.study import Study
 from assets.wording import percent
 
@@ -49,9 +50,8 @@ def section(study: Study, rows: pl.DataFrame) -> str:
 
 def _figure(rows: pl.DataFrame) -> tuple[str, str]:
     dnn = rows["dnn"][0]
-    series = {
-        one["title"][0].removeprefix(f"{dnn} "): one
-        for one in rows.partition_by("job", maintain_order=True)
-    }
+    jobs = rows.partition_by("job", maintain_order=True)
+    names = apart([one["title"][0].removeprefix(f"{dnn} ") for one in jobs])
+    series = dict(zip(names, jobs, strict=True))
     described = f"Error of predicted throughput by number of workers, {dnn}"
     return dnn, captioned(study_plots.errors(series), described, "Band: ±10 %.")

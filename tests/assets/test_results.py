@@ -10,6 +10,7 @@ import pytest
 from assets.results import (
     JUDGED,
     Summary,
+    apart,
     by_system,
     curves,
     forecasts,
@@ -171,3 +172,15 @@ def test_jobs_that_differ_in_nodes_alone_are_told_apart_by_them(tmp_path: Path) 
     ]
     alone = read_study(write_study(tmp_path, DDP))
     assert titles(alone, "emulated")[0] == job
+
+
+def test_titles_lose_what_all_have() -> None:
+    alike = ["vgg11 32px b4, 500 Mb/s, all-reduce", "vgg11 32px b12, 500 Mb/s, all-reduce"]
+    assert apart([*alike, "vgg11 32px b4, 100 Mb/s, all-reduce"]) == [
+        "vgg11 32px b4, 500 Mb/s",
+        "vgg11 32px b12, 500 Mb/s",
+        "vgg11 32px b4, 100 Mb/s",
+    ]
+    assert apart(alike) == ["vgg11 32px b4", "vgg11 32px b12"]
+    assert apart(alike[:1]) == alike[:1]
+    assert apart([]) == []

@@ -2,6 +2,7 @@
 
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 
 from assets import plots, study_plots
 
@@ -16,6 +17,12 @@ CURVE = pl.DataFrame(
 SERIES = pl.DataFrame({"step": [0, 5], "steps_per_s": [4.0, 5.0]})
 
 
+def named(figure: Figure) -> list[str]:
+    """Return what the legend below a figure names."""
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
 def test_comparisons_show_what_was_measured() -> None:
     (axes,) = study_plots.comparison({"a": CURVE, "b": CURVE.head(1)}).axes
     assert [len(line.get_xdata()) for line in axes.lines] == [2, 1, 1, 1]  # type: ignore[arg-type]
@@ -24,14 +31,15 @@ def test_comparisons_show_what_was_measured() -> None:
 
 
 def test_forecasts_have_a_line_for_each_job() -> None:
-    (axes,) = study_plots.forecasts({"a": CURVE, "b": CURVE.head(1)}, "steps/s").axes
+    figure = study_plots.forecasts({"a": CURVE, "b": CURVE.head(1)}, "steps/s")
+    (axes,) = figure.axes
     assert [line.get_ydata().tolist() for line in axes.lines] == [[3.0, 5.0], [3.0]]  # type: ignore[union-attr]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]  # type: ignore[union-attr]
+    assert named(figure) == ["a", "b"]
 
 
 def test_errors_have_a_line_for_each_job() -> None:
-    (axes,) = study_plots.errors({"a": CURVE, "b": CURVE}).axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]  # type: ignore[union-attr]
+    figure = study_plots.errors({"a": CURVE, "b": CURVE})
+    assert named(figure) == ["a", "b"]
 
 
 def test_convergence_has_both_series() -> None:
