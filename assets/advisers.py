@@ -1,6 +1,8 @@
 """The systems that recommend, by name."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
 from assets import ceer_adviser, srift_adviser, systems
 from assets.advice import Adviser
@@ -27,7 +29,16 @@ CEER = Adviser(
     fit=ceer_adviser.fit,
     load=ceer_adviser.load,
 )
-ADVISERS: Mapping[str, Adviser] = {one.system: one for one in (SRIFT, CEER)}
+CEER_PYTORCH = replace(
+    CEER,
+    system=systems.CEER_PYTORCH.name,
+    version=systems.CEER_PYTORCH.version,
+    framework="pytorch",
+    probes=systems.CEER_PYTORCH.probes,
+    fit=partial(ceer_adviser.fit, framework="pytorch"),
+    load=partial(ceer_adviser.load, framework="pytorch"),
+)
+ADVISERS: Mapping[str, Adviser] = {one.system: one for one in (SRIFT, CEER, CEER_PYTORCH)}
 
 
 def adviser(system: str) -> Adviser:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -190,12 +191,16 @@ def _relaxations(ranked: Recommended, question: Question) -> Iterator[str]:
         yield f"--max-hours {(least.time_s or 0) / 3600:.4g} --budget-usd {least.cost_usd:.4g}"
 
 
-def fit(**tables: pl.DataFrame) -> CeerAdvising:
-    """Fit; tables as `models.ceer.fitted.fit` takes them."""
+def fit(*, framework: str = "tensorflow", **tables: pl.DataFrame) -> CeerAdvising:
+    """Fit to operations of a framework; tables as `models.ceer.fitted.fit` takes them."""
     made: Callable[..., fitted.FittedCeer] = fitted.fit
-    return CeerAdvising(made(**tables).model)
+    return _advising(made(framework=framework, **tables).model, framework)
 
 
-def load(parameters_json: str) -> CeerAdvising:
-    """Read the parameters of a fit."""
-    return CeerAdvising(Ceer.from_json(parameters_json))
+def load(parameters_json: str, framework: str = "tensorflow") -> CeerAdvising:
+    """Read the parameters of a fit to operations of a framework."""
+    return _advising(Ceer.from_json(parameters_json), framework)
+
+
+def _advising(model: Ceer, framework: str) -> CeerAdvising:
+    return CeerAdvising(model, partial(extracted, framework=framework))

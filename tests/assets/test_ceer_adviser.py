@@ -2,7 +2,7 @@
 
 import pytest
 
-from assets import ceer_adviser
+from assets import advisers, ceer_adviser
 from assets.advice import Offer, Question
 from assets.ceer_adviser import CeerAdvising, load
 from networks.operation_graph import GraphOperation, OperationGraph
@@ -131,3 +131,17 @@ def test_what_cannot_be_asked_is_refused(ceer: CeerAdvising) -> None:
 def test_parameters_are_read_again(ceer: CeerAdvising) -> None:
     again = CeerAdvising(load(ceer.parameters_json()).model, graph)
     assert again.advise(question(), offers()) == ceer.advise(question(), offers())
+
+
+def test_pytorch_is_asked_for_its_own_operators() -> None:
+    tables = study.tables()
+    with pytest.raises(BadInput, match="expected profile runs of all_reduce with pytorch"):
+        advisers.adviser("ceer_pytorch").fit(**tables)
+    written = advisers.adviser("ceer").fit(**tables).parameters_json()
+    for system, framework in (("ceer", "tensorflow"), ("ceer_pytorch", "pytorch")):
+        read = advisers.adviser(system).load(written)
+        assert isinstance(read, CeerAdvising)
+        graph = read.extract("small_cnn", 2, 16)
+        assert {one.type.startswith("aten::") for one in graph.operations} == {
+            framework == "pytorch"
+        }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 RESERVED = (
     "async_sgd, async_sgd_one_server, lin, cynthia, cynthia_half, linear, line_rate, srift, "
     "srift_compute, srift_allreduce, allreduce_alpha_beta, allreduce_rated, ideal_scaling, ceer, "
-    "ceer_paper, ceer_operations, predictddl, "
+    "ceer_paper, ceer_pytorch, ceer_pytorch_paper, ceer_operations, predictddl, "
     "ernest, ernest_probed, log_linear, black_box, gray_box, combined"
 ).split(", ")
 OURS = System(name="ours", what="The mean of everything", source="this test")
