@@ -35,7 +35,7 @@ CEER_PYTORCH = replace(
     version=systems.CEER_PYTORCH.version,
     framework="pytorch",
     probes=systems.CEER_PYTORCH.probes,
-    fit=partial(ceer_adviser.fit, framework="pytorch"),
+    fit=partial(ceer_adviser.fit, "pytorch"),
     load=partial(ceer_adviser.load, framework="pytorch"),
 )
 ADVISERS: Mapping[str, Adviser] = {one.system: one for one in (SRIFT, CEER, CEER_PYTORCH)}

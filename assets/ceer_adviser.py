@@ -191,7 +191,7 @@ def _relaxations(ranked: Recommended, question: Question) -> Iterator[str]:
         yield f"--max-hours {(least.time_s or 0) / 3600:.4g} --budget-usd {least.cost_usd:.4g}"
 
 
-def fit(*, framework: str = "tensorflow", **tables: pl.DataFrame) -> CeerAdvising:
+def fit(framework: str = "tensorflow", /, **tables: pl.DataFrame) -> CeerAdvising:
     """Fit to operations of a framework; tables as `models.ceer.fitted.fit` takes them."""
     made: Callable[..., fitted.FittedCeer] = fitted.fit
     return _advising(made(framework=framework, **tables).model, framework)
