@@ -10,7 +10,7 @@ from assets.figure_html import captioned, grid
 from assets.html_table import Cell, table
 from assets.wording import share, span
 from models.ceer.analysis import deviations, type_times
-from models.ceer.classes import HEAVY_US, Classes, classify, shares
+from models.ceer.classes import Classes, shares
 from models.ceer.features import table as sizes
 from models.ceer.observed import computing
 from models.ceer.regression import Regression, fit
@@ -31,8 +31,8 @@ _REGRESSIONS = (
 def section(measured: Measured) -> str:
     """Return figures and shares of the operations of DNNs that predictors saw."""
     operations, _ = measured.fitted
-    rows = computing(operations)
-    classes = classify(rows)
+    rows, fitted = computing(operations), measured.model.parameters
+    classes = fitted.classes
     if not classes.heavy:
         return ""
     heavy = type_times(rows, classes, usd_per_hour(measured)).filter(pl.col("class") == "heavy")
@@ -41,10 +41,10 @@ def section(measured: Measured) -> str:
         figures.append(("Cost of heavy operations", _costs(heavy)))
     figures.append(("How much they vary", _deviations(rows, classes)))
     figures += [(f"{kind} by input", _by_input(rows, kind)) for kind in _largest(rows, classes)]
-    said = _CLASSES.format(threshold=HEAVY_US / 1e3, slowest=classes.slowest)
+    said = _CLASSES.format(threshold=fitted.settings.threshold_us / 1e3, slowest=classes.slowest)
     return (
         f"<h2>Operations</h2>{grid(figures)}{said}{_shares(rows, classes)}"
-        f"{_REGRESSIONS}{_regressions(measured.model.parameters.regressions, classes)}"
+        f"{_REGRESSIONS}{_regressions(fitted.regressions, classes)}"
     )
 
 
@@ -66,7 +66,7 @@ def _costs(heavy: pl.DataFrame) -> str:
         "billionths of a dollar",
     )
     cheapest = heavy.drop_nulls("usd").sort("usd").unique("type", keep="first")
-    won = cheapest["node_type"].value_counts(sort=True)
+    won = cheapest["node_type"].value_counts().sort("count", "node_type", descending=[True, False])
     said = ", ".join(f"{name} for {n}" for name, n in won.iter_rows())
     return captioned(
         figure, f"Cost of heavy types; cheapest: {said}", f"Cheapest: {said} of {cheapest.height}."
