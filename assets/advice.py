@@ -28,6 +28,7 @@ class Question(Record):
     minimize: Objective
     max_hours: float | None = Field(default=None, gt=0)
     budget_usd: float | None = Field(default=None, gt=0)
+    max_usd_per_hour: float | None = Field(default=None, gt=0)
     link_mbps: float | None = Field(default=None, gt=0)
 
 
@@ -67,6 +68,11 @@ class Option(Record):
     step_time_s: Span
     time_s: Span
     cost_usd: Span
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of all nodes."""
+        return 3600 * self.cost_usd.value / self.time_s.value
 
     @property
     def label(self) -> str:

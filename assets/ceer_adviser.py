@@ -1,6 +1,6 @@
 """Ceer as a system that recommends (section IV-D), with its rules of thumb beside it (V)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -142,6 +142,7 @@ def _objective(question: Question) -> Objective:
     return Objective(
         question.minimize,
         _OBJECTIVES[question.minimize],
+        max_usd_per_hour=question.max_usd_per_hour,
         max_cost_usd=question.budget_usd,
         max_time_s=None if hours is None else 3600 * hours,
     )
@@ -174,21 +175,42 @@ def _option(row: dict[str, Any]) -> Option:
 
 
 def _relaxations(ranked: Recommended, question: Question) -> Iterator[str]:
-    """Yield what to change: the least deadline, the least budget, or what nobody measured."""
+    """Yield what each limit has to be with the others kept; else all of them, for the cheapest.
+
+    Where no time is known, what nobody measured.
+    """
     known = [one for one in ranked.ranking if one.time_s is not None]
     if not known:
         yield ranked.ranking[0].obstacle or "measure its operations"
         return
-    budget, hours = question.budget_usd, question.max_hours
-    in_budget = [one for one in known if budget is None or (one.cost_usd or 0) <= budget]
-    in_time = [one for one in known if hours is None or (one.time_s or 0) <= 3600 * hours]
-    if in_budget and hours is not None:
-        yield f"--max-hours {min(one.time_s or 0 for one in in_budget) / 3600:.4g}"
-    if in_time and budget is not None:
-        yield f"--budget-usd {min(one.cost_usd or 0 for one in in_time):.4g}"
-    if not in_budget and not in_time:
-        least = min(known, key=lambda one: one.cost_usd or 0)
-        yield f"--max-hours {(least.time_s or 0) / 3600:.4g} --budget-usd {least.cost_usd:.4g}"
+    needs = [_needs(one) for one in known]
+    asked = {
+        "--max-hours": question.max_hours,
+        "--budget-usd": question.budget_usd,
+        "--max-usd-per-hour": question.max_usd_per_hour,
+    }
+    limits = {name: limit for name, limit in asked.items() if limit is not None}
+    alone = False
+    for name in limits:
+        kept = {other: limit for other, limit in limits.items() if other != name}
+        within = [one for one in needs if all(one[other] <= kept[other] for other in kept)]
+        if within:
+            alone = True
+            yield f"{name} {min(one[name] for one in within):.4g}"
+    if not alone:
+        least = min(needs, key=lambda one: one["--budget-usd"])
+        exceeded = (name for name, limit in limits.items() if least[name] > limit)
+        yield " ".join(f"{name} {least[name]:.4g}" for name in exceeded)
+
+
+def _needs(one: Candidate) -> Mapping[str, float]:
+    """Return what a candidate needs of each limit, by the option that sets it."""
+    assert one.time_s is not None and one.cost_usd is not None
+    return {
+        "--max-hours": one.time_s / 3600,
+        "--budget-usd": one.cost_usd,
+        "--max-usd-per-hour": one.usd_per_hour,
+    }
 
 
 def fit(framework: str = "tensorflow", /, **tables: pl.DataFrame) -> CeerAdvising:

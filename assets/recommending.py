@@ -92,6 +92,7 @@ def recommend(
         constraints={
             "max_hours": question.max_hours,
             "budget_usd": question.budget_usd,
+            "max_usd_per_hour": question.max_usd_per_hour,
             "capacity": dict(market.capacity),
             "market": market.market,
             "as_of": market.as_of.isoformat(),

@@ -102,6 +102,7 @@ def _job(question: Question) -> Job:
         minimize=question.minimize,
         deadline_s=None if hours is None else 3600 * hours,
         budget_usd=question.budget_usd,
+        usd_per_hour=question.max_usd_per_hour,
     )
 
 

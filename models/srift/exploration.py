@@ -22,10 +22,11 @@ _FIRST_BATCH, _LARGEST_BATCH = 16, 256
 
 
 class Limits(NamedTuple):
-    """What one iteration may take and cost at most."""
+    """What one iteration may take and cost at most, and all nodes together for a second."""
 
     step_s: float = inf
     step_usd: float = inf
+    usd_per_s: float = inf
 
 
 class Row(NamedTuple):
@@ -80,11 +81,12 @@ class Exploration(ABC):
         """Yield rows of that many offers that computation alone does not rule out."""
         space = self.evaluator.space
         bound = Completion.of(space, global_batch)
-        allowed = self._within(*bound.of_rows(space, np.arange(len(space.offer))[:, None]))
+        each = np.arange(len(space.offer))[:, None]
+        allowed = self._affordable(each) & self._within(*bound.of_rows(space, each))
         for ways in splits(space, global_batch, types, allowed):
             if self._stopped():
                 return
-            yield ways[self._within(*bound.of_rows(space, ways))]
+            yield ways[self._affordable(ways) & self._within(*bound.of_rows(space, ways))]
 
     def _simulate_all(self, rows: Ints) -> None:
         usd_per_s = self.evaluator.usd_per_s(rows)
@@ -115,6 +117,11 @@ class Exploration(ABC):
                 and row.step_usd <= limits.step_usd
             ]
         )
+
+    def _affordable(self, rows: Ints) -> Bools:
+        """Tell which rows cost no more a second than they may, whatever completes them."""
+        cheap: Bools = self.evaluator.usd_per_s(rows) <= self.limits.usd_per_s
+        return cheap
 
     def _within(self, bound_s: Floats, bound_usd: Floats) -> Bools:
         inside = (bound_s <= self.limits.step_s) & (bound_usd <= self.limits.step_usd)

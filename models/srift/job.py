@@ -19,7 +19,7 @@ FORGIVEN = 1 + 1e-9
 class Job(Record):
     """What is to be trained, and within which limits; None: no such limit.
 
-    B_global, N, T_lim and $_lim of section 4.4.
+    B_global, N, T_lim and $_lim of section 4.4; and what all nodes together may cost an hour.
     """
 
     global_batch: int = Field(ge=1)
@@ -27,14 +27,16 @@ class Job(Record):
     minimize: Objective
     deadline_s: float | None = Field(default=None, gt=0)
     budget_usd: float | None = Field(default=None, gt=0)
+    usd_per_hour: float | None = Field(default=None, gt=0)
 
     @property
     def limits(self) -> Limits:
-        """What one iteration may take and cost."""
-        each = FORGIVEN / self.iterations
+        """What one iteration may take and cost, and a second."""
+        each, second = FORGIVEN / self.iterations, FORGIVEN / 3600
         return Limits(
             step_s=inf if self.deadline_s is None else self.deadline_s * each,
             step_usd=inf if self.budget_usd is None else self.budget_usd * each,
+            usd_per_s=inf if self.usd_per_hour is None else self.usd_per_hour * second,
         )
 
 
@@ -45,6 +47,11 @@ class Forecast(Record):
     step_time_s: float
     time_s: float
     cost_usd: float
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of all nodes."""
+        return 3600 * self.cost_usd / self.time_s
 
 
 def forecast(space: Options, row: Row, job: Job) -> Forecast:

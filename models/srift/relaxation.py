@@ -1,5 +1,6 @@
 """No feasible choice: which limit to relax, and by how much."""
 
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,8 @@ from models.srift.search import Search
 from models.srift.space import options, reachable
 from warehouse.records import Record
 
-Constraint = Literal["deadline_s", "budget_usd", "capacity", "global_batch"]
+Constraint = Literal["deadline_s", "budget_usd", "usd_per_hour", "capacity", "global_batch"]
+_ENOUGH = 1e-3
 
 
 class Relaxation(Record):
@@ -35,6 +37,8 @@ class Relaxation(Record):
                 return f"raise the deadline from {self.limit:.1f} s to {self.needed:.1f} s ({by})"
             case "budget_usd":
                 return f"raise the budget from ${self.limit:.2f} to ${self.needed:.2f} ({by})"
+            case "usd_per_hour":
+                return f"allow ${self.needed:.4g} an hour instead of ${self.limit:.4g} ({by})"
             case "capacity":
                 return (
                     f"offer more nodes: those on offer hold {self.limit:.0f} of "
@@ -45,9 +49,9 @@ class Relaxation(Record):
 
 
 def relaxed(evaluator: Evaluator, job: Job, types: int) -> tuple[Relaxation, ...]:
-    """Return by how much the deadline, or the budget, has to rise, each with the other kept.
+    """Return by how much each limit has to rise with the others kept; an hour's to a thousandth.
 
-    Where neither suffices alone: to what the fastest and the cheapest configuration need.
+    Where none suffices alone: to what the fastest and the cheapest configuration need.
     """
     limits, space = job.limits, evaluator.space
 
@@ -72,9 +76,33 @@ def relaxed(evaluator: Evaluator, job: Job, types: int) -> tuple[Relaxation, ...
             Relaxation(constraint="budget_usd", limit=limit, needed=found.cost_usd, forecast=found)
         ]
 
-    alone = late(best("time", Limits(step_usd=limits.step_usd)))
-    alone += dear(best("cost", Limits(step_s=limits.step_s)))
-    return tuple(alone or late(best("time", Limits())) + dear(best("cost", Limits())))
+    def dear_an_hour(found: Forecast | None) -> list[Relaxation]:
+        limit = job.usd_per_hour
+        if found is None or limit is None or found.usd_per_hour <= limit * FORGIVEN:
+            return []
+        needed = found.usd_per_hour
+        return [Relaxation(constraint="usd_per_hour", limit=limit, needed=needed, forecast=found)]
+
+    def least_an_hour() -> Forecast | None:
+        """Halve what is between a price that suffices and one that does not."""
+        found, low = best("time", limits._replace(usd_per_s=inf)), job.usd_per_hour or 0.0
+        while found is not None and found.usd_per_hour > low * (1 + _ENOUGH):
+            middle = (low + found.usd_per_hour) / 2
+            cheaper = best("time", limits._replace(usd_per_s=middle / 3600))
+            found, low = (found, middle) if cheaper is None else (cheaper, low)
+        return found
+
+    alone = late(best("time", limits._replace(step_s=inf)))
+    alone += dear(best("cost", limits._replace(step_usd=inf)))
+    if job.usd_per_hour is not None:
+        alone += dear_an_hour(least_an_hour())
+    if alone:
+        return tuple(alone)
+    for within in (Limits(usd_per_s=limits.usd_per_s), Limits()):
+        fastest, cheapest = best("time", within), best("cost", within)
+        if fastest is not None:
+            break
+    return tuple(late(fastest) + dear(cheapest) + dear_an_hour(cheapest))
 
 
 def divisible(evaluator: Evaluator, job: Job, types: int) -> tuple[Relaxation, ...]:

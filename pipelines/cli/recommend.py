@@ -23,6 +23,9 @@ def recommend(
     minimize: Annotated[Choice, typer.Option(help="What counts.")] = "cost",
     max_hours: Annotated[float | None, typer.Option(help="Deadline; none if not given.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Budget; none if not given.")] = None,
+    max_usd_per_hour: Annotated[
+        float | None, typer.Option(help="What all nodes may cost an hour; any price if not given.")
+    ] = None,
     market: Annotated[Markets, typer.Option(help="Which prices.")] = "on_demand",
     as_of: Annotated[
         datetime | None, typer.Option(help="Prices as of this date, UTC; now if not given.")
@@ -54,6 +57,7 @@ def recommend(
     _positive(
         **{"--global-batch": global_batch, "--iterations": iterations},
         **{"--max-hours": max_hours, "--budget-usd": budget_usd, "--link-mbps": link_mbps},
+        **{"--max-usd-per-hour": max_usd_per_hour},
     )
     question = Question(
         dnn=model,
@@ -63,6 +67,7 @@ def recommend(
         minimize=minimize,
         max_hours=max_hours,
         budget_usd=budget_usd,
+        max_usd_per_hour=max_usd_per_hour,
         link_mbps=link_mbps,
     )
     when = datetime.now(UTC) if as_of is None else as_of.replace(tzinfo=UTC)

@@ -40,6 +40,8 @@ def _limits(question: Question) -> Iterator[str]:
         yield f", within {question.max_hours:g} hours"
     if question.budget_usd is not None:
         yield f", for ${question.budget_usd:g} at most"
+    if question.max_usd_per_hour is not None:
+        yield f", at ${question.max_usd_per_hour:g} an hour at most"
 
 
 def _rows(system: str, found: Recommended) -> Iterator[tuple[str, Option | None]]:
@@ -85,6 +87,7 @@ def _exceeded(question: Question, option: Option) -> Iterator[str]:
     for what, span, limit in (
         ("time", hours, question.max_hours),
         ("budget", option.cost_usd, question.budget_usd),
+        ("price an hour", Span(value=option.usd_per_hour), question.max_usd_per_hour),
     ):
         if limit is None:
             continue

@@ -53,6 +53,7 @@ def offers(capacity: int = 2) -> list[Offer]:
         ({}, "1 slow@16 on demand"),
         ({"minimize": "time"}, "1 fast@16 on demand"),
         ({"max_hours": 0.5}, "1 fast@16 on demand"),
+        ({"minimize": "time", "max_usd_per_hour": 0.5}, "1 slow@16 on demand"),
     ],
 )
 def test_the_choice_is_the_best_within_limits(
@@ -61,7 +62,10 @@ def test_the_choice_is_the_best_within_limits(
     found = ceer.advise(question(**changes), offers())
     assert found.choice is not None
     assert found.choice.label == choice
-    assert len(found.alternatives) == (0 if "max_hours" in changes else 3)
+    limited = {"max_hours": 0, "max_usd_per_hour": 1}
+    assert len(found.alternatives) == min(
+        [limited[name] for name in changes if name in limited], default=3
+    )
 
 
 def test_times_and_costs_are_those_of_the_steps(ceer: CeerAdvising) -> None:
@@ -98,6 +102,8 @@ def test_what_decides_is_named(ceer: CeerAdvising) -> None:
         ({"budget_usd": 0.1}, ("--budget-usd 0.2",)),
         ({"max_hours": 0.1, "budget_usd": 0.1}, ("--max-hours 1 --budget-usd 0.2",)),
         ({"max_hours": 0.5, "budget_usd": 0.3}, ("--max-hours 1", "--budget-usd 0.3438")),
+        ({"max_usd_per_hour": 0.1}, ("--max-usd-per-hour 0.2",)),
+        ({"max_hours": 0.5, "max_usd_per_hour": 0.5}, ("--max-hours 1", "--max-usd-per-hour 1")),
     ],
 )
 def test_what_is_in_the_way_is_named(

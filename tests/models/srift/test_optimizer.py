@@ -23,6 +23,7 @@ def limits(data: st.DataObject, known: list[Forecast], job: Job) -> Job:
     """Return the job with limits near what some configurations need."""
     times = sorted(one.time_s for one in known) or [1.0]
     costs = sorted(max(one.cost_usd, 1e-6) for one in known) or [1.0]
+    prices = sorted(max(one.usd_per_hour, 1e-6) for one in known) or [1.0]
     near = st.floats(0.9, 1.1)
     return job.model_copy(
         update={
@@ -31,6 +32,9 @@ def limits(data: st.DataObject, known: list[Forecast], job: Job) -> Job:
             ),
             "budget_usd": data.draw(
                 st.none() | st.builds(lambda a, b: a * b, st.sampled_from(costs), near)
+            ),
+            "usd_per_hour": data.draw(
+                st.none() | st.builds(lambda a, b: a * b, st.sampled_from(prices), near)
             ),
         }
     )
@@ -42,6 +46,7 @@ def inside(job: Job, known: list[Forecast]) -> list[Forecast]:
         for one in known
         if (job.deadline_s is None or one.time_s <= job.deadline_s * FORGIVEN)
         and (job.budget_usd is None or one.cost_usd <= job.budget_usd * FORGIVEN)
+        and (job.usd_per_hour is None or one.usd_per_hour <= job.usd_per_hour * FORGIVEN)
     ]
 
 

@@ -100,6 +100,24 @@ def test_time_or_money_by_how_much() -> None:
     assert [one.constraint for one in both] == ["deadline_s", "budget_usd"]
 
 
+def test_a_price_an_hour_by_how_much() -> None:
+    """Nodes cost 36 dollars an hour: 2 of them hold the batch, which takes 8 s; 8 need 2 s."""
+    job = Job(global_batch=8, iterations=1, minimize="time", usd_per_hour=72)
+    cheapest = optimize(ONE, [offer("one", 8)], job).choice
+    assert cheapest is not None
+    assert cheapest.configuration.label == "2 one@4"
+    (dear,) = relaxations(job.model_copy(update={"usd_per_hour": 36.0}), offer("one", 8))
+    assert dear.text == "allow $72 an hour instead of $36 (+100.0%)"
+    slow, dear = relaxations(job.model_copy(update={"deadline_s": 2.0}), offer("one", 8))
+    assert slow.text == "raise the deadline from 2.0 s to 8.0 s (+300.0%)"
+    assert dear.text == "allow $288 an hour instead of $72 (+300.0%)"
+    neither = job.model_copy(update={"usd_per_hour": 36.0, "deadline_s": 1.0})
+    assert [one.constraint for one in relaxations(neither, offer("one", 8))] == [
+        "deadline_s",
+        "usd_per_hour",
+    ]
+
+
 def test_too_few_nodes() -> None:
     (short,) = relaxations(Job(global_batch=40, iterations=1, minimize="cost"), offer("one", 5))
     assert short.text == "offer more nodes: those on offer hold 20 of 40 samples (+100.0%)"

@@ -182,6 +182,15 @@ def test_a_deadline_that_cannot_be_met_says_what_to_relax(stepcast: Stepcast, ho
     assert written(home)["choice"] is None
 
 
+def test_what_nodes_cost_an_hour_is_a_limit_too(stepcast: Stepcast, home: Path) -> None:
+    answer = stepcast(*options(max_usd_per_hour="0.001", minimize="time"))
+    assert answer.code == 0
+    assert ", at $0.001 an hour at most: least time" in answer.out
+    assert "srift: no feasible choice; allow $" in answer.out
+    assert "price an hour exceeded" in answer.out
+    assert json.loads(str(written(home)["constraints"]))["max_usd_per_hour"] == 0.001
+
+
 def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, home: Path) -> None:
     warehouse = Warehouse(home)
     (fit_id,) = read_only(home, "FROM fit.fit")["fit_id"]
@@ -227,6 +236,7 @@ def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, hom
     ("changes", "said"),
     [
         ({"budget_usd": "-3"}, "--budget-usd: expected a number above 0, found -3"),
+        ({"max_usd_per_hour": "0"}, "--max-usd-per-hour: expected a number above 0, found 0"),
         ({"max_hours": "0"}, "--max-hours: expected a number above 0, found 0"),
         ({"global_batch": "0"}, "--global-batch: expected a number above 0, found 0"),
         ({"model": "resnet51"}, "unknown DNN 'resnet51': the closest are resnet50"),
