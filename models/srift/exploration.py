@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf, isfinite, isinf
 from typing import NamedTuple
 
 import numpy as np
@@ -120,6 +120,8 @@ class Exploration(ABC):
 
     def _affordable(self, rows: Ints) -> Bools:
         """Tell which rows cost no more a second than they may, whatever completes them."""
+        if isinf(self.limits.usd_per_s):
+            return np.ones(len(rows), dtype=np.bool_)
         cheap: Bools = self.evaluator.usd_per_s(rows) <= self.limits.usd_per_s
         return cheap
 
