@@ -159,10 +159,11 @@ def _chosen(
     folds: NDArray[np.int64],
     weights: Weights,
 ) -> tuple[str, Array | None]:
-    """Return the name of a form and what it predicts of each row without having seen its fold."""
+    """Return the name of a form, and what it says of each row without having seen its fold.
+
+    Where too few rows are left to try any, the first one, which predicts nothing.
+    """
     least = min((folds != fold).sum() for fold in set(folds.tolist()))
-    if least == 0:
-        return next(iter(offered)), None
     tried: dict[str, tuple[float, Array]] = {}
     for form, named in offered.items():
         terms = _varying(named, features)
@@ -175,6 +176,8 @@ def _chosen(
                 left_out_us[unseen] = design[unseen] @ solved
             wrong_us = count * np.abs(left_out_us - us)
             tried[form] = float(wrong_us.sum() / max((count * us).sum(), _LEAST_US)), left_out_us
+    if not tried:
+        return next(iter(offered)), None
     best = min(error for error, _ in tried.values())
     enough = best / (1 - _PREFERENCE) + _EXACT
     form = next(form for form, (error, _) in tried.items() if error <= enough)
