@@ -14,7 +14,7 @@ from networks.tensorflow_layers import dense, layer_norm, linear
 if TYPE_CHECKING:
     from tensorflow import Tensor
 
-PATCH = 8
+_PATCH = 8
 """Pixels of a patch's side; what is left of an image is not looked at."""
 _BLOCKS = 12
 
@@ -42,9 +42,9 @@ def _vit(images: "Tensor", num_classes: int, *, width: int, heads: int) -> "Tens
 def _embedded(images: "Tensor", width: int) -> "Tensor":
     """Return a token for the class and one for each patch, with their places; equation 1."""
     batch, side = images.shape.as_list()[:2]
-    used = side - side % PATCH
-    patches = tf1.space_to_depth(images[:, :used, :used], PATCH)
-    count = (used // PATCH) ** 2
+    used = side - side % _PATCH
+    patches = tf1.space_to_depth(images[:, :used, :used], _PATCH)
+    count = (used // _PATCH) ** 2
     words = linear("patches", tf1.reshape(patches, (batch, count, patches.shape[-1])), width)
     zeros = tf1.zeros_initializer()
     label = tf1.get_variable("class", (1, 1, width), initializer=zeros)

@@ -8,15 +8,12 @@ import pytest
 
 from assets import ceer_study
 from assets.ceer_study import Measured
-from assets.home import CHECKOUT
-from assets.rounds import Round, latest_round
+from assets.rounds import Round
 from assets.sections import choices, devices, operations, unseen
-from assets.study import read_study
+from tests.assets.reference import REFERENCE, first_round
 from tests.models.ceer.frames import observed, steps
 from tests.models.ceer.test_predictor import measured, rows
-from warehouse.landing import landed_runs
 
-REFERENCE = CHECKOUT / "data" / "reference"
 TYPES = {"slow": "emu.sse41.s40", "fast": "emu.avx512.s40"}
 
 
@@ -30,11 +27,7 @@ def lawful() -> Measured:
 
 @pytest.fixture(scope="module")
 def reference() -> Round:
-    study = read_study(CHECKOUT / "studies" / "reference_ceer.yaml")
-    runs = [run for run in landed_runs(REFERENCE) if run.study == study.name and run.repeat == 1]
-    round_ = latest_round(study, "emulated", runs[0].host_id, runs)
-    assert round_ is not None
-    return round_
+    return first_round("reference_ceer")
 
 
 def lines(html: str, table: int = 0) -> list[list[str]]:

@@ -5,23 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from assets.home import CHECKOUT
-from assets.rounds import Round, latest_round
+from assets.rounds import Round
 from assets.sections import components
-from assets.study import read_study
-from warehouse.landing import landed_runs
-
-REFERENCE = CHECKOUT / "data" / "reference"
+from tests.assets.reference import REFERENCE, first_round
 
 
 @pytest.fixture(scope="module")
 def reference() -> Round:
     """The first round of the reference study of data-parallel training."""
-    study = read_study(CHECKOUT / "studies" / "reference_ddp.yaml")
-    runs = [run for run in landed_runs(REFERENCE) if run.study == study.name and run.repeat == 1]
-    round_ = latest_round(study, "emulated", runs[0].host_id, runs)
-    assert round_ is not None
-    return round_
+    return first_round("reference_ddp")
 
 
 def test_passes_and_all_reduces_stand_beside_their_floors(reference: Round) -> None:
