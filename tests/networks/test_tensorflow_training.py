@@ -159,8 +159,8 @@ def test_parameter_server_holds_all_variables(graph: Any, name: str) -> None:
     held = [*tf1.global_variables(), *updates]
     assert {thing.device for thing in held} == {"/job:ps/task:0"}
     assert loss.device == WORKER
-    convolutions = [o for o in graph.get_operations() if o.type == "Conv2D"]
-    assert {operation.device for operation in convolutions} == {WORKER}
+    products = [o for o in graph.get_operations() if o.type in ("Conv2D", "MatMul")]
+    assert {operation.device for operation in products} == {WORKER}
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "mobilenet_v3_small", "inception_v4"])
