@@ -27,7 +27,7 @@ class CeerAdvising:
     """A fitted Ceer that can be asked; `extract` returns the graph of a DNN, batch and image."""
 
     model: Ceer
-    extract: Callable[[str, int, int], OperationGraph] = field(default=extracted, repr=False)
+    extract: Callable[[str, int, int], OperationGraph] = field(repr=False)
 
     def advise(self, question: Question, offers: Sequence[Offer]) -> Advice:
         """Rank every number of devices of every offer that was measured.

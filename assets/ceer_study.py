@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from assets import landed
-from assets.parts import Probe
 from assets.rounds import Round
+from assets.systems import CEER, CEER_PYTORCH
 from models.ceer import predictor
 from models.ceer.evaluation import leave_out
 from models.ceer.fitted import measured_steps
@@ -21,7 +21,6 @@ from profilers.clusters.node_types import node_types
 
 ABLATIONS: tuple[Without, ...] = (frozenset(), frozenset({"light"}), frozenset({"overhead"}))
 """What section V leaves out of predictions: nothing, light and CPU operations, or S."""
-_PROBES: tuple[Probe, ...] = ("tf_operations", "tf_sync", "torch_operations", "torch_throughput")
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def usd_per_hour(measured: Measured) -> Mapping[str, float]:
 
 def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.DataFrame]:
     found = defaultdict(list)
-    for probe in _PROBES:
+    for probe in (*CEER.probes, *CEER_PYTORCH.probes):
         for part, run in round_.runs_of(probe).items():
             if part.profiles or part.job.dnn not in fitted:
                 for name, rows in landed.tables(landing, run).items():

@@ -8,13 +8,12 @@ import polars as pl
 from assets.ceer_study import Measured, usd_per_hour
 from assets.html_table import Cell, table
 from assets.wording import DASH, percent
+from models.ceer.job import epochs
 from models.ceer.objectives import Objective, scenarios
 from models.ceer.offers import Offer, market_prices, priced
 from models.ceer.recommendation import Candidate, recommend, regrets
 from profilers.clusters.node_types import node_types
 
-SAMPLES = 1.2e6
-"""D of the paper: an epoch of ImageNet."""
 _SAID = (
     "<p>An epoch of 1.2 million samples on k nodes of a type, at k times its price. Budgets are "
     "the median price an hour of all offers, and the median of what epochs are forecast to cost; "
@@ -69,8 +68,8 @@ def _line(steps: pl.DataFrame, offers: Sequence[Offer], objective: Objective) ->
 
 
 def _priced(steps: pl.DataFrame, column: str, offers: Sequence[Offer]) -> pl.DataFrame:
-    batches = SAMPLES / (pl.col("devices") * pl.col("batch_size"))
-    return priced(steps.with_columns(time_s=pl.col(column) * batches), offers)
+    """Return what epochs take and cost, from the step times of a column."""
+    return priced(epochs(steps.with_columns(step_s=pl.col(column))), offers)
 
 
 def _by_share(prices: Mapping[str, float]) -> Mapping[str, float]:
