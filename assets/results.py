@@ -81,11 +81,13 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") ->
     )
 
 
-def curves(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Return workers and predicted of each job, by what its title has and not all have."""
+def curves(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """Return workers and predicted of each job, after what its title has and not all have."""
     jobs = rows.partition_by("job", maintain_order=True)
     names = apart([job["title"][0] for job in jobs])
-    return {name: job.select("workers", "predicted") for name, job in zip(names, jobs, strict=True)}
+    return [
+        (name, job.select("workers", "predicted")) for name, job in zip(names, jobs, strict=True)
+    ]
 
 
 def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:

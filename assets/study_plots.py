@@ -1,12 +1,15 @@
 """Figures of a study: jobs beside each other, errors, convergence, active links, balance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from assets.plots import LINEAR, MEASURED, PREDICTED, RESOURCES, SERIES, blank, legend_below, styled
+
+Named = Sequence[tuple[str, pl.DataFrame]]
+"""Rows of jobs with their names, which need not differ."""
 
 
 @styled
@@ -21,35 +24,35 @@ def comparison(series: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
         axes.plot(rows["workers"], rows["predicted"], "-o", ms=3, color=color, label=label)
         known = rows.filter(pl.col("measured").is_not_null())
         axes.plot(known["workers"], known["measured"], "s", ms=7, mfc="none", color=color)
-    axes.set(xlabel="workers", ylabel="examples/s of all workers", xticks=_workers(series))
+    axes.set(xlabel="workers", ylabel="examples/s of all workers", xticks=_workers(series.values()))
     axes.set_ylim(bottom=0)
     axes.legend(loc="best", title="line predicted, square measured", title_fontsize="small")
     return figure
 
 
 @styled
-def forecasts(series: Mapping[str, pl.DataFrame], label: str, title: str = "") -> Figure:
+def forecasts(series: Named, label: str, title: str = "") -> Figure:
     """Plot a predicted metric by workers, a line per job; frames have workers, predicted."""
     figure, axes = blank(title)
-    for place, (name, rows) in enumerate(series.items()):
+    for place, (name, rows) in enumerate(series):
         color = SERIES[place % len(SERIES)]
         axes.plot(rows["workers"], rows["predicted"], "-o", ms=3, color=color, label=name)
-    axes.set(xlabel="workers", ylabel=label, xticks=_workers(series))
+    axes.set(xlabel="workers", ylabel=label, xticks=_workers(rows for _, rows in series))
     axes.set_ylim(bottom=0)
     legend_below(figure, axes)
     return figure
 
 
 @styled
-def errors(series: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
+def errors(series: Named, title: str = "") -> Figure:
     """Plot the error of predictions by workers; frames by label have workers, error_percent."""
     figure, axes = blank(title)
     axes.axhspan(-10, 10, color=LINEAR, alpha=0.15, lw=0)
     axes.axhline(0, color=LINEAR, lw=1)
-    for place, (label, rows) in enumerate(series.items()):
+    for place, (label, rows) in enumerate(series):
         color = SERIES[place % len(SERIES)]
         axes.plot(rows["workers"], rows["error_percent"], "-o", ms=5, color=color, label=label)
-    axes.set(xlabel="workers", ylabel="error, %", xticks=_workers(series))
+    axes.set(xlabel="workers", ylabel="error, %", xticks=_workers(rows for _, rows in series))
     legend_below(figure, axes)
     return figure
 
@@ -125,5 +128,5 @@ def balance(held: Mapping[str, Sequence[int]], title: str = "") -> Figure:
     return figure
 
 
-def _workers(series: Mapping[str, pl.DataFrame]) -> list[int]:
-    return sorted({workers for rows in series.values() for workers in rows["workers"]})
+def _workers(frames: Iterable[pl.DataFrame]) -> list[int]:
+    return sorted({workers for rows in frames for workers in rows["workers"]})

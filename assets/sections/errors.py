@@ -52,6 +52,6 @@ def _figure(rows: pl.DataFrame) -> tuple[str, str]:
     dnn = rows["dnn"][0]
     jobs = rows.partition_by("job", maintain_order=True)
     names = apart([one["title"][0].removeprefix(f"{dnn} ") for one in jobs])
-    series = dict(zip(names, jobs, strict=True))
+    series = list(zip(names, jobs, strict=True))
     described = f"Error of predicted throughput by number of workers, {dnn}"
     return dnn, captioned(study_plots.errors(series), described, "Band: ±10 %.")

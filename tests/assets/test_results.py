@@ -155,7 +155,7 @@ def test_forecasts_put_the_systems_side_by_side(round_: Round) -> None:
     assert rows["linear"].to_list() == [None, 200.0, None, None]
     others = forecasts(round_, ledger, "linear")
     assert others["predicted"].to_list() == [None, 200.0, None, None]
-    (label, curve), *more = curves(others.drop_nulls("predicted")).items()
+    (label, curve), *more = curves(others.drop_nulls("predicted"))
     assert (label, curve.rows(), more) == ("small_cnn 16px b4, 200 Mb/s", [(2, 200.0)], [])
 
 

@@ -31,15 +31,16 @@ def test_comparisons_show_what_was_measured() -> None:
 
 
 def test_forecasts_have_a_line_for_each_job() -> None:
-    figure = study_plots.forecasts({"a": CURVE, "b": CURVE.head(1)}, "steps/s")
+    figure = study_plots.forecasts([("a", CURVE), ("b", CURVE.head(1))], "steps/s")
     (axes,) = figure.axes
     assert [line.get_ydata().tolist() for line in axes.lines] == [[3.0, 5.0], [3.0]]  # type: ignore[union-attr]
     assert named(figure) == ["a", "b"]
 
 
 def test_errors_have_a_line_for_each_job() -> None:
-    figure = study_plots.errors({"a": CURVE, "b": CURVE})
+    figure = study_plots.errors([("a", CURVE), ("b", CURVE)])
     assert named(figure) == ["a", "b"]
+    assert named(study_plots.errors([("a", CURVE), ("a", CURVE)])) == ["a", "a"]
 
 
 def test_convergence_has_both_series() -> None:
