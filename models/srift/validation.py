@@ -98,11 +98,11 @@ def allreduce_errors(
 
     Returns:
         side (`small`: up to the MTU, or `large`), split (`configurations`: no configuration is on
-        both sides; `rows`: repeats may be, as in the paper's 9/1 split; `nothing`), model (`trees`,
-        `alpha_beta` or `rated`; `mean_time`: what repeats of the same configuration take in the
-        mean, which is what trees are to find out), n, mape_percent, floor_percent. The floor is the
-        error of forecasting each by the bandwidth that errs least for its configuration: no model
-        that is given the configuration errs less.
+        both sides; `rows`: repeats may be, as in the paper's 9/1 split), model (`trees`,
+        `alpha_beta` or `rated`), n, mape_percent, noise_floor_percent, least_percent. The noise
+        floor is the error of forecasting each by the mean time of the other repeats of its
+        configuration (None where none has others); the least is that of the bandwidth that errs
+        least for all repeats of a configuration, which no model can beat.
 
     Raises:
         BadInput: as `samples`.
@@ -112,7 +112,7 @@ def allreduce_errors(
     rows: list[Mapping[str, Any]] = []
     for name, side, trees in zip(("small", "large"), both, (model.small, model.large), strict=True):
         alone = (side.rows["concurrent"] == 1).to_numpy()
-        floor = _of_configuration(side, _least_wrong)
+        floor, least = (_of_configuration(side, choose) for choose in (_of_others, _least_wrong))
         for split, which, found in _forecasts(side, trees, grid, model):
             rows.append(
                 {
@@ -121,7 +121,8 @@ def allreduce_errors(
                     "model": which,
                     "n": int(alone.sum()),
                     "mape_percent": _mape(found, side.bandwidth_Bps, alone),
-                    "floor_percent": _mape(floor, side.bandwidth_Bps, alone),
+                    "noise_floor_percent": _mape(floor, side.bandwidth_Bps, alone),
+                    "least_percent": _mape(least, side.bandwidth_Bps, alone),
                 }
             )
     return pl.DataFrame(rows)
@@ -135,7 +136,6 @@ def _forecasts(
     for split, groups in (("configurations", side.configurations), ("rows", rows)):
         for which, found in _fitted_forecasts(side, trees, groups, grid, model):
             yield split, which, found
-    yield "nothing", "mean_time", _of_configuration(side, _of_mean_time)
 
 
 def _fitted_forecasts(
@@ -156,7 +156,7 @@ def _fitted_forecasts(
         yield "rated", np.array([of_mix[mix] for mix in side.rows["node_types"]])
 
 
-def _of_configuration(side: Side, choose: Callable[[Floats], float]) -> Floats:
+def _of_configuration(side: Side, choose: Callable[[Floats], Floats]) -> Floats:
     """Return, for each row, the bandwidth that is chosen from those of its configuration."""
     configurations, bandwidth_Bps = side.configurations, side.bandwidth_Bps
     found = np.zeros_like(bandwidth_Bps)
@@ -166,16 +166,22 @@ def _of_configuration(side: Side, choose: Callable[[Floats], float]) -> Floats:
     return found
 
 
-def _least_wrong(measured: Floats) -> float:
-    """Return which of some bandwidths errs least for all of them."""
+def _least_wrong(measured: Floats) -> Floats:
+    """Return, for each, which of all bandwidths errs least for all of them."""
     errors = np.abs(measured[:, None] / measured - 1).mean(axis=1)
-    return float(measured[errors.argmin()])
+    return np.full_like(measured, measured[errors.argmin()])
 
 
-def _of_mean_time(measured: Floats) -> float:
-    """Return the bandwidth at which a transfer takes its mean time."""
-    return float(1 / np.mean(1 / measured))
+def _of_others(measured: Floats) -> Floats:
+    """Return, for each, the bandwidth at which a transfer takes the mean time of the others."""
+    if len(measured) < 2:
+        return np.full_like(measured, np.nan)
+    seconds = 1 / measured
+    found: Floats = (len(measured) - 1) / (seconds.sum() - seconds)
+    return found
 
 
-def _mape(found: Floats, measured: Floats, counted: NDArray[np.bool_]) -> float:
-    return float(100 * np.abs(found / measured - 1)[counted].mean())
+def _mape(found: Floats, measured: Floats, counted: NDArray[np.bool_]) -> float | None:
+    """Return the mean error of those that count, None where nothing is said of any of them."""
+    errors = np.abs(found / measured - 1)[counted & np.isfinite(found)]
+    return float(100 * errors.mean()) if len(errors) else None
