@@ -1,11 +1,13 @@
 """Running the probes a round still needs, and landing what each returns as soon as it is there."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from assets.lanes import Clusters, lanes, side_by_side
 from assets.parts import MEASURING, Part, Probe, all_reducing
 from assets.progress import Progress
 from assets.rounds import Round, refreshed
@@ -25,6 +27,8 @@ from profilers import (
     torch_throughput,
 )
 from profilers.clusters import Cluster, open_cluster
+from profilers.clusters.fleet import BACKENDS
+from profilers.hostlock import host_lock
 from profilers.iterations import Goal
 from profilers.result import ProbeResult, RunContext, failed
 from profilers.windows import Windows
@@ -58,20 +62,33 @@ def measure(round_: Round, landing: Path, progress: Progress) -> Round:
 
 
 def _run(round_: Round, probe: Probe, purpose: Purpose, landing: Path, progress: Progress) -> None:
-    for parts in _together(round_.missing_of(probe, purpose)):
-        first, last = parts[0], None
-        with (
-            _context(round_, purpose, landing) as context,
-            open_cluster(round_.backend, _nodes(parts, round_.study), first.link_mbps) as cluster,
-        ):
-            results = _CALLS[probe](cluster, parts, round_.study, context, progress.say)
+    study, groups = round_.study, list(_together(round_.missing_of(probe, purpose)))
+    several = [groups]
+    if probe in _OF_ONE_NODE and round_.backend in BACKENDS:
+        several = lanes(groups, lambda parts: _node_types(parts, study))
+    is_alone = len(several) <= 1
+
+    def run(parts: Sequence[Part], clusters: Clusters) -> None:
+        where = "" if is_alone else f"{' + '.join(sorted(_node_types(parts, study)))}: "
+        cluster, last = open_cluster(round_.backend, _nodes(parts, study), parts[0].link_mbps), None
+        with _context(round_, purpose, landing) as context, clusters.opened(cluster):
+            say = partial(_say, progress, where)
+            results = _CALLS[probe](cluster, parts, study, context, say)
             # Land each before the next is measured: a kill loses only what is under way.
             for part, result in zip(parts, results, strict=True):
+                clusters.go_on()
                 land(landing, result.run, result.scenario, result.tables, result.artefacts)
                 progress.finished(part.name)
                 last = part.name, result
         assert last is not None
         _raise_if_failed(*last)
+
+    with nullcontext() if is_alone else host_lock(progress.say):
+        side_by_side(several, run)
+
+
+def _say(progress: Progress, where: str, text: str) -> None:
+    progress.say(f"{where}{text}")
 
 
 def _together(parts: Sequence[Part]) -> Iterator[list[Part]]:
@@ -114,6 +131,10 @@ def _nodes(parts: Sequence[Part], study: Study) -> Sequence[NodeGroup]:
             return part.scenario.nodes
         case _:
             return part.job.cluster(max(one.strategy.workers for one in _scenarios(parts)))
+
+
+def _node_types(parts: Sequence[Part], study: Study) -> set[str]:
+    return {group.node_type for group in _nodes(parts, study)}
 
 
 def _most_flows(study: Study) -> int:
@@ -191,6 +212,8 @@ _PROFILING: Mapping[Probe, Callable[[Study], tuple[Callable[..., ProbeResult], d
         {"trials": _settings(study.compute)["slowdown_trials"]},
     ),
 }
+_OF_ONE_NODE = _PROFILING.keys() - {"slowdown"}
+"""Those of which several disturb each other only where their nodes share a machine."""
 _CALLS: Mapping[Probe, Call] = {
     "links": _links,
     "contention": _contention,

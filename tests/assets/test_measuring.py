@@ -10,7 +10,10 @@ from assets.measuring import measure, profile
 from assets.progress import Progress
 from assets.rounds import Round, open_round
 from assets.study import read_study
+from profilers.clusters import host_id as cluster_host_id
+from profilers.clusters.fleet import VARIABLE
 from profilers.host import host_id
+from tests.profilers.clusters.machines import machines
 from tests.synthetic import DDP, PaperProbes, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import ProbeFailed, Scenario
@@ -24,10 +27,14 @@ SCENARIOS = [
 
 
 class Listener(Progress):
-    """Keeps what was finished."""
+    """Keeps what was told, and what was finished."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.told: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.told.append(text)
 
     def finished(self, task: str) -> None:
         self.done.append(task)
@@ -100,6 +107,25 @@ def test_held_out_batches_have_as_much_time_each_as_profiled_ones(
         measure(round_, landing, Listener())
     assert (asked["batch_sizes"], asked["most_s"]) == ((4,), 50)
     assert asked["interval"] == 0.04
+
+
+@pytest.mark.sshd
+def test_node_types_on_machines_of_their_own_are_profiled_at_the_same_time(
+    tmp_path: Path, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For real: passes of a small network on two sshd's of this host."""
+    text = DDP.replace("emu.native.c25", "lab.small").replace("emu.avx2.c25", "lab.large")
+    text = text.replace("resnet18", "small_cnn").replace("[1, 8]", "[1, 2]")
+    listener = Listener()
+    with machines(tmp_path, 2, "lab.small", "lab.large") as fleet:
+        monkeypatch.setenv(VARIABLE, str(fleet))
+        study = read_study(write_study(tmp_path, text))
+        round_ = open_round(study, "ssh", cluster_host_id("ssh"), [])
+        after = profile(round_, "torch_compute", landing, listener)
+    small, large = after.runs
+    assert max(small.started_at, large.started_at) < min(small.ended_at, large.ended_at)
+    assert {text.partition(": ")[0] for text in listener.told} == {"lab.small", "lab.large"}
+    assert not list(landing.glob(".tmp*"))
 
 
 @pytest.mark.parametrize(

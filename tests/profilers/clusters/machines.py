@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from pathlib import Path
 
 import yaml
@@ -18,12 +19,16 @@ NODE_TYPE = "lab.small"
 
 
 @contextmanager
-def machines(folder: Path, number: int) -> Iterator[Path]:
-    """Start this many sshd's; return a fleet file that lists them. Machine i lives in `m<i>`."""
+def machines(folder: Path, number: int, *node_types: str) -> Iterator[Path]:
+    """Start this many sshd's; return a fleet file that lists them. Machine i lives in `m<i>`.
+
+    They take the node types in turn, NODE_TYPE if none is named.
+    """
     _keygen(folder / "key")
+    kinds = cycle(node_types or (NODE_TYPE,))
     with ExitStack() as stack:
         listed = [
-            stack.enter_context(_machine(folder, f"127.0.0.{index + 2}", folder / f"m{index}"))
+            stack.enter_context(_machine(folder, f"127.0.0.{index + 2}", f"m{index}", next(kinds)))
             for index in range(number)
         ]
         yield write_fleet(folder, listed)
@@ -38,7 +43,7 @@ def write_fleet(folder: Path, listed: Sequence[dict[str, object]]) -> Path:
         "python": sys.executable,
         "ssh": ["-i", str(folder / "key"), *words],
         "interface": "lo",
-        "node_types": {NODE_TYPE: {"threads": 1}},
+        "node_types": {str(one["node_type"]): {"threads": 1} for one in listed},
         "machines": listed,
     }
     file.write_text(yaml.safe_dump(fleet))
@@ -46,7 +51,8 @@ def write_fleet(folder: Path, listed: Sequence[dict[str, object]]) -> Path:
 
 
 @contextmanager
-def _machine(folder: Path, address: str, home: Path) -> Iterator[dict[str, object]]:
+def _machine(folder: Path, address: str, name: str, node_type: str) -> Iterator[dict[str, object]]:
+    home = folder / name
     home.mkdir()
     _keygen(home / "hostkey")
     with socket.socket() as probe:
@@ -71,7 +77,7 @@ def _machine(folder: Path, address: str, home: Path) -> Iterator[dict[str, objec
     with subprocess.Popen([SSHD, "-D", "-e", "-f", str(file)], stderr=subprocess.PIPE) as sshd:
         try:
             _await(sshd, address, port)
-            yield {"node_type": NODE_TYPE, "address": address, "port": port}
+            yield {"node_type": node_type, "address": address, "port": port}
         finally:
             sshd.terminate()
 
