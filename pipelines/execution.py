@@ -1,7 +1,11 @@
 """Running the demo job in this process, in the history that the web interface shows."""
 
 import os
-from collections.abc import Sequence
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -23,6 +27,7 @@ from warehouse.records import StepcastError
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _LOCATION = {".dagster/repository": "__repository__@pipelines.definitions"}
 """Lists the run among those of the job in the web interface."""
+_AGAIN_S = 0.1
 
 
 class CheckFailed(StepcastError):
@@ -55,7 +60,8 @@ def execute(
     # Reading traces imports TensorFlow, which would talk on stderr.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
-        job.execute_in_process(_QUIET, instance, run_id=run_id, tags=_LOCATION)
+        with _no_interrupt_lost():
+            job.execute_in_process(_QUIET, instance, run_id=run_id, tags=_LOCATION)
     except DagsterExecutionInterruptedError:
         raise KeyboardInterrupt from None
     except DagsterError as error:
@@ -64,6 +70,27 @@ def execute(
             raise CheckFailed(f"check {failed[0]}") from error
         raise
     return _failed_checks(instance, run_id, AssetCheckSeverity.WARN)
+
+
+@contextmanager
+def _no_interrupt_lost() -> Iterator[None]:
+    """Interrupt again where Python ignored it: what a weak reference's callback raises is lost."""
+    before = sys.unraisablehook
+
+    def hook(lost: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(lost.exc_value, DagsterExecutionInterruptedError | KeyboardInterrupt):
+            before(lost)
+            return
+        main = threading.main_thread().ident
+        assert main is not None
+        # Soon: what is raised in here would be lost as well.
+        threading.Timer(_AGAIN_S, signal.pthread_kill, (main, signal.SIGINT)).start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _failed_checks(

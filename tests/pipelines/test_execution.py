@@ -1,10 +1,11 @@
 """The whole job, in process, on probes that run nothing."""
 
 from pathlib import Path
+from threading import Event
 
 import polars as pl
 import pytest
-from dagster import AssetKey, DagsterRunStatus
+from dagster import AssetKey, DagsterExecutionInterruptedError, DagsterRunStatus
 
 from assets.progress import Progress
 from assets.systems import SYSTEMS
@@ -95,6 +96,23 @@ def test_a_blocking_check_stops_what_is_downstream(
     assert probes.asked == ASKED[:3]
     with history.instance(home) as instance:
         assert instance.get_latest_materialization_event(AssetKey(["fits", "linear"])) is None
+
+
+def test_an_interrupt_that_python_ignores_is_not_lost(
+    home: Path, study_file: Path, probes: PaperProbes
+) -> None:
+    class Ignored:
+        def __del__(self) -> None:
+            raise DagsterExecutionInterruptedError
+
+    class Interrupted(Progress):
+        def finished(self, task: str) -> None:
+            Ignored()
+            Event().wait(30)
+
+    with history.instance(home) as instance, pytest.raises(KeyboardInterrupt):
+        execute(instance, study_file, "loopback", Interrupted())
+    assert len(probes.asked) == 1
 
 
 def test_a_busy_host_is_warned_of_and_a_dead_run_is_ended(second_run: tuple[Ran, str]) -> None:
