@@ -29,14 +29,6 @@ def steps_per_s(series: Mapping[int, Sequence[StepTime]], window: Window) -> flo
     return steps / window.seconds
 
 
-def all_active(series: Mapping[int, Sequence[StepTime]]) -> Window:
-    """Return the window in which every worker is stepping: last first start to first last end."""
-    return Window(
-        max(steps[0].start_us for steps in series.values()),
-        min(steps[-1].end_us for steps in series.values()),
-    )
-
-
 def is_stationary(
     series: Mapping[int, Sequence[StepTime]], now_us: int, block_s: float, tolerance: float
 ) -> bool:

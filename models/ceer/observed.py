@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import polars as pl
 
 from models.ceer.kernels import by_operator
-from networks.operation_graph import OperationGraph
 from networks.operation_types import canonical
 from warehouse.records import BadInput, Scenario
 
@@ -81,20 +80,6 @@ def observed(
         .select([pl.col(name).cast(kind) for name, kind in OBSERVED.items()])
         .sort(pl.all())
     )
-
-
-def graph_shapes(operations: pl.DataFrame, graph: OperationGraph) -> pl.DataFrame:
-    """Return table operation_shape of profiles that lack it, from the graph of the DNN.
-
-    Args:
-        operations: table operation of profiles of that DNN, batch and image size; operations that
-            the graph does not name (transfers, and what placing adds) have no row.
-        graph: with `server` where it was profiled with a parameter server.
-    """
-    rows = [(one.name, one.inputs, one.outputs, one.attributes) for one in graph.operations]
-    names = ["name", "inputs", "outputs", "attributes"]
-    known = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
-    return operations.select(*_KEY, "name").join(known, on="name").drop("name").sort(_KEY)
 
 
 def computing(rows: pl.DataFrame) -> pl.DataFrame:

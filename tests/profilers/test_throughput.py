@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profilers.tf_job import StepTime
-from profilers.throughput import Window, all_active, is_stationary, steps_per_s
+from profilers.throughput import Window, is_stationary, steps_per_s
 
 SECOND = 1_000_000
 
@@ -24,17 +24,6 @@ def test_a_step_across_the_edge_counts_by_its_fraction() -> None:
 def test_all_workers_count_together() -> None:
     series = {0: steps(0, 1, 2, 3, 4), 1: steps(0, 2, 4)}
     assert steps_per_s(series, Window(0, 4 * SECOND)) == 1.5
-
-
-def test_all_active_excludes_who_starts_late_and_who_ends_early() -> None:
-    series = {0: steps(0, 1, 2, 3), 1: steps(1.5, 2, 5)}
-    assert all_active(series) == Window(round(1.5 * SECOND), 3 * SECOND)
-
-
-def test_own_windows_of_unequal_workers_would_overstate() -> None:
-    """Two workers that never step at the same time: nobody is measured, not two at full speed."""
-    series = {0: steps(0, 1, 2), 1: steps(2, 3, 4)}
-    assert all_active(series).seconds == 0
 
 
 @given(st.floats(0.05, 2.0), st.integers(1, 5), st.floats(0.0, 1.0))

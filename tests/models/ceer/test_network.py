@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from models.ceer.network import COLUMNS, of_graph
-from models.ceer.observed import OBSERVED, computing, graph_shapes, observed, operation_sums
+from models.ceer.observed import OBSERVED, computing, observed, operation_sums
 from networks.operation_graph import GraphOperation, OperationGraph
 from tests.models.runs import scenario
 from warehouse.records import BadInput
@@ -89,17 +89,6 @@ def test_repeated_runs_count_with_their_mean() -> None:
     by_type = {row[0]: row[1:] for row in found.select("type", "count", "mean_us").rows()}
     assert by_type == {"Relu": (2.0, 16.0), "MatMul": (1.0, 601.0)}
     assert operation_sums(found)["operations_s"].to_list() == pytest.approx([633e-6])
-
-
-def test_shapes_of_a_profile_come_from_its_graph() -> None:
-    graph = OperationGraph("new", 8, 32, 100, (graph_operation("a", 2), graph_operation("b", 3)))
-    profiled = pl.DataFrame({"run_id": ["run1"] * 3, "operation": [5, 6, 7], "name": list("b_a")})
-    found = graph_shapes(profiled, graph)
-    assert found.select("run_id", "operation", "inputs").rows() == [
-        ("run1", 5, "[[8, 3]]"),
-        ("run1", 7, "[[8, 2]]"),
-    ]
-    assert found.columns == ["run_id", "operation", "inputs", "outputs", "attributes"]
 
 
 def test_columns_that_are_missing_are_named() -> None:
