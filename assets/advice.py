@@ -109,6 +109,15 @@ class Advising(Protocol):
                 batch that fits nowhere.
         """
 
+    def front(self, question: Question, offers: Sequence[Offer]) -> tuple[Option, ...]:
+        """Return the options within limits than which none is both faster and cheaper.
+
+        The fastest first, the cheapest last; of equal ones, one.
+
+        Raises:
+            BadInput: as `advise`.
+        """
+
     def parameters_json(self) -> str:
         """Return the fitted parameters."""
 

@@ -35,14 +35,7 @@ class CeerAdvising:
         Raises:
             BadInput: as `assets.advice.Advising`.
         """
-        rows = list(self._rows(question, offers))
-        if not rows:
-            measured = sorted({one.devices for one in self.model.parameters.overheads})
-            raise BadInput(
-                f"a global batch of {question.global_batch} fits nowhere: expected a multiple of a "
-                f"number of devices on offer whose steps were measured ({measured}); change "
-                "--global-batch or --capacity"
-            )
+        rows = self._rows(question, offers)
         ranked = recommend(pl.DataFrame(rows, infer_schema_length=None), _objective(question))
         options = {_key(row): _option(row) for row in rows if row["time_s"] is not None}
         feasible = [one for one in ranked.ranking if one.obstacle is None]
@@ -57,11 +50,43 @@ class CeerAdvising:
             searched=f"{len(rows)} offers{self._why(question, feasible)}",
         )
 
+    def front(self, question: Question, offers: Sequence[Offer]) -> tuple[Option, ...]:
+        """Return what none of the offers, with any measured number of devices, dominates.
+
+        Raises:
+            BadInput: as `assets.advice.Advising`.
+        """
+        rows = self._rows(question, offers)
+        ranked = recommend(pl.DataFrame(rows, infer_schema_length=None), _objective(question))
+        within = {_place(one) for one in ranked.ranking if one.obstacle is None}
+        options = [_option(row) for row in rows if _key(row) in within]
+        front: list[Option] = []
+        for one in sorted(options, key=lambda one: (one.time_s.value, one.cost_usd.value)):
+            if not front or one.cost_usd.value < front[-1].cost_usd.value:
+                front.append(one)
+        return tuple(front)
+
     def parameters_json(self) -> str:
         """Return the fitted parameters."""
         return self.model.parameters_json()
 
-    def _rows(self, question: Question, offers: Sequence[Offer]) -> Iterator[dict[str, Any]]:
+    def _rows(self, question: Question, offers: Sequence[Offer]) -> list[dict[str, Any]]:
+        """Return what each measured number of devices of each offer takes and costs.
+
+        Raises:
+            BadInput: the batch is a multiple of none of these numbers.
+        """
+        rows = list(self._priced(question, offers))
+        if not rows:
+            measured = sorted({one.devices for one in self.model.parameters.overheads})
+            raise BadInput(
+                f"a global batch of {question.global_batch} fits nowhere: expected a multiple of a "
+                f"number of devices on offer whose steps were measured ({measured}); change "
+                "--global-batch or --capacity"
+            )
+        return rows
+
+    def _priced(self, question: Question, offers: Sequence[Offer]) -> Iterator[dict[str, Any]]:
         """Yield what each number of devices of each offer takes and costs; time NULL: not known."""
         link_mbps = self._link_mbps(question)
         for offer in offers:

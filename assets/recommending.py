@@ -9,7 +9,7 @@ from typing import cast
 
 import polars as pl
 
-from assets.advice import Advice, Adviser, Advising, Offer, Question
+from assets.advice import Advice, Adviser, Advising, Offer, Option, Question
 from assets.offers import Markets, offers
 from assets.version import code_version
 from networks import check
@@ -33,7 +33,8 @@ class Market:
 class Recommended:
     """An answer, with what it rests on and how wrong its system has been.
 
-    `accuracy` is the system's part of report.leaderboard on the same backend.
+    `accuracy` is the system's part of report.leaderboard on the same backend; `front` what more
+    money buys (`Advising.front`), where that was asked for.
     """
 
     advice: Advice
@@ -42,6 +43,7 @@ class Recommended:
     fit_id: str
     recommendation_id: str
     accuracy: pl.DataFrame
+    front: Sequence[Option] = ()
 
 
 def recommend(
@@ -51,6 +53,7 @@ def recommend(
     market: Market,
     *,
     backend: Backend | None = None,
+    with_front: bool = False,
     say: Say = lambda _: None,
 ) -> Recommended:
     """Ask a system which nodes to rent, and write the answer to the ledger.
@@ -64,6 +67,7 @@ def recommend(
         question: the job.
         market: what can be rented.
         backend: None: the one that was profiled.
+        with_front: whether it is asked for the Pareto front too.
         say: told what takes long.
 
     Raises:
@@ -81,6 +85,7 @@ def recommend(
     profiled = _profiled(warehouse, adviser, set(market.capacity), backend)
     fitted, fit_id = _fitted(warehouse, adviser, profiled, say)
     advice = fitted.advise(question, on_offer)
+    front = fitted.front(question, on_offer) if with_front else ()
     prices = [one.price for one in on_offer]
     record = Recommendation(
         system=adviser.system,
@@ -107,9 +112,8 @@ def recommend(
     board = warehouse.leaderboard().filter(
         system=adviser.system, backend=profiled.backend, metric=adviser.metric
     )
-    return Recommended(
-        advice, on_offer, profiled.backend, fit_id, warehouse.record_recommendation(record), board
-    )
+    written = warehouse.record_recommendation(record)
+    return Recommended(advice, on_offer, profiled.backend, fit_id, written, board, front)
 
 
 @dataclass(frozen=True)

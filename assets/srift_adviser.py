@@ -8,6 +8,7 @@ from assets.advice import Advice, Nodes, Offer, Option, Question, Span
 from models.srift import predictor, space
 from models.srift.job import Job
 from models.srift.optimizer import Answer, optimize
+from models.srift.pareto import pareto_front
 from models.srift.performance import Configuration, Performance
 from models.srift.policies import Policy, policy
 from models.srift.predictor import Srift
@@ -27,13 +28,8 @@ class SriftAdvising:
         Raises:
             BadInput: as `assets.advice.Advising`.
         """
-        network, link_mbps = self._network(question)
-        performance = self.model.performance(network, link_mbps)
-        self.model.refuse_unprofiled(
-            performance, [one.price.node_type for one in offers], link_mbps
-        )
-        on_offer = [_offer(one) for one in offers]
-        job = _job(question)
+        performance = self._performance(question, offers)
+        on_offer, job = [_offer(one) for one in offers], _job(question)
         answer = optimize(performance, on_offer, job)
         _refuse_what_fits_nowhere(answer, job)
         found = [one for one in (answer.choice, *answer.alternatives) if one is not None]
@@ -53,9 +49,30 @@ class SriftAdvising:
             searched=f"{answer.configurations:,} configurations, {answer.simulated:,} simulated",
         )
 
+    def front(self, question: Question, offers: Sequence[Offer]) -> tuple[Option, ...]:
+        """Search every configuration of the offers for the Pareto front of time against cost.
+
+        Raises:
+            BadInput: as `assets.advice.Advising`.
+        """
+        performance = self._performance(question, offers)
+        on_offer = [_offer(one) for one in offers]
+        found = pareto_front(performance, on_offer, _job(question))
+        return tuple(
+            self._option(performance, on_offer, one.configuration, question) for one in found
+        )
+
     def parameters_json(self) -> str:
         """Return the fitted parameters."""
         return self.model.parameters_json()
+
+    def _performance(self, question: Question, offers: Sequence[Offer]) -> Performance:
+        network, link_mbps = self._network(question)
+        performance = self.model.performance(network, link_mbps)
+        self.model.refuse_unprofiled(
+            performance, [one.price.node_type for one in offers], link_mbps
+        )
+        return performance
 
     def _option(
         self,

@@ -1,11 +1,13 @@
 """`stepcast recommend`: which nodes to rent for a job, what that takes and costs, how surely."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from assets.home import home
+from pipelines.cli.pictures import check_picture, write_picture
 from warehouse.records import Backend, BadInput
 
 Choice = Literal["cost", "time"]
@@ -39,6 +41,12 @@ def recommend(
     backend: Annotated[
         Backend | None, typer.Option(help="Whose profiles to use; else the newest that do.")
     ] = None,
+    front: Annotated[
+        bool, typer.Option("--front", help="Show what more money buys, up to the fastest.")
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw time against cost, to a .png or .svg.")
+    ] = None,
 ) -> None:
     """Recommend nodes for a job, and write the recommendation to the ledger.
 
@@ -47,10 +55,12 @@ def recommend(
 
     Example: stepcast recommend --system srift --model resnet50 --global-batch 1024 --iterations
     10000 --max-hours 2 --budget-usd 30 --capacity g4dn.8xlarge=16 --market spot --as-of 2020-01-15
+    --front --picture front.svg
     """
     from assets import recommending
     from assets.advice import Question
     from assets.advisers import adviser
+    from assets.recommended_plot import time_against_cost
     from pipelines.cli.recommended import print_recommended
     from warehouse.warehouse import Warehouse
 
@@ -59,6 +69,7 @@ def recommend(
         **{"--max-hours": max_hours, "--budget-usd": budget_usd, "--link-mbps": link_mbps},
         **{"--max-usd-per-hour": max_usd_per_hour},
     )
+    check_picture(picture)
     question = Question(
         dnn=model,
         image_size=image_size,
@@ -81,9 +92,11 @@ def recommend(
         question,
         rented,
         backend=backend,
+        with_front=front or picture is not None,
         say=lambda text: typer.echo(text, err=True),
     )
     print_recommended(system, question, rented, found)
+    write_picture(picture, lambda: time_against_cost(system, question, found))
 
 
 def _positive(**values: float | None) -> None:

@@ -28,6 +28,9 @@ def print_recommended(system: str, question: Question, market: Market, found: Re
     rows = list(_rows(system, found))
     if rows:
         console().print(_table(question, rows))
+    if found.front:
+        typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
+        console().print(_table(question, [("", one) for one in found.front]))
     typer.echo(f"Prices as of {market.as_of:%Y-%m-%d}: {_prices(found.offers)}.")
     typer.echo(f"Searched {advice.searched}.")
     for line in _accuracy(system, found):

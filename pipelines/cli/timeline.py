@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipelines.cli.pictures import check_picture, write, write_picture
 from pipelines.cli.run import Study
 from pipelines.cli.tables import print_table
 from warehouse.records import BadInput
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
-    from assets.timeline_plot import Half
     from assets.timelines import Subject
     from models.async_sgd.timeline import Timeline
     from warehouse.warehouse import Warehouse
@@ -41,7 +42,7 @@ def timeline(
     Example: stepcast timeline studies/demo.yaml --scenario "small_cnn 24px b8, 200 Mb/s, W=2"
     --picture w2.png --chrome w2.json
     """
-    from assets import timelines
+    from assets import timeline_plot, timelines
     from assets.fitting import fit_job
     from assets.home import home
     from assets.study import read_study
@@ -51,6 +52,7 @@ def timeline(
     from warehouse.landing import landed_runs
     from warehouse.warehouse import Warehouse
 
+    check_picture(picture)
     warehouse = Warehouse(home())
     subject = timelines.find(read_study(study), scenario, landed_runs(warehouse.landing))
     _refuse_unloaded(subject, warehouse)
@@ -63,10 +65,14 @@ def timeline(
     print_table(_in_ms(shown))
     if chrome is not None:
         about: dict[str, str | int | float] = {"scenario": label, "fit_id": fit_id, "seed": 0}
-        _write(chrome, chrome_trace(shown, about).encode())
-    if picture is not None:
+        write(chrome, chrome_trace(shown, about).encode())
+
+    def drawn() -> "Figure":
         half = timelines.measured(model, subject, warehouse.landing, steps)
-        _write(picture, _drawn(shown, half, label, picture))
+        halves = [timeline_plot.predicted(shown), *([half] if half else [])]
+        return timeline_plot.timelines(halves, label)
+
+    write_picture(picture, drawn)
     if save:
         warehouse.record_fit(fit.record)
         warehouse.record_intervals(fit_id, subject.scenario.scenario_id, shown.intervals)
@@ -88,23 +94,3 @@ def _in_ms(shown: "Timeline") -> "pl.DataFrame":
         start_ms=shown.steps["start_us"] / 1e3,
         took_ms=(shown.steps["end_us"] - shown.steps["start_us"]) / 1e3,
     )
-
-
-def _drawn(shown: "Timeline", half: "Half | None", label: str, path: Path) -> bytes:
-    from assets import plots, timeline_plot
-
-    halves = [timeline_plot.predicted(shown), *([half] if half else [])]
-    figure = timeline_plot.timelines(halves, label)
-    if path.suffix == ".svg":
-        return plots.to_svg(figure).encode()
-    if path.suffix == ".png":
-        return plots.to_png(figure, dpi=120)
-    raise BadInput(f"--picture {path}: expected a name that ends in .png or .svg")
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
-    typer.echo(path)

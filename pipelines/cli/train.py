@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pipelines.cli.pictures import check_picture, write_picture
 from pipelines.runtime import IfInfeasible
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ def train(
 
     Example: stepcast train studies/training/demo.yaml --picture training.svg
     """
+    from assets import runtime_plot
     from pipelines.cli.errors import Interrupted
     from pipelines.runtime.job_file import read_job
+    from pipelines.runtime.story import frame
     from warehouse.records import StepcastError
 
-    _check_picture(picture)
+    check_picture(picture)
     given = read_job(job)
     policy = if_infeasible or given.if_infeasible
     try:
@@ -55,8 +58,7 @@ def train(
             f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
             "checkpoint"
         ) from None
-    if picture is not None:
-        _draw(story, given.name, picture)
+    write_picture(picture, lambda: runtime_plot.timeline(frame(story), f"job {given.name}"))
     if error is not None:
         raise StepcastError(f"job {given.name}: {error}")
 
@@ -171,25 +173,3 @@ def _asked(infeasible: "Infeasible", state: "State") -> "Way | None":
         # Ctrl-C, or the end of the input.
         raise KeyboardInterrupt from None
     return infeasible.ways[number - 1] if number else None
-
-
-def _check_picture(path: Path | None) -> None:
-    from warehouse.records import BadInput
-
-    if path is not None and path.suffix not in (".png", ".svg"):
-        raise BadInput(f"--picture {path}: expected a name that ends in .png or .svg")
-
-
-def _draw(story: "Sequence[Entry]", name: str, path: Path) -> None:
-    from assets import plots, runtime_plot
-    from pipelines.runtime.story import frame
-    from warehouse.records import BadInput
-
-    figure = runtime_plot.timeline(frame(story), f"job {name}")
-    svg = path.suffix == ".svg"
-    content = plots.to_svg(figure).encode() if svg else plots.to_png(figure, dpi=120)
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
-    typer.echo(path)

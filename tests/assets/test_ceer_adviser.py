@@ -82,6 +82,21 @@ def test_times_and_costs_are_those_of_the_steps(ceer: CeerAdvising) -> None:
         assert nodes.batch_size * nodes.count == 16
 
 
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    [
+        ({}, ["1 fast@16 on demand", "1 slow@16 on demand"]),
+        ({"max_usd_per_hour": 0.5}, ["1 slow@16 on demand"]),
+        ({"max_hours": 0.1}, []),
+    ],
+)
+def test_the_front_has_what_nothing_within_the_limits_beats(
+    ceer: CeerAdvising, changes: dict[str, object], labels: list[str]
+) -> None:
+    """Two devices of either type take longer than one, and cost twice as much an hour."""
+    assert [one.label for one in ceer.front(question(**changes), offers())] == labels
+
+
 def test_rules_of_thumb_stand_beside_it(ceer: CeerAdvising) -> None:
     policies = ceer.advise(question(), offers()).policies
     assert {name: one and one.label for name, one in policies.items()} == {

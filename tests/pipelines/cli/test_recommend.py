@@ -1,6 +1,7 @@
 """`stepcast recommend`: a made-up study, questions, and questions that cannot be."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import copytree
@@ -191,6 +192,33 @@ def test_what_nodes_cost_an_hour_is_a_limit_too(stepcast: Stepcast, home: Path) 
     assert json.loads(str(written(home)["constraints"]))["max_usd_per_hour"] == 0.001
 
 
+def test_what_more_money_buys_is_shown_and_drawn(
+    stepcast: Stepcast, home: Path, tmp_path: Path
+) -> None:
+    picture = tmp_path / "front.svg"
+    asked = [*options(minimize="time"), "--capacity", "slow=4", "--picture", str(picture)]
+    answer = stepcast(*asked)
+    assert answer.code == 0, answer.err
+    table = answer.out.partition("What more money buys")[2].partition("Prices as of")[0]
+    found = re.findall(r"(\d.*spot) .* ([\d.]+) \(\S+ to \S+ +\$([\d.]+) \(", table)
+    hours, costs = [float(row[1]) for row in found], [float(row[2]) for row in found]
+    assert len(found) > 1
+    assert hours == sorted(hours)
+    assert costs == sorted(costs, reverse=True)
+    best = json.loads(str(written(home)["choice"]))
+    assert hours[0] == pytest.approx(best["time_s"]["value"] / 3600, rel=0.01)
+    stepcast(*options(minimize="cost"), "--capacity", "slow=4")
+    cheapest = json.loads(str(written(home)["choice"]))
+    assert costs[-1] == pytest.approx(cheapest["cost_usd"]["value"], rel=0.01)
+    assert "Pareto front" in picture.read_text()
+    assert answer.out.endswith(f"{picture}\n")
+
+
+def test_the_front_is_shown_only_where_it_is_asked_for(stepcast: Stepcast, home: Path) -> None:
+    assert "What more money buys" not in stepcast(*options()).out
+    assert "What more money buys" in stepcast(*options(), "--front").out
+
+
 def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, home: Path) -> None:
     warehouse = Warehouse(home)
     (fit_id,) = read_only(home, "FROM fit.fit")["fit_id"]
@@ -265,6 +293,7 @@ def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, hom
         ({"link_mbps": "300"}, "links of 300 Mb/s were not probed, only 200 Mb/s, 400 Mb/s"),
         ({"link_mbps": None}, "links of several speeds were probed (200, 400): choose one"),
         ({"system": "lin"}, "no system 'lin' recommends; those that do are srift"),
+        ({"picture": "front.gif"}, "--picture front.gif: expected a name that ends in .png or"),
         ({"backend": "ec2"}, "srift has no profile runs on backend ec2 (links, allreduce, "),
         ({"as_of": "2019-01-01"}, "no spot price of node type 'fast' as of 2019-01-01 is known"),
     ],

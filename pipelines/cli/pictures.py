@@ -1,0 +1,50 @@
+"""Pictures that commands write where the user says."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from warehouse.records import BadInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def check_picture(path: Path | None) -> None:
+    """Do nothing if there is no picture to write, or its name says a format that we have.
+
+    Raises:
+        BadInput: it says another one.
+    """
+    if path is not None and path.suffix not in (".png", ".svg"):
+        raise BadInput(f"--picture {path}: expected a name that ends in .png or .svg")
+
+
+def write_picture(path: Path | None, draw: Callable[[], "Figure"]) -> None:
+    """Draw a picture if it is asked for, write it, and print its path.
+
+    Raises:
+        BadInput: it cannot be written.
+    """
+    if path is None:
+        return
+    from assets import plots
+
+    figure = draw()
+    svg = path.suffix == ".svg"
+    write(path, plots.to_svg(figure).encode() if svg else plots.to_png(figure, dpi=120))
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file, and print its path.
+
+    Raises:
+        BadInput: it cannot be written.
+    """
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+    typer.echo(path)
