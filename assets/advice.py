@@ -33,10 +33,11 @@ class Question(Record):
 
 
 class Offer(Record):
-    """Up to `capacity` nodes of one type at one price."""
+    """Up to `capacity` nodes of one type at one price, each with so many devices."""
 
     price: Price
     capacity: int = Field(ge=0)
+    devices: int = Field(default=1, ge=1)
 
 
 class Span(Record):
@@ -53,12 +54,24 @@ class Span(Record):
 
 
 class Nodes(Record):
-    """`count` nodes of one type, each with `batch_size` samples of the global batch."""
+    """`count` nodes of one type, each with `batch_size` samples of the global batch.
+
+    `devices`: how many of a node's devices are rented, pro rata; None: all of them.
+    """
 
     node_type: str
     market: Market
     count: int
     batch_size: int
+    devices: int | None = None
+
+    @property
+    def label(self) -> str:
+        """4 p3.8xlarge@1024 spot, or 1 p3.8xlarge@32 (1 device) spot."""
+        part = "" if self.devices is None else f" ({self.devices} device(s))"
+        return (
+            f"{self.count} {self.node_type}@{self.batch_size}{part} {self.market.replace('_', ' ')}"
+        )
 
 
 class Option(Record):
@@ -77,10 +90,7 @@ class Option(Record):
     @property
     def label(self) -> str:
         """4 p3.8xlarge@1024 spot + 8 g3.8xlarge@128 spot: count, type, batch of a node, market."""
-        return " + ".join(
-            f"{one.count} {one.node_type}@{one.batch_size} {one.market.replace('_', ' ')}"
-            for one in self.nodes
-        )
+        return " + ".join(one.label for one in self.nodes)
 
 
 class Advice(Record):

@@ -12,6 +12,7 @@ from models.ceer import fitted
 from models.ceer.decisive import decisive
 from models.ceer.network import Network, of_graph
 from models.ceer.objectives import Objective, cheapest, fastest
+from models.ceer.offers import Instance, pro_rata
 from models.ceer.predictor import Ceer
 from models.ceer.recommendation import Candidate, Recommended, recommend
 from networks.extraction import extracted
@@ -100,7 +101,8 @@ class CeerAdvising:
             for setup in setups:
                 batch_size, left = divmod(question.global_batch, setup.devices)
                 there = setup.devices == 1 or setup.link_mbps == link_mbps
-                if left or not batch_size or not there or setup.devices > offer.capacity:
+                usd_per_hour = _usd_per_hour(offer, setup.devices)
+                if left or not batch_size or not there or usd_per_hour is None:
                     continue
                 network = self._network(question, batch_size)
                 (step,) = (
@@ -108,12 +110,12 @@ class CeerAdvising:
                     .filter(pl.col("link_mbps").eq_missing(setup.link_mbps))
                     .to_dicts()
                 )
-                usd_per_hour = price.usd_per_hour * setup.devices
                 known = step["step_s"] is not None
                 time_s = step["step_s"] * question.iterations if known else None
                 yield {
                     **step,
                     "instance": price.market,
+                    "instance_devices": offer.devices,
                     "usd_per_hour": usd_per_hour,
                     "time_s": time_s,
                     "cost_usd": None if time_s is None else time_s * usd_per_hour / 3600,
@@ -173,6 +175,21 @@ def _objective(question: Question) -> Objective:
     )
 
 
+def _usd_per_hour(offer: Offer, devices: int) -> float | None:
+    """Return what so many devices cost: pro rata of one node, or whole ones; None: not on offer."""
+    price = offer.price
+    if devices > offer.devices:
+        nodes, left = divmod(devices, offer.devices)
+        return None if left or nodes > offer.capacity else nodes * price.usd_per_hour
+    node = Instance(
+        name=price.node_type,
+        node_type=price.node_type,
+        devices=offer.devices,
+        usd_per_hour=price.usd_per_hour,
+    )
+    return pro_rata([node])[devices - 1].usd_per_hour if offer.capacity else None
+
+
 def _key(row: dict[str, Any]) -> tuple[str, str, int]:
     return row["instance"], row["node_type"], row["devices"]
 
@@ -183,11 +200,13 @@ def _place(one: Candidate) -> tuple[str, str, int]:
 
 def _option(row: dict[str, Any]) -> Option:
     market: Market = row["instance"]
+    devices, of_node = row["devices"], row["instance_devices"]
     nodes = Nodes(
         node_type=row["node_type"],
         market=market,
-        count=row["devices"],
-        batch_size=row["batch_size"],
+        count=max(devices // of_node, 1),
+        batch_size=row["batch_size"] * min(devices, of_node),
+        devices=devices if devices < of_node else None,
     )
     step_time_s = Span(value=row["step_s"], low=row["low_s"], high=row["high_s"])
     time_s = step_time_s.times(row["iterations"])

@@ -83,6 +83,10 @@ def recommend(
         market.as_of,
     )
     profiled = _profiled(warehouse, adviser, set(market.capacity), backend)
+    on_offer = [
+        one.model_copy(update={"devices": profiled.devices.get(one.price.node_type, 1)})
+        for one in on_offer
+    ]
     fitted, fit_id = _fitted(warehouse, adviser, profiled, say)
     advice = fitted.advise(question, on_offer)
     front = fitted.front(question, on_offer) if with_front else ()
@@ -121,6 +125,8 @@ class _Profiled:
     backend: Backend
     host_id: str
     run_ids: tuple[str, ...]
+    devices: Mapping[str, int]
+    """Of a node of each type: accelerators, one where there are none."""
 
 
 def _profiled(
@@ -140,10 +146,11 @@ def _profiled(
     found = []
     for (on, host_id), mine in runs.group_by("backend", "host_id", maintain_order=True):
         run_ids = tuple(mine["run_id"].sort())
-        there = set(nodes.filter(pl.col("run_id").is_in(run_ids))["node_type"])
-        newest = mine["started_at"].sort().last()
-        profiled = _Profiled(cast(Backend, on), str(host_id), run_ids)
-        found.append((node_types <= there, newest, profiled))
+        there = nodes.filter(pl.col("run_id").is_in(run_ids)).group_by("node_type")
+        counts = there.agg(pl.col("device_count").max().fill_null(0).clip(lower_bound=1))
+        newest, devices = mine["started_at"].sort().last(), dict(counts.iter_rows())
+        profiled = _Profiled(cast(Backend, on), str(host_id), run_ids, devices)
+        found.append((node_types <= devices.keys(), newest, profiled))
     return max(found, key=lambda one: one[:2])[2]
 
 

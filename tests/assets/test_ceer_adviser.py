@@ -97,6 +97,36 @@ def test_the_front_has_what_nothing_within_the_limits_beats(
     assert [one.label for one in ceer.front(question(**changes), offers())] == labels
 
 
+def test_one_of_two_devices_of_a_node_costs_half(ceer: CeerAdvising) -> None:
+    """Of nodes with two devices each; one of them does what a node with one does."""
+    pairs = [one.model_copy(update={"devices": 2}) for one in offers(1)]
+    found = ceer.advise(question(), pairs)
+    options = [one for one in (found.choice, *found.alternatives) if one is not None]
+    assert {one.label for one in options} == {
+        "1 slow@16 (1 device(s)) on demand",
+        "1 fast@16 (1 device(s)) on demand",
+        "1 slow@16 on demand",
+        "1 fast@16 on demand",
+    }
+    for option in options:
+        (nodes,) = option.nodes
+        step_s = study.step_s("g", nodes.node_type, nodes.devices or 2)
+        hourly = USD_PER_HOUR[nodes.node_type] * (nodes.devices or 2) / 2
+        assert option.cost_usd.value == pytest.approx(step_s * 90_000 / 3600 * hourly)
+
+
+def test_nodes_of_several_devices_are_rented_whole_where_there_is_more_than_one(
+    ceer: CeerAdvising,
+) -> None:
+    """Two devices of nodes with three: two thirds of one; of nodes with one, two of them."""
+    three = [one.model_copy(update={"devices": 3}) for one in offers(1)]
+    labels = {one.label for one in ceer.front(question(minimize="time"), three)}
+    assert labels == {"1 fast@16 (1 device(s)) on demand", "1 slow@16 (1 device(s)) on demand"}
+    rules = ceer.advise(question(), three).policies
+    assert rules["most powerful"] is not None
+    assert rules["most powerful"].label == "1 fast@16 (2 device(s)) on demand"
+
+
 def test_rules_of_thumb_stand_beside_it(ceer: CeerAdvising) -> None:
     policies = ceer.advise(question(), offers()).policies
     assert {name: one and one.label for name, one in policies.items()} == {
