@@ -30,6 +30,7 @@ from assets.sections import (
     overhead,
     residuals,
     servers,
+    step_times,
     steps,
     unseen,
     windows,
@@ -185,6 +186,7 @@ def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedMo
         return "\n".join(
             [
                 errors.section(round_.study, rows),
+                step_times.section(round_.study, rows),
                 data_parallel.section(round_, landing),
                 components.section(round_, landing),
             ]

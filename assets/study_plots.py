@@ -58,6 +58,25 @@ def errors(series: Named, title: str = "") -> Figure:
 
 
 @styled
+def underestimation(error_percent: pl.Series, marked: float, title: str = "") -> Figure:
+    """Plot which part of the scenarios is underestimated by at most so much; one part is marked.
+
+    What is overestimated is underestimated by 0. `error_percent`: forecast over measured, below 0
+    where the forecast was too small.
+
+    Source: Srift, Figure 7.
+    """
+    figure, axes = blank(title)
+    under = (-error_percent).clip(lower_bound=0).sort()
+    shares = [(i + 1) / len(under) for i in range(len(under))]
+    axes.step([0.0, *under], [0.0, *shares], where="post", color=PREDICTED)
+    axes.axhline(marked, color=LINEAR, ls=":", lw=1)
+    axes.set(xlabel="underestimated by, %", ylabel="share of scenarios", ylim=(0, 1.02))
+    axes.set_xlim(left=0)
+    return figure
+
+
+@styled
 def convergence(measured: pl.DataFrame, simulated: pl.DataFrame, title: str = "") -> Figure:
     """Plot throughput by steps since the start; frames have step and steps_per_s."""
     figure, axes = blank(title)

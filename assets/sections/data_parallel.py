@@ -1,4 +1,4 @@
-"""All-reduces and passes of a round of data-parallel training (Figs. 2, 3, 6 and 7 of Srift)."""
+"""All-reduces and passes of a round of data-parallel training (section 4.2 and Fig. 5 of Srift)."""
 
 from pathlib import Path
 

@@ -37,6 +37,16 @@ def test_forecasts_have_a_line_for_each_job() -> None:
     assert named(figure) == ["a", "b"]
 
 
+def test_underestimation_reaches_every_scenario() -> None:
+    """Two of four are overestimated: half of them are underestimated by nothing."""
+    errors = pl.Series("error_percent", [5.0, -8.0, 1.0, -2.0])
+    (axes,) = study_plots.underestimation(errors, 0.9).axes
+    curve, marked = axes.lines
+    assert list(curve.get_xdata()) == [0, 0, 0, 2, 8]  # type: ignore[arg-type]
+    assert list(curve.get_ydata()) == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[arg-type]
+    assert set(marked.get_ydata()) == {0.9}  # type: ignore[arg-type]
+
+
 def test_errors_have_a_line_for_each_job() -> None:
     figure = study_plots.errors([("a", CURVE), ("b", CURVE)])
     assert named(figure) == ["a", "b"]
