@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -77,6 +77,15 @@ def test_a_failure_ends_its_lane_only_and_is_raised_at_the_end() -> None:
     assert done == ["b1", "b2"]
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Let SIGINT be what Ctrl-C is, also where tests run in a process that ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_takes_down_what_is_up_and_nothing_begins_after_it() -> None:
     up, found, begun = threading.Barrier(2, timeout=WAIT_S), [Cluster(), Cluster()], []
 

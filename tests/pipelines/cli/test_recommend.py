@@ -150,7 +150,7 @@ def test_the_choice_its_alternatives_and_the_rules_of_thumb(stepcast: Stepcast, 
     row = written(home)
     choice = json.loads(str(row["choice"]))
     assert choice["nodes"] == [
-        {"batch_size": 32, "count": 2, "market": "spot", "node_type": "fast"}
+        {"batch_size": 32, "count": 2, "devices": None, "market": "spot", "node_type": "fast"}
     ]
     for span in (choice["step_time_s"], choice["time_s"], choice["cost_usd"]):
         assert span["low"] < span["value"] < span["high"]
