@@ -2,13 +2,16 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from assets.home import home
 from pipelines.cli.pictures import check_picture, write_picture
 from warehouse.records import Backend, BadInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Choice = Literal["cost", "time"]
 Markets = Literal["spot", "on_demand", "any"]
@@ -60,7 +63,6 @@ def recommend(
     from assets import recommending
     from assets.advice import Question
     from assets.advisers import adviser
-    from assets.recommended_plot import time_against_cost
     from pipelines.cli.recommended import print_recommended
     from warehouse.warehouse import Warehouse
 
@@ -96,7 +98,13 @@ def recommend(
         say=lambda text: typer.echo(text, err=True),
     )
     print_recommended(system, question, rented, found)
-    write_picture(picture, lambda: time_against_cost(system, question, found))
+
+    def drawn() -> "Figure":
+        from assets.recommended_plot import time_against_cost
+
+        return time_against_cost(system, question, found)
+
+    write_picture(picture, drawn)
 
 
 def _positive(**values: float | None) -> None:

@@ -42,7 +42,7 @@ def timeline(
     Example: stepcast timeline studies/demo.yaml --scenario "small_cnn 24px b8, 200 Mb/s, W=2"
     --picture w2.png --chrome w2.json
     """
-    from assets import timeline_plot, timelines
+    from assets import timelines
     from assets.fitting import fit_job
     from assets.home import home
     from assets.study import read_study
@@ -68,6 +68,8 @@ def timeline(
         write(chrome, chrome_trace(shown, about).encode())
 
     def drawn() -> "Figure":
+        from assets import timeline_plot
+
         half = timelines.measured(model, subject, warehouse.landing, steps)
         halves = [timeline_plot.predicted(shown), *([half] if half else [])]
         return timeline_plot.timelines(halves, label)

@@ -16,6 +16,8 @@ from pipelines.runtime import IfInfeasible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from matplotlib.figure import Figure
+
     from pipelines.runtime.job_file import TrainingJob
     from pipelines.runtime.planning import Infeasible, Way
     from pipelines.runtime.runner import Answer
@@ -42,10 +44,8 @@ def train(
 
     Example: stepcast train studies/training/demo.yaml --picture training.svg
     """
-    from assets import runtime_plot
     from pipelines.cli.errors import Interrupted
     from pipelines.runtime.job_file import read_job
-    from pipelines.runtime.story import frame
     from warehouse.records import StepcastError
 
     check_picture(picture)
@@ -58,7 +58,14 @@ def train(
             f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
             "checkpoint"
         ) from None
-    write_picture(picture, lambda: runtime_plot.timeline(frame(story), f"job {given.name}"))
+
+    def drawn() -> "Figure":
+        from assets import runtime_plot
+        from pipelines.runtime.story import frame
+
+        return runtime_plot.timeline(frame(story), f"job {given.name}")
+
+    write_picture(picture, drawn)
     if error is not None:
         raise StepcastError(f"job {given.name}: {error}")
 
