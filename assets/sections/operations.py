@@ -22,6 +22,7 @@ _CLASSES = (
     "<p>Heavy types take {threshold:g} ms or more in the mean on {slowest}, the slowest node type; "
     "CPU types have no GPU kernel. Shares of the time of all operations of a step.</p>"
 )
+_NONE_IS_HEAVY = "<p>No type takes that long here: medians stand for all of them.</p>"
 _REGRESSIONS = (
     "<p>What times of heavy types are fitted with: the forms that were chosen, and over node types "
     "the least and the largest R², and error of all operations of a DNN that was left out.</p>"
@@ -33,15 +34,15 @@ def section(measured: Measured) -> str:
     operations, _ = measured.fitted
     rows, fitted = computing(operations), measured.model.parameters
     classes = fitted.classes
+    said = _CLASSES.format(threshold=fitted.settings.threshold_us / 1e3, slowest=classes.slowest)
     if not classes.heavy:
-        return ""
+        return f"<h2>Operations</h2>{said}{_NONE_IS_HEAVY}{_shares(rows, classes)}"
     heavy = type_times(rows, classes, usd_per_hour(measured)).filter(pl.col("class") == "heavy")
     figures = [("Time of heavy operations", _times(heavy))]
     if heavy["usd"].is_not_null().any():
         figures.append(("Cost of heavy operations", _costs(heavy)))
     figures.append(("How much they vary", _deviations(rows, classes)))
     figures += [(f"{kind} by input", _by_input(rows, kind)) for kind in _largest(rows, classes)]
-    said = _CLASSES.format(threshold=fitted.settings.threshold_us / 1e3, slowest=classes.slowest)
     return (
         f"<h2>Operations</h2>{grid(figures)}{said}{_shares(rows, classes)}"
         f"{_REGRESSIONS}{_regressions(fitted.regressions, classes)}"

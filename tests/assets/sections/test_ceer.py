@@ -58,6 +58,17 @@ def test_heavy_operations_are_shown_with_what_fits_them(lawful: Measured) -> Non
     assert conv == ["Conv2D", "proportional", "1.00 to 1.00", "0.0% to 0.0%", "4"]
 
 
+def test_a_study_without_heavy_operations_says_so(lawful: Measured) -> None:
+    brief = replace(
+        lawful, operations=lawful.operations.with_columns(pl.col("mean_us", "sd_us") / 1000)
+    )
+    html = operations.section(brief)
+    assert not titles(html)
+    assert "No type takes that long" in html
+    assert {(line[0], line[2]) for line in lines(html)} == {(dnn, "0.0 %") for dnn in "abcd"}
+    assert lines(unseen.section(brief, None), 1) == [], "nothing heavy to be wrong about"
+
+
 def test_devices_are_compared_with_one(lawful: Measured) -> None:
     html = devices.section(lawful)
     assert titles(html) == [
