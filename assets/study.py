@@ -204,8 +204,9 @@ class Study(Record):
         if repeat == 1 or self.again.fraction == 1:
             return self
         given = [job for job in self.jobs if not job.mix]
-        several = [(job, workers) for job in given for workers in job.workers if workers > 1]
-        count = max(1, round(self.again.fraction * len(several)))
+        every = [(job, workers) for job in given for workers in job.workers]
+        several = [(job, workers) for job, workers in every if workers > 1] or every
+        count = min(len(several), max(1, round(self.again.fraction * len(several))))
         chosen = random.Random(self.again.seed).sample(several, count)
         jobs = [
             job.model_copy(update={"workers": tuple(sorted(w for one, w in chosen if one == job))})

@@ -1,5 +1,6 @@
 """Which round of a study is to be done, and what of it is missing."""
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -186,6 +187,12 @@ def test_contention_is_probed_for_each_link_and_worker(tmp_path: Path) -> None:
     assert [part.name for part in mine if part.probe == "contention"] == [
         "probe contention, 200 Mb/s, emu.native.c25"
     ]
+
+
+def test_later_rounds_repeat_single_workers_where_there_are_no_several(tmp_path: Path) -> None:
+    text = re.sub(r"workers: \[[^]]*\]", "workers: [1]", STUDY)
+    study = read_study(write_study(tmp_path, text))
+    assert {workers for job in study.in_round(2).jobs for workers in job.workers} == {1}
 
 
 def test_later_rounds_repeat_a_part(tmp_path: Path) -> None:
