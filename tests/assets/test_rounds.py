@@ -190,7 +190,8 @@ def test_contention_is_probed_for_each_link_and_worker(tmp_path: Path) -> None:
 
 
 def test_later_rounds_repeat_single_workers_where_there_are_no_several(tmp_path: Path) -> None:
-    text = re.sub(r"workers: \[[^]]*\]", "workers: [1]", STUDY)
+    text = STUDY.replace("jobs:", "again: {fraction: 0.5, seed: 3}\njobs:")
+    text = re.sub(r"workers: \[[^]]*\]", "workers: [1]", text)
     study = read_study(write_study(tmp_path, text))
     assert {workers for job in study.in_round(2).jobs for workers in job.workers} == {1}
 
