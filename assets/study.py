@@ -199,15 +199,16 @@ class Study(Record):
     def in_round(self, repeat: int) -> "Study":
         """Return what a round does: all of the first one, and what is repeated in later ones.
 
+        What is repeated is drawn from scenarios of several workers, or of one where no others are.
         A `mix` is somebody's choice, and no sample is drawn of choices.
         """
         if repeat == 1 or self.again.fraction == 1:
             return self
         given = [job for job in self.jobs if not job.mix]
         every = [(job, workers) for job in given for workers in job.workers]
-        several = [(job, workers) for job, workers in every if workers > 1] or every
-        count = min(len(several), max(1, round(self.again.fraction * len(several))))
-        chosen = random.Random(self.again.seed).sample(several, count)
+        drawn_from = [(job, workers) for job, workers in every if workers > 1] or every
+        count = min(len(drawn_from), max(1, round(self.again.fraction * len(drawn_from))))
+        chosen = random.Random(self.again.seed).sample(drawn_from, count)
         jobs = [
             job.model_copy(update={"workers": tuple(sorted(w for one, w in chosen if one == job))})
             for job in self.jobs

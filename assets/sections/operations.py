@@ -22,7 +22,7 @@ _CLASSES = (
     "<p>Heavy types take {threshold:g} ms or more in the mean on {slowest}, the slowest node type; "
     "CPU types have no GPU kernel. Shares of the time of all operations of a step.</p>"
 )
-_NONE_IS_HEAVY = "<p>No type takes that long here: medians stand for all of them.</p>"
+_NONE_IS_HEAVY = "<p>No type takes that long here.</p>"
 _REGRESSIONS = (
     "<p>What times of heavy types are fitted with: the forms that were chosen, and over node types "
     "the least and the largest R², and error of all operations of a DNN that was left out.</p>"
