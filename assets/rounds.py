@@ -24,7 +24,7 @@ class Round:
     host_id: str
     repeat: int
     runs: tuple[Run, ...]
-    """What has landed ok in it."""
+    """What has landed ok in it, and earlier profiles where `Study.profiled_once`."""
 
     @property
     def missing(self) -> tuple[Part, ...]:
@@ -89,7 +89,7 @@ def open_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]
 def refreshed(round_: Round, runs: Iterable[Run]) -> Round:
     """Return the same round with what has landed meanwhile."""
     ours = _runs_of(round_.study, round_.backend, round_.host_id, runs)
-    return replace(round_, runs=tuple(run for run in ours if run.repeat == round_.repeat))
+    return replace(round_, runs=_runs_in(round_.study, round_.repeat, ours))
 
 
 def latest_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round | None:
@@ -116,8 +116,15 @@ def rounds_of(study: Study, runs: Iterable[Run]) -> list[Round]:
 
 
 def _round(study: Study, backend: Backend, host_id: str, repeat: int, runs: Sequence[Run]) -> Round:
-    ours = tuple(run for run in runs if run.repeat == repeat)
-    return Round(study.in_round(repeat), backend, host_id, repeat, ours)
+    return Round(study.in_round(repeat), backend, host_id, repeat, _runs_in(study, repeat, runs))
+
+
+def _runs_in(study: Study, repeat: int, runs: Iterable[Run]) -> tuple[Run, ...]:
+    def counts(run: Run) -> bool:
+        earlier = study.profiled_once and run.purpose == "profile" and run.repeat < repeat
+        return run.repeat == repeat or earlier
+
+    return tuple(run for run in runs if counts(run))
 
 
 def _runs_of(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> list[Run]:

@@ -1,14 +1,14 @@
 """A study: the YAML file that lists what to profile, predict and measure."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Self
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
-from assets.job import Job, JobKind
+from assets.job import BY_OPERATIONS, Job, JobKind
 from profilers.clusters import BackendChoice
 from profilers.record_file import read_record
 from warehouse.records import Backend, Record, Scenario
@@ -120,7 +120,7 @@ class Iterate(Record):
 
 
 class Again(Record):
-    """What rounds after the first repeat: a fraction of the scenarios with W >= 2, by seed."""
+    """What rounds after the first repeat: a fraction of judged scenarios with W >= 2, by seed."""
 
     fraction: float = Field(gt=0, le=1)
     seed: int = 0
@@ -196,30 +196,49 @@ class Study(Record):
         """What predictions stand beside, as figures and tables name it."""
         return self.jobs[0].baseline_in_words
 
+    @property
+    def profiled_once(self) -> bool:
+        """Whether later rounds are predicted from what earlier ones profiled.
+
+        Those by operations are where they repeat a part: every forecast needs all profiles.
+        """
+        return self.kind in BY_OPERATIONS and self.again.fraction < 1 and bool(self._drawn_from)
+
     def in_round(self, repeat: int) -> "Study":
         """Return what a round does: all of the first one, and what is repeated in later ones.
 
-        What is repeated is drawn from scenarios of several workers, or of one where no others are.
-        A `mix` is somebody's choice, and no sample is drawn of choices.
+        What is repeated is drawn from judged scenarios of several workers, or of one where no
+        others are. A `mix` is somebody's choice, and no sample is drawn of choices.
         """
-        if repeat == 1 or self.again.fraction == 1:
+        drawn_from = self._drawn_from
+        if repeat == 1 or self.again.fraction == 1 or not drawn_from:
             return self
-        given = [job for job in self.jobs if not job.mix]
-        every = [(job, workers) for job in given for workers in job.workers]
-        drawn_from = [(job, workers) for job, workers in every if workers > 1] or every
-        count = min(len(drawn_from), max(1, round(self.again.fraction * len(drawn_from))))
+        count = max(1, round(self.again.fraction * len(drawn_from)))
         chosen = random.Random(self.again.seed).sample(drawn_from, count)
         jobs = [
-            job.model_copy(update={"workers": tuple(sorted(w for one, w in chosen if one == job))})
+            job.model_copy(update={"workers": workers})
             for job in self.jobs
-            if any(one == job for one, _ in chosen)
+            if (workers := _workers_of(job, chosen))
         ]
         return self.model_copy(update={"jobs": tuple(jobs)})
+
+    @property
+    def _drawn_from(self) -> list[tuple[Job, int]]:
+        given = [job for job in self.jobs if job.is_judged and not job.mix]
+        every = [(job, workers) for job in given for workers in job.workers]
+        return [(job, workers) for job, workers in every if workers > 1] or every
 
     def job_of(self, scenario: Scenario, backend: Backend) -> Job:
         """Return the job that a scenario belongs to."""
         workers = scenario.strategy.workers
         return next(job for job in self.jobs if job.scenario(workers, backend) == scenario)
+
+
+def _workers_of(job: Job, chosen: Iterable[tuple[Job, int]]) -> tuple[int, ...]:
+    """Return what is chosen of a job; all of one that is not judged."""
+    if not job.is_judged:
+        return job.workers
+    return tuple(sorted(workers for one, workers in chosen if one == job))
 
 
 def read_study(path: Path) -> Study:

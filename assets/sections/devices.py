@@ -48,7 +48,7 @@ def _scaling(rows: pl.DataFrame) -> str:
 
 
 def _overheads(rows: pl.DataFrame) -> str:
-    fits = overhead.fit(rows, overlap=False, relative=False)
+    fits = overhead.fit(rows, forms="paper", relative=False)
     lines = {one.node_type: (one.intercept_s, one.per_parameter_s) for one in fits}
     said = f"R² {span((one.r_squared for one in fits), '{:.2f}')}"
     return captioned(

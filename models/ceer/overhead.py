@@ -1,5 +1,9 @@
 """What a step takes beside its operations, S_k: linear in parameters (sections IV-A and IV-C)."""
 
+from collections.abc import Mapping, Sequence
+from math import hypot
+from typing import Literal
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -27,7 +31,10 @@ STEPS = pl.Schema(
 `warehouse/queries/ceer_steps.sql` makes such rows of a history.
 """
 _SETUP = ("node_type", "devices", "link_mbps")
+_LINE: tuple[str, ...] = ("1", "parameters")
+_ALONE = (("parameters",), ("operations",), _LINE, ("parameters", "operations"))
 _PREFERENCE = 0.05
+_EXACT = 1e-9
 
 
 class Overhead(Record):
@@ -35,7 +42,9 @@ class Overhead(Record):
 
     seconds = intercept_s + per_parameter_s · parameters + per_operation_s · sum of operations (s).
     The last is 0 in the paper; below 0, it is the share of the operations' time that overlaps.
-    `error_s` is the root mean square error of DNNs that were left out, None for fewer than three.
+    `r_squared` is that of S, or of what several devices add to it where that is what was fitted.
+    `error` is the root mean square error of DNNs that were left out, relative to their steps; None
+    for fewer than three.
     """
 
     node_type: str
@@ -46,7 +55,7 @@ class Overhead(Record):
     per_operation_s: float = 0.0
     r_squared: float | None
     dnns: int = Field(ge=1)
-    error_s: float | None
+    error: float | None
 
     def predict_s(self, parameter_count: float, operations_s: float) -> float:
         """Return S_k in seconds; below 0 where operations overlap by more than is lost."""
@@ -93,54 +102,90 @@ def overheads(steps: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
     return joined
 
 
-def fit(measured: pl.DataFrame, *, overlap: bool, relative: bool) -> tuple[Overhead, ...]:
-    """Fit one line per node type, number of devices and link.
+def fit(
+    measured: pl.DataFrame, *, forms: Literal["paper", "own"], relative: bool
+) -> tuple[Overhead, ...]:
+    """Fit S of each node type, number of devices and link.
 
     Args:
         measured: as `overheads` returns it.
-        overlap: let S also depend on the sum of operations, where that predicts DNNs that were left
-            out better, by more than 5 % of the error.
+        forms: `paper`: S_k is a line in parameters; `own`: T_k − T_1 is, and S_1, which is added to
+            it, grows from nothing with parameters, with the sum of operations or with both, or is
+            a line: whichever predicts DNNs that were left out best, simpler ones preferred as in
+            `models.ceer.regression.fit`. Where none was measured on one device, as in the paper.
         relative: errors count relative to the step; else in seconds, as in the paper.
     """
     setups = measured.sort(_SETUP).partition_by(_SETUP, maintain_order=True)
-    return tuple(_fit_one(rows, overlap, relative) for rows in setups)
+    if forms == "paper":
+        return tuple(_fit_one(rows, (_LINE,), relative) for rows in setups)
+    single = [rows for rows in setups if rows["devices"][0] == 1]
+    alone = {rows["node_type"][0]: _fit_one(rows, _ALONE, relative) for rows in single}
+    steps = measured.filter(pl.col("devices") == 1).select(*STEP, alone_s="overhead_s")
+    return tuple(_with_alone(rows, alone, steps, relative) for rows in setups)
 
 
-def _fit_one(rows: pl.DataFrame, overlap: bool, relative: bool) -> Overhead:
-    first = rows.row(0, named=True)
-    overhead_s = rows["overhead_s"].to_numpy()
-    weight = 1 / rows["step_s"].to_numpy() ** 2 if relative else np.ones(rows.height)
-    folds = rows["dnn"].rank("dense").to_numpy()
-    design, error_s = _design(rows, ()), None
-    if rows["parameter_count"].n_unique() > 1:
-        design = _design(rows, ("parameter_count",))
-    if rows["dnn"].n_unique() >= 3:
-        error_s = _left_out_error_s(design, overhead_s, weight, folds)
-        if overlap and rows["dnn"].n_unique() >= 5:
-            wider = _design(rows, ("parameter_count", "operations_s"))
-            wider_error_s = _left_out_error_s(wider, overhead_s, weight, folds)
-            if wider_error_s < error_s * (1 - _PREFERENCE):
-                design, error_s = wider, wider_error_s
+def _with_alone(
+    rows: pl.DataFrame, alone: Mapping[str, Overhead], steps: pl.DataFrame, relative: bool
+) -> Overhead:
+    """Return S_1, or S_1 and the line in what steps of several devices take longer."""
+    if rows["devices"][0] == 1:
+        return _fit_one(rows, _ALONE, relative)
+    added = rows.join(steps, on=STEP).with_columns(pl.col("overhead_s") - pl.col("alone_s"))
+    first = alone.get(rows["node_type"][0])
+    if first is None or added.is_empty():
+        return _fit_one(rows, (_LINE,), relative)
+    line = _fit_one(added, (_LINE,), relative)
+    known = first.error is not None and line.error is not None
+    return line.model_copy(
+        update={
+            "intercept_s": first.intercept_s + line.intercept_s,
+            "per_parameter_s": first.per_parameter_s + line.per_parameter_s,
+            "per_operation_s": first.per_operation_s,
+            "error": hypot(first.error or 0.0, line.error or 0.0) if known else None,
+        }
+    )
+
+
+def _fit_one(rows: pl.DataFrame, forms: Sequence[tuple[str, ...]], relative: bool) -> Overhead:
+    first, dnns = rows.row(0, named=True), rows["dnn"].n_unique()
+    overhead_s, step_s = rows["overhead_s"].to_numpy(), rows["step_s"].to_numpy()
+    weight = 1 / step_s**2 if relative else np.ones(rows.height)
+    terms, error = _LINE, None
+    if dnns >= 3:
+        folds = rows["dnn"].rank("dense").to_numpy()
+        tried = {
+            form: _left_out_error(_design(rows, form), overhead_s, weight, folds, step_s)
+            for form in forms
+        }
+        enough = min(tried.values()) / (1 - _PREFERENCE) + _EXACT
+        terms, error = next(one for one in tried.items() if one[1] <= enough)
+    if rows["parameter_count"].n_unique() == 1 and terms == _LINE:
+        terms = _LINE[:1]
+    design = _design(rows, terms)
     solved = _solve(design, overhead_s, weight)
-    intercept_s, per_parameter_s, per_operation_s = [*solved.tolist(), 0.0, 0.0][:3]
+    of_term = dict(zip(terms, solved.tolist(), strict=True))
     variation = float(((overhead_s - overhead_s.mean()) ** 2).sum())
     left = float(((overhead_s - design @ solved) ** 2).sum())
     return Overhead(
         node_type=first["node_type"],
         devices=first["devices"],
         link_mbps=first["link_mbps"],
-        intercept_s=intercept_s,
-        per_parameter_s=per_parameter_s,
-        per_operation_s=per_operation_s,
+        intercept_s=of_term.get("1", 0.0),
+        per_parameter_s=of_term.get("parameters", 0.0),
+        per_operation_s=of_term.get("operations", 0.0),
         r_squared=1 - left / variation if variation > 0 else None,
-        dnns=rows["dnn"].n_unique(),
-        error_s=error_s,
+        dnns=dnns,
+        error=error,
     )
 
 
-def _design(rows: pl.DataFrame, columns: tuple[str, ...]) -> Array:
-    ones = pl.lit(1.0).alias("one")
-    return rows.select(ones, *(pl.col(name).cast(pl.Float64) for name in columns)).to_numpy()
+def _design(rows: pl.DataFrame, terms: Sequence[str]) -> Array:
+    column = {
+        "1": np.ones(rows.height),
+        "parameters": rows["parameter_count"].to_numpy().astype(np.float64),
+        "operations": rows["operations_s"].to_numpy(),
+    }
+    return np.column_stack([column[term] for term in terms])
 
 
 def _solve(design: Array, overhead_s: Array, weight: Array) -> Array:
@@ -152,10 +197,13 @@ def _solve(design: Array, overhead_s: Array, weight: Array) -> Array:
     return np.asarray(fitted.params / size, dtype=np.float64)
 
 
-def _left_out_error_s(design: Array, overhead_s: Array, weight: Array, folds: Array) -> float:
+def _left_out_error(
+    design: Array, overhead_s: Array, weight: Array, folds: Array, step_s: Array
+) -> float:
+    """Return the root mean square error of DNNs that were left out, relative to their steps."""
     wrong_s = np.empty_like(overhead_s)
     for fold in set(folds.tolist()):
         seen = folds != fold
         solved = _solve(design[seen], overhead_s[seen], weight[seen])
         wrong_s[~seen] = design[~seen] @ solved - overhead_s[~seen]
-    return float(np.sqrt(np.mean(wrong_s**2)))
+    return float(np.sqrt(np.mean((wrong_s / step_s) ** 2)))

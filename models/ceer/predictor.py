@@ -138,7 +138,7 @@ def fit(
             ),
             cpu=median(rows, classes.cpu),
             overheads=overhead.fit(
-                measured, overlap=settings.overlap, relative=settings.weights != "equal"
+                measured, forms=settings.forms, relative=settings.weights != "equal"
             ),
         )
     )

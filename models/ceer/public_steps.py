@@ -83,7 +83,7 @@ def fit_steps(rows: pl.DataFrame) -> PublicSteps:
     )
     added = {}
     for part_key, part in parts(several, (*_SETUP, "world_size")):
-        (added[part_key],) = overhead.fit(part, overlap=False, relative=True)
+        (added[part_key],) = overhead.fit(part, forms="paper", relative=True)
     return PublicSteps(alone, added)
 
 

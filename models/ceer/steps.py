@@ -64,7 +64,7 @@ def predict_step(
     overhead_s = 0.0 if "overhead" in without else overhead_s
     step_s = max(sum(parts_s.values()) + overhead_s, 0.0)
     bound_s = sum(float((count[one.rows] * one.bound_us).sum()) / 1e6 for one in unseen)
-    margin_s = _margin_s(known, count, setup, coverage)
+    margin_s = _margin_s(known, count, setup, step_s, coverage)
     if margin_s is None and unseen:
         margin_s = 0.0
     return {
@@ -91,14 +91,14 @@ def _seconds(one: TypeTimes, count: Array) -> float:
 
 
 def _margin_s(
-    known: Sequence[TypeTimes], count: Array, setup: Overhead, coverage: float
+    known: Sequence[TypeTimes], count: Array, setup: Overhead, step_s: float, coverage: float
 ) -> float | None:
     """Return half the width of the interval, None if it is not known how wrong a part may be."""
-    if setup.error_s is None or any(one.sum_error is None for one in known):
+    if setup.error is None or any(one.sum_error is None for one in known):
         return None
     together: dict[str, float] = {}
     for one in known:
         wrong_s = _seconds(one, count) * (one.sum_error or 0.0)
         together[one.shared] = together.get(one.shared, 0.0) + wrong_s
-    variance = setup.error_s**2 + sum(wrong_s**2 for wrong_s in together.values())
+    variance = (setup.error * step_s) ** 2 + sum(wrong_s**2 for wrong_s in together.values())
     return NormalDist().inv_cdf(0.5 + coverage / 2) * sqrt(variance)

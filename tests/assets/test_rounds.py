@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assets.parts import parts, profile_parts
-from assets.rounds import latest_round, open_round, profiled_jobs, refreshed
+from assets.rounds import latest_round, open_round, profiled_jobs, refreshed, rounds_of
 from assets.study import Study, read_study
 from tests.synthetic import HOST, STUDY, landed, write_study
 from warehouse.records import Run
@@ -206,6 +206,40 @@ def test_later_rounds_repeat_a_part(tmp_path: Path) -> None:
     assert len([name for name in names if name.startswith("profile")]) == 1
     second = [landed(part, 2) for part in parts(study.in_round(2), "emulated")]
     assert missing(study, first + second)[0] == 3
+
+
+def test_later_rounds_by_operations_keep_the_profiles_of_earlier_ones(tmp_path: Path) -> None:
+    text = SYNCHRONOUS.replace("jobs:", "again: {fraction: 0.3, seed: 3}\njobs:")
+    study = read_study(write_study(tmp_path, text))
+    whole = parts(study, "emulated")
+    first = [landed(part) for part in whole]
+    repeat, names = missing(study, first)
+    assert repeat == 2
+    measured = [name for name in names if name.startswith("measure")]
+    assert measured
+    assert not any("googlenet" in name or "vgg11" in name for name in names), "all are judged"
+    opened = open_round(study, "emulated", HOST, first)
+    profiled = [part for part in whole if part.profiles]
+    assert all(opened.run_of(part) for part in profiled), "forecasts need every profile"
+    assert {run.purpose for run in opened.runs} == {"profile"}
+    (anew,) = [landed(part, 2) for part in profiled[:1]]
+    later = refreshed(opened, [*first, anew]).run_of(profiled[0])
+    assert later == anew
+    (before,) = (
+        one.run_of(profiled[0]) for one in rounds_of(study, [*first, anew]) if one.repeat == 1
+    )
+    assert before == first[whole.index(profiled[0])], "nothing of a later round"
+    second = [landed(part, 2) for part in opened.missing]
+    assert missing(study, first + second)[0] == 3
+
+
+def test_a_study_that_judges_nothing_is_repeated_whole(tmp_path: Path) -> None:
+    text = SYNCHRONOUS.replace("jobs:", "again: {fraction: 0.3, seed: 3}\njobs:")
+    study = read_study(write_study(tmp_path, text))
+    fitted = study.model_copy(update={"jobs": tuple(job for job in study.jobs if job.fitted)})
+    repeat, names = missing(fitted, [landed(part) for part in parts(fitted, "emulated")])
+    assert repeat == 2
+    assert len(names) == len(parts(fitted, "emulated"))
 
 
 def test_jobs_without_their_profile_are_left_out(study: Study) -> None:

@@ -1,3 +1,5 @@
+from typing import Literal
+
 import polars as pl
 import pytest
 from hypothesis import given
@@ -43,12 +45,12 @@ def test_equation_2_is_an_identity_on_what_was_measured(
     assert whole.to_list() == pytest.approx(times)
 
 
-def lines(per_operation: float = 0.0) -> pl.DataFrame:
-    """Return overheads of 5 ms and 2 ns per parameter, and of a share of unequal operations."""
+def lines(constant_s: float = 0.005, per_operation: float = 0.0) -> pl.DataFrame:
+    """Return overheads of a constant, 2 ns per parameter and a share of unequal operations."""
     rows = []
     for i, dnn in enumerate("abcdef"):
         parameters, operations_s = (3 * i + 1) * 10**6, 0.1 * ((i * i) % 5 + 1)
-        overhead_s = 0.005 + 2e-9 * parameters + per_operation * operations_s
+        overhead_s = constant_s + 2e-9 * parameters + per_operation * operations_s
         rows.append(
             step(dnn, operations_s + overhead_s, parameters)
             | {"operations_s": operations_s, "overhead_s": overhead_s}
@@ -56,26 +58,55 @@ def lines(per_operation: float = 0.0) -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides={"link_mbps": pl.Float64})
 
 
-@pytest.mark.parametrize("overlap", [True, False])
-def test_a_line_in_parameters_is_found(overlap: bool) -> None:
-    (found,) = fit(lines(), overlap=overlap, relative=True)
+@pytest.mark.parametrize("forms", ["paper", "own"])
+def test_a_line_in_parameters_is_found(forms: Literal["paper", "own"]) -> None:
+    (found,) = fit(lines(), forms=forms, relative=True)
     assert found.intercept_s == pytest.approx(0.005)
     assert found.per_parameter_s == pytest.approx(2e-9)
     assert found.per_operation_s == pytest.approx(0, abs=1e-9)
     assert found.predict_s(10**8, 1.0) == pytest.approx(0.205)
     assert found.r_squared == pytest.approx(1)
-    assert found.error_s == pytest.approx(0, abs=1e-9)
+    assert found.error == pytest.approx(0, abs=1e-9)
 
 
 def test_operations_that_overlap_are_seen() -> None:
-    (found,) = fit(lines(-0.3), overlap=True, relative=True)
+    (found,) = fit(lines(0.0, -0.3), forms="own", relative=True)
     assert found.per_operation_s == pytest.approx(-0.3)
-    assert found.predict_s(10**6, 1.0) == pytest.approx(0.005 + 0.002 - 0.3)
-    (paper,) = fit(lines(-0.3), overlap=False, relative=False)
+    assert found.predict_s(10**6, 1.0) == pytest.approx(0.002 - 0.3)
+    (paper,) = fit(lines(0.0, -0.3), forms="paper", relative=False)
     assert paper.per_operation_s == 0
-    assert paper.error_s is not None
-    assert found.error_s is not None
-    assert paper.error_s > 100 * found.error_s
+    assert paper.error is not None
+    assert found.error is not None
+    assert paper.error > 100 * found.error
+
+
+def test_nothing_is_added_to_a_network_without_operations_where_that_predicts_best() -> None:
+    # One DNN was traced on a slow minute: a line takes what it took for a constant.
+    unlucky = pl.when(pl.col("dnn") == "a").then(0.02).otherwise(0.0)
+    rows = lines(0.0).with_columns(pl.col("overhead_s", "step_s") + unlucky)
+    (found,) = fit(rows, forms="own", relative=True)
+    assert found.intercept_s == found.per_operation_s == 0
+    assert found.per_parameter_s == pytest.approx(2e-9, rel=0.1)
+    (paper,) = fit(rows, forms="paper", relative=True)
+    assert paper.intercept_s > 0.002
+
+
+def test_steps_of_several_devices_add_a_line_to_what_one_takes() -> None:
+    # S_1 is known of six DNNs, T_2 − T_1, 0.1 s and 9 ns per parameter, of three.
+    one = lines(0.0, -0.3)
+    more_s = 0.1 + 9e-9 * pl.col("parameter_count")
+    two = one.head(3).with_columns(
+        pl.col("overhead_s", "step_s") + more_s,
+        devices=pl.lit(2, pl.Int64),
+        link_mbps=pl.lit(100.0),
+    )
+    alone, both = fit(pl.concat([one, two]), forms="own", relative=True)
+    assert alone.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3)
+    assert both.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3 + 0.1 + 0.9)
+    assert (both.devices, both.link_mbps, both.dnns) == (2, 100.0, 3)
+    (only,) = fit(two, forms="own", relative=True)
+    (paper,) = fit(two, forms="paper", relative=True)
+    assert only == paper, "nothing was measured on one device"
 
 
 def test_each_node_type_link_and_number_of_devices_has_its_own() -> None:
@@ -88,16 +119,16 @@ def test_each_node_type_link_and_number_of_devices_has_its_own() -> None:
             rows.with_columns(node_type=pl.lit("fast")),
         ]
     )
-    found = fit(more, overlap=False, relative=False)
+    found = fit(more, forms="paper", relative=False)
     assert sorted((one.node_type, one.devices, one.link_mbps or 0) for one in found) == [
         *[("fast", 1, 0), ("slow", 1, 0), ("slow", 2, 100.0), ("slow", 2, 200.0)]
     ]
 
 
 def test_one_dnn_gives_a_constant_and_no_error() -> None:
-    (found,) = fit(lines().head(1), overlap=True, relative=True)
+    (found,) = fit(lines().head(1), forms="own", relative=True)
     assert found.predict_s(10**9, 0.0) == pytest.approx(0.007)
-    assert found.error_s is None
+    assert found.error is None
 
 
 def test_what_cannot_be_fitted_is_named() -> None:
