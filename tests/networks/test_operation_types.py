@@ -17,6 +17,8 @@ from networks.operation_types import canonical
         ("_MklFusedBatchNormV3", "FusedBatchNormV3"),
         ("_MklNativeFusedBatchNormGradV3", "FusedBatchNormGradV3"),
         ("_MklFusedBatchNormEx", "_FusedBatchNormEx"),
+        ("AssignAdd", "AddV2"),
+        ("DestroyTemporaryVariable", "Identity"),
         ("_Recv", "_Recv"),
         ("aten::conv2d", "aten::conv2d"),
     ],
