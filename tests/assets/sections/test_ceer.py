@@ -27,7 +27,7 @@ def lawful() -> Measured:
 
 @pytest.fixture(scope="module")
 def reference() -> Round:
-    return first_round("reference_ceer")
+    return first_round("reference_ceer_steady")
 
 
 def lines(html: str, table: int = 0) -> list[list[str]]:
