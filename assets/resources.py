@@ -107,11 +107,15 @@ class StudyResource(ConfigurableResource):
         return refreshed(self._opened, runs)
 
     def latest_round(self) -> Round:
-        """Return the round that ran last.
+        """Return the round that this run has opened, else the one that ran last.
+
+        Nothing may have run yet in a round that needs no profiles of its own.
 
         Raises:
             BadInput: none has run.
         """
+        if self._opened is not None:
+            return self.open_round()
         study, backend, _ = study_for(Path(self.path), self.backend)
         found = latest_round(study, backend, host_id(backend), landed_runs(self.warehouse.landing))
         if found is None:
