@@ -10,8 +10,11 @@ from models.ceer.evaluation import leave_out, operation_errors, rankings
 _WORDS = {"": "all", "light": "without light and CPU operations", "overhead": "without S"}
 _STEPS = (
     "<p>Steps of DNNs that were left out of fits, their operations known from their profiles: the "
-    "test set together, and each DNN by itself. Mean absolute errors, and with sign.</p>"
+    "test set together, and each DNN by itself. Mean absolute errors, and with sign. Steps with "
+    "heavy operations that no other DNN has are not known.</p>"
 )
+_MOST_TYPES = 3  # named of those that were not seen
+
 _OPERATIONS = (
     "<p>Operations of the test set, of all node types together: how many distinct ones, the mean "
     "absolute error of their times, the error of their sum, and which part of all time it is.</p>"
@@ -56,18 +59,25 @@ def _steps(measured: Measured) -> str:
 
 def _errors(name: str, judged: pl.DataFrame) -> list[Cell]:
     error = 100 * pl.col("error")
-    mean, signed, largest, n, unknown = judged.select(
+    mean, signed, largest, n = judged.select(
         error.abs().mean().alias("mean"),
         error.mean().alias("signed"),
         error.abs().max().alias("largest"),
         error.count().alias("n"),
-        error.null_count().alias("unknown"),
     ).row(0)
     return [
         Cell(name, is_number=False),
         *(Cell(percent(mean)), Cell(percent(signed, signed=True)), Cell(percent(largest))),
-        *(Cell(str(n)), Cell(str(unknown))),
+        *(Cell(str(n)), Cell(_not_known(judged))),
     ]
+
+
+def _not_known(judged: pl.DataFrame) -> str:
+    """Return how many steps have no prediction, and the types of operations for which."""
+    unknown = judged.filter(pl.col("error").is_null())
+    types = sorted(set(unknown["unseen"].explode(empty_as_null=False)))
+    names = ", ".join(types[:_MOST_TYPES]) + ("…" if len(types) > _MOST_TYPES else "")
+    return f"{len(unknown)} ({names})" if types else "0"
 
 
 def _operations(errors: pl.DataFrame) -> str:

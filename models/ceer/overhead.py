@@ -42,9 +42,9 @@ class Overhead(Record):
 
     seconds = intercept_s + per_parameter_s · parameters + per_operation_s · sum of operations (s).
     The last is 0 in the paper; below 0, it is the share of the operations' time that overlaps.
-    `r_squared` is that of S, or of what several devices add to it where that is what was fitted.
-    `error` is the root mean square error of DNNs that were left out, relative to their steps; None
-    for fewer than three.
+    With `alone`, S of one device, these seconds are what several devices add to it.
+    `r_squared` is that of the seconds. `error` is the root mean square error of S of DNNs that were
+    left out, relative to their steps; None for fewer than three.
     """
 
     node_type: str
@@ -56,14 +56,21 @@ class Overhead(Record):
     r_squared: float | None
     dnns: int = Field(ge=1)
     error: float | None
+    alone: "Overhead | None" = None
 
     def predict_s(self, parameter_count: float, operations_s: float) -> float:
-        """Return S_k in seconds; below 0 where operations overlap by more than is lost."""
-        return (
+        """Return S_k in seconds; below 0 where operations overlap by more than is lost.
+
+        No device makes the others faster: where a line would have it so, nothing is added.
+        """
+        seconds = (
             self.intercept_s
             + self.per_parameter_s * parameter_count
             + self.per_operation_s * operations_s
         )
+        if self.alone is None:
+            return seconds
+        return self.alone.predict_s(parameter_count, operations_s) + max(seconds, 0.0)
 
 
 def overheads(steps: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
@@ -138,9 +145,7 @@ def _with_alone(
     known = first.error is not None and line.error is not None
     return line.model_copy(
         update={
-            "intercept_s": first.intercept_s + line.intercept_s,
-            "per_parameter_s": first.per_parameter_s + line.per_parameter_s,
-            "per_operation_s": first.per_operation_s,
+            "alone": first,
             "error": hypot(first.error or 0.0, line.error or 0.0) if known else None,
         }
     )

@@ -92,6 +92,18 @@ def test_unseen_dnns_that_follow_the_law_are_forecast(lawful: Measured) -> None:
     assert lines(html, 2) == [["e", "2", "2", "0"], ["f", "2", "2", "0"]]
 
 
+def test_steps_without_a_forecast_say_which_operations_no_other_dnn_has(lawful: Measured) -> None:
+    einsum = lawful.operations.filter(
+        pl.col("dnn") == "c", pl.col("type") == "Conv2D"
+    ).with_columns(type=pl.lit("Einsum"))
+    html = unseen.section(
+        replace(lawful, operations=pl.concat([lawful.operations, einsum])), noise=None
+    )
+    not_known = {line[0]: line[-1] for line in lines(html)}
+    assert not_known["c by itself"] == "4 (Einsum)"
+    assert {said for name, said in not_known.items() if name != "c by itself"} == {"0"}
+
+
 def test_choices_are_judged_by_what_was_measured(lawful: Measured) -> None:
     found = lines(choices.section(lawful))
     assert [line[0] for line in found[::2]] == [

@@ -109,6 +109,19 @@ def test_steps_of_several_devices_add_a_line_to_what_one_takes() -> None:
     assert only == paper, "nothing was measured on one device"
 
 
+def test_no_device_makes_the_others_faster() -> None:
+    # What two add is 80 ns for each parameter beyond two millions; nobody measured fewer.
+    one = lines(0.0).tail(4)
+    two = one.with_columns(
+        pl.col("overhead_s", "step_s") + 80e-9 * (pl.col("parameter_count") - 2e6),
+        devices=pl.lit(2, pl.Int64),
+        link_mbps=pl.lit(100.0),
+    )
+    alone, both = fit(pl.concat([one, two]), forms="own", relative=True)
+    assert both.predict_s(3e6, 0.1) == pytest.approx(alone.predict_s(3e6, 0.1) + 0.08)
+    assert both.predict_s(1e6, 0.1) == alone.predict_s(1e6, 0.1)
+
+
 def test_each_node_type_link_and_number_of_devices_has_its_own() -> None:
     rows = lines()
     more = pl.concat(
