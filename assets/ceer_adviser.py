@@ -21,6 +21,7 @@ from warehouse.records import BadInput, Market
 
 _OBJECTIVES = {"time": fastest, "cost": cheapest}
 _ALTERNATIVES = 3
+_DECISIVE = 3  # types of operations that are named
 
 
 @dataclass(frozen=True)
@@ -146,22 +147,26 @@ class CeerAdvising:
         networks = [
             self._network(question, question.global_batch // one.devices) for one in feasible[:2]
         ]
-        samples = question.iterations * question.global_batch
-        by = question.minimize
         choice, other = feasible[:2]
-        best = decisive(
+        types = decisive(
             self.model,
             networks[0],
             *(choice, other),
-            samples=samples,
-            by=by,
+            samples=question.iterations * question.global_batch,
+            by=question.minimize,
             other_network=networks[1],
-        ).row(0, named=True)
-        unit, sign = ("difference_usd", "$") if by == "cost" else ("difference_s", "s ")
-        return (
-            f"; against {other.devices} {other.node_type} {best['type']} decides most "
-            f"({sign}{best[unit]:+.3g})"
+        ).head(_DECISIVE)
+        said = ", ".join(
+            f"{one['type']} {_difference(one, question.minimize)}" for one in types.to_dicts()
         )
+        return f"; decisive against {other.devices} {other.node_type}: {said}"
+
+
+def _difference(one: Mapping[str, Any], by: str) -> str:
+    """Return how much sooner or cheaper a type of operations makes the choice."""
+    if by == "cost":
+        return f"{one['difference_usd']:+.2g}".replace("-", "−$").replace("+", "+$")
+    return f"{one['difference_s'] / 3600:+.2g} h".replace("-", "−")
 
 
 def _objective(question: Question) -> Objective:

@@ -1,5 +1,7 @@
 """Ceer asked for nodes, on a made-up study whose best answers are known."""
 
+import re
+
 import pytest
 
 from assets import advisers, ceer_adviser
@@ -137,7 +139,9 @@ def test_rules_of_thumb_stand_beside_it(ceer: CeerAdvising) -> None:
 
 def test_what_decides_is_named(ceer: CeerAdvising) -> None:
     found = ceer.advise(question(), offers())
-    assert found.searched.startswith("4 offers; against 1 fast S decides most ($-0.1)")
+    assert found.searched.startswith("4 offers; decisive against 1 fast: S −$0.1, ")
+    sooner = ceer.advise(question(minimize="time"), offers()).searched
+    assert re.fullmatch(r"4 offers; decisive against \d \w+: \w+ −[\d.]+ h, .* h", sooner)
 
 
 @pytest.mark.parametrize(
