@@ -46,9 +46,9 @@ def table(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResu
 def html_report(
     study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
 ) -> MaterializeResult:
-    """The round that ran last as one HTML file that needs no network."""
+    """The newest round of the whole study as one HTML file that needs no network."""
     progress.say(REPORT_NAME)
-    round_ = study.latest_round()
+    round_ = study.whole_round()
     accuracy = warehouse.open().accuracy()
     rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
     file = report.write(round_, rows, systems, warehouse.landing, warehouse.report)

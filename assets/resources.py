@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 
 from assets import report
 from assets.feasibility import check_study
-from assets.rounds import Round, latest_round, open_round, refreshed
+from assets.rounds import Round, latest_round, open_round, refreshed, whole_round
 from assets.study import Study, read_study
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
 from profilers.clusters import BackendChoice, choose_backend, host_id
@@ -121,3 +121,12 @@ class StudyResource(ConfigurableResource):
         if found is None:
             raise BadInput(f"nothing of study {study.name} has run yet; run it first")
         return found
+
+    def whole_round(self) -> Round:
+        """Return the round that stands for the study in its report.
+
+        Raises:
+            BadInput: none has run.
+        """
+        study, _, _ = study_for(Path(self.path), self.backend)
+        return whole_round(self.latest_round(), study, landed_runs(self.warehouse.landing))

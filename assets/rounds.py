@@ -105,6 +105,14 @@ def latest_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Ru
     return _round(study, backend, host_id, min(newest.repeat, going_on.repeat), ours)
 
 
+def whole_round(round_: Round, study: Study, runs: Iterable[Run]) -> Round:
+    """Return the round itself; the first one where later rounds repeat a part of the study."""
+    if study.in_round(round_.repeat) == study:
+        return round_
+    ours = _runs_of(study, round_.backend, round_.host_id, runs)
+    return _round(study, round_.backend, round_.host_id, 1, ours)
+
+
 def rounds_of(study: Study, runs: Iterable[Run]) -> list[Round]:
     """Return every round of a study that has landed, whatever the backend and host."""
     runs = list(runs)

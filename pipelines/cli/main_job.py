@@ -15,7 +15,7 @@ from assets.parts import parts
 from assets.plan import Task, tasks
 from assets.resources import study_for
 from assets.results import by_system, outcome
-from assets.rounds import Round, latest_round, open_round
+from assets.rounds import Round, latest_round, open_round, whole_round
 from assets.turns import turn
 from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
@@ -78,17 +78,18 @@ def show_plan(path: Path, backend: str | None) -> None:
 
 
 def write_report(path: Path, backend: str | None) -> None:
-    """Write the report of the round that ran last again."""
+    """Write the report of the newest round of the whole study again."""
     study, chosen, _ = study_for(path, backend)
     place = home()
     warehouse = Warehouse(place)
-    found = latest_round(study, chosen, host_id(chosen), landed_runs(warehouse.landing))
-    if found is None:
+    runs = landed_runs(warehouse.landing)
+    latest = latest_round(study, chosen, host_id(chosen), runs)
+    if latest is None:
         raise BadInput(
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
             f"`stepcast run {path}` does"
         )
-    accuracy = warehouse.accuracy()
+    found, accuracy = whole_round(latest, study, runs), warehouse.accuracy()
     rows, systems = outcome(found, accuracy), by_system(found, accuracy)
     typer.echo(report.write(found, rows, systems, warehouse.landing, place / report.FILE))
 

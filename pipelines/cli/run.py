@@ -42,7 +42,10 @@ def plan(study: Study = DEMO, backend: Backend = None) -> None:
 
 
 def report(study: Study = DEMO, backend: Backend = None) -> None:
-    """Write the HTML report of the round that ran last again, and print where it is.
+    """Write the HTML report of a study again, and print where it is.
+
+    It shows the round that ran last; where later rounds repeat a part of the study (`again`), the
+    first, and they are in its noise floor.
 
     Example: stepcast report studies/demo.yaml
     """

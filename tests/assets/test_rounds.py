@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assets.parts import parts, profile_parts
-from assets.rounds import latest_round, open_round, profiled_jobs, refreshed, rounds_of
+from assets.rounds import latest_round, open_round, profiled_jobs, refreshed, rounds_of, whole_round
 from assets.study import Study, read_study
 from tests.synthetic import HOST, STUDY, landed, write_study
 from warehouse.records import Run
@@ -206,6 +206,23 @@ def test_later_rounds_repeat_a_part(tmp_path: Path) -> None:
     assert len([name for name in names if name.startswith("profile")]) == 1
     second = [landed(part, 2) for part in parts(study.in_round(2), "emulated")]
     assert missing(study, first + second)[0] == 3
+    latest = latest_round(study, "emulated", HOST, [*first, *map(_late, second)])
+    assert latest is not None
+    assert len(latest.study.jobs) == 1
+    shown = whole_round(latest, study, first + second)
+    assert (shown.repeat, shown.study, shown.missing) == (1, study, ())
+
+
+def _late(run: Run) -> Run:
+    at = datetime(2030, 1, 1, 5, tzinfo=UTC)
+    return run.model_copy(update={"started_at": at, "ended_at": at})
+
+
+def test_a_report_shows_the_round_that_ran_last_where_each_is_whole(study: Study) -> None:
+    runs = [landed(part, repeat) for part in parts(study, "emulated") for repeat in (1, 2)]
+    latest = latest_round(study, "emulated", HOST, [_late(run) for run in runs if run.repeat == 2])
+    assert latest is not None
+    assert whole_round(latest, study, runs) == latest
 
 
 def test_later_rounds_by_operations_keep_the_profiles_of_earlier_ones(tmp_path: Path) -> None:
