@@ -163,10 +163,10 @@ class CeerAdvising:
 
 
 def _difference(one: Mapping[str, Any], by: str) -> str:
-    """Return how much sooner or cheaper a type of operations makes the choice."""
-    if by == "cost":
-        return f"{one['difference_usd']:+.2g}".replace("-", "−$").replace("+", "+$")
-    return f"{one['difference_s'] / 3600:+.2g} h".replace("-", "−")
+    """Return by how much a type of operations makes the choice sooner or cheaper, below 0 so."""
+    less = one["difference_usd"] if by == "cost" else one["difference_s"] / 3600
+    sign = "−" if less < 0 else "+"
+    return f"{sign}${abs(less):.4g}" if by == "cost" else f"{sign}{abs(less):.3g} h"
 
 
 def _objective(question: Question) -> Objective:

@@ -142,6 +142,8 @@ def test_what_decides_is_named(ceer: CeerAdvising) -> None:
     assert found.searched.startswith("4 offers; decisive against 1 fast: S −$0.1, ")
     sooner = ceer.advise(question(minimize="time"), offers()).searched
     assert re.fullmatch(r"4 offers; decisive against \d \w+: \w+ −[\d.]+ h, .* h", sooner)
+    dear = ceer.advise(question(iterations=question().iterations * 10**6), offers()).searched
+    assert dear.startswith("4 offers; decisive against 1 fast: S −$1e+05, ")
 
 
 @pytest.mark.parametrize(
