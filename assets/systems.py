@@ -205,7 +205,7 @@ IDEAL_SCALING = System(
 CEER = System(
     "ceer",
     "Steps from operations of other networks, with an interval (Hafeez and Gandhi, Ceer).",
-    "2",
+    "3",
     ("tf_operations", "tf_sync"),
     ("run", "scenario", "operation", "operation_shape", "operation_time", "sample", "dnn"),
     ceer.fit,
@@ -224,7 +224,7 @@ CEER_PYTORCH = replace(
     CEER,
     name="ceer_pytorch",
     what="As ceer, of PyTorch's operators.",
-    version="1",
+    version="2",
     probes=("torch_operations", "torch_throughput"),
     fit=partial(ceer.fit, framework="pytorch"),
     kind="ddp_operations",
@@ -234,6 +234,7 @@ CEER_PYTORCH_PAPER = replace(
     CEER_PYTORCH,
     name="ceer_pytorch_paper",
     what="As ceer_paper, of PyTorch's operators.",
+    version="1",
     fit=partial(ceer.fit, framework="pytorch", settings=PAPER),
 )
 SYSTEMS = (

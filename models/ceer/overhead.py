@@ -1,18 +1,16 @@
 """What a step takes beside its operations, S_k: linear in parameters (sections IV-A and IV-C)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import hypot
 from typing import Literal
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field
 
+from models.ceer import overhead_forms
 from models.ceer.observed import STEP, operation_sums
+from models.ceer.overhead_forms import ADDED, ALONE, LARGE_MESSAGE_BYTES, LINE, Fit, Form
 from warehouse.records import BadInput, Record
-
-Array = NDArray[np.float64]
 
 STEPS = pl.Schema(
     {
@@ -30,11 +28,8 @@ STEPS = pl.Schema(
 
 `warehouse/queries/ceer_steps.sql` makes such rows of a history.
 """
+Setup = tuple[str, int, float | None]
 _SETUP = ("node_type", "devices", "link_mbps")
-_LINE: tuple[str, ...] = ("1", "parameters")
-_ALONE = (("parameters",), ("operations",), _LINE, ("parameters", "operations"))
-_PREFERENCE = 0.05
-_EXACT = 1e-9
 
 
 class Overhead(Record):
@@ -42,6 +37,8 @@ class Overhead(Record):
 
     seconds = intercept_s + per_parameter_s · parameters + per_operation_s · sum of operations (s).
     The last is 0 in the paper; below 0, it is the share of the operations' time that overlaps.
+    Each parameter takes per_large_parameter_s longer where a ring of the devices has messages above
+    `LARGE_MESSAGE_BYTES`, 0 in the paper.
     With `alone`, S of one device, these seconds are what several devices add to it.
     `r_squared` is that of the seconds. `error` is the root mean square error of S of DNNs that were
     left out, relative to their steps; None for fewer than three.
@@ -53,6 +50,7 @@ class Overhead(Record):
     intercept_s: float
     per_parameter_s: float
     per_operation_s: float = 0.0
+    per_large_parameter_s: float = 0.0
     r_squared: float | None
     dnns: int = Field(ge=1)
     error: float | None
@@ -68,6 +66,8 @@ class Overhead(Record):
             + self.per_parameter_s * parameter_count
             + self.per_operation_s * operations_s
         )
+        if overhead_forms.message_bytes(parameter_count, float(self.devices)) > LARGE_MESSAGE_BYTES:
+            seconds += self.per_large_parameter_s * parameter_count
         if self.alone is None:
             return seconds
         return self.alone.predict_s(parameter_count, operations_s) + max(seconds, 0.0)
@@ -116,99 +116,76 @@ def fit(
 
     Args:
         measured: as `overheads` returns it.
-        forms: `paper`: S_k is a line in parameters; `own`: T_k − T_1 is, and S_1, which is added to
-            it, grows from nothing with parameters, with the sum of operations or with both, or is
-            a line: whichever predicts DNNs that were left out best, simpler ones preferred as in
-            `models.ceer.regression.fit`. Where none was measured on one device, as in the paper.
+        forms: `paper`: S_k is a line in parameters. `own`: S_1 grows from nothing with parameters,
+            with the sum of operations or with both, or is a line. To it is added T_k − T_1, fitted
+            to all k and node types of a link at once: it grows with parameters, is a line, grows
+            with the traffic of a ring too, or faster where messages are large, and differs from
+            node type to node type by a factor. Forms are those that predict left-out DNNs best.
+            Where none was measured on one device, as in the paper.
         relative: errors count relative to the step; else in seconds, as in the paper.
     """
-    setups = measured.sort(_SETUP).partition_by(_SETUP, maintain_order=True)
-    if forms == "paper":
-        return tuple(_fit_one(rows, (_LINE,), relative) for rows in setups)
-    single = [rows for rows in setups if rows["devices"][0] == 1]
-    alone = {rows["node_type"][0]: _fit_one(rows, _ALONE, relative) for rows in single}
-    steps = measured.filter(pl.col("devices") == 1).select(*STEP, alone_s="overhead_s")
-    return tuple(_with_alone(rows, alone, steps, relative) for rows in setups)
-
-
-def _with_alone(
-    rows: pl.DataFrame, alone: Mapping[str, Overhead], steps: pl.DataFrame, relative: bool
-) -> Overhead:
-    """Return S_1, or S_1 and the line in what steps of several devices take longer."""
-    if rows["devices"][0] == 1:
-        return _fit_one(rows, _ALONE, relative)
-    added = rows.join(steps, on=STEP).with_columns(pl.col("overhead_s") - pl.col("alone_s"))
-    first = alone.get(rows["node_type"][0])
-    if first is None or added.is_empty():
-        return _fit_one(rows, (_LINE,), relative)
-    line = _fit_one(added, (_LINE,), relative)
-    known = first.error is not None and line.error is not None
-    return line.model_copy(
-        update={
-            "alone": first,
-            "error": hypot(first.error or 0.0, line.error or 0.0) if known else None,
-        }
-    )
-
-
-def _fit_one(rows: pl.DataFrame, forms: Sequence[tuple[str, ...]], relative: bool) -> Overhead:
-    first, dnns = rows.row(0, named=True), rows["dnn"].n_unique()
-    overhead_s, step_s = rows["overhead_s"].to_numpy(), rows["step_s"].to_numpy()
-    weight = 1 / step_s**2 if relative else np.ones(rows.height)
-    terms, error = _LINE, None
-    if dnns >= 3:
-        folds = rows["dnn"].rank("dense").to_numpy()
-        tried = {
-            form: _left_out_error(_design(rows, form), overhead_s, weight, folds, step_s)
-            for form in forms
-        }
-        enough = min(tried.values()) / (1 - _PREFERENCE) + _EXACT
-        terms, error = next(one for one in tried.items() if one[1] <= enough)
-    if rows["parameter_count"].n_unique() == 1 and terms == _LINE:
-        terms = _LINE[:1]
-    design = _design(rows, terms)
-    solved = _solve(design, overhead_s, weight)
-    of_term = dict(zip(terms, solved.tolist(), strict=True))
-    variation = float(((overhead_s - overhead_s.mean()) ** 2).sum())
-    left = float(((overhead_s - design @ solved) ** 2).sum())
-    return Overhead(
-        node_type=first["node_type"],
-        devices=first["devices"],
-        link_mbps=first["link_mbps"],
-        intercept_s=of_term.get("1", 0.0),
-        per_parameter_s=of_term.get("parameters", 0.0),
-        per_operation_s=of_term.get("operations", 0.0),
-        r_squared=1 - left / variation if variation > 0 else None,
-        dnns=dnns,
-        error=error,
-    )
-
-
-def _design(rows: pl.DataFrame, terms: Sequence[str]) -> Array:
-    column = {
-        "1": np.ones(rows.height),
-        "parameters": rows["parameter_count"].to_numpy().astype(np.float64),
-        "operations": rows["operations_s"].to_numpy(),
+    setups = {
+        rows.select(_SETUP).row(0): rows
+        for rows in measured.sort(_SETUP).partition_by(_SETUP, maintain_order=True)
     }
-    return np.column_stack([column[term] for term in terms])
+    lines = {setup: _fitted(setup, rows, LINE, relative) for setup, rows in setups.items()}
+    if forms == "paper":
+        return tuple(lines.values())
+    single = {setup: rows for setup, rows in setups.items() if rows["devices"][0] == 1}
+    form = overhead_forms.chosen(list(single.values()), ALONE, relative) or LINE
+    alone = {setup: _fitted(setup, rows, form, relative) for setup, rows in single.items()}
+    several = _several(measured, {one.node_type: one for one in alone.values()}, relative)
+    return tuple((lines | alone | several).values())
 
 
-def _solve(design: Array, overhead_s: Array, weight: Array) -> Array:
-    # Parameters are millions, seconds are parts of one: scaled, they are as exact as can be.
-    size = np.abs(design).max(axis=0)
-    from statsmodels.regression.linear_model import WLS  # takes a second to load
+def _several(
+    measured: pl.DataFrame, alone: Mapping[str, Overhead], relative: bool
+) -> dict[Setup, Overhead]:
+    """Return S_1 with what several devices add, of each setup with DNNs measured on one too."""
+    steps = measured.filter(pl.col("devices") == 1).select(*STEP, alone_s="overhead_s")
+    rows = (
+        measured.filter(pl.col("devices") > 1)
+        .join(steps, on=STEP)
+        .with_columns(pl.col("overhead_s") - pl.col("alone_s"))
+        .sort(pl.all())
+    )
+    links = rows.partition_by("link_mbps", maintain_order=True)
+    form = overhead_forms.chosen(links, ADDED, relative) or ADDED[0]
+    found = {}
+    for link in links:
+        fitted = overhead_forms.fit(link, form, relative)
+        error = overhead_forms.left_out_error(link, form, relative)
+        for setup in link.select(_SETUP).unique(maintain_order=True).rows():
+            first, more = alone[setup[0]], _overhead(setup, link, fitted)
+            known = first.error is not None and error is not None
+            both = hypot(first.error or 0.0, error or 0.0) if known else None
+            found[setup] = more.model_copy(update={"alone": first, "error": both})
+    return found
 
-    fitted = WLS(overhead_s, design / size, weights=weight).fit()
-    return np.asarray(fitted.params / size, dtype=np.float64)
+
+def _fitted(setup: Setup, rows: pl.DataFrame, form: Form, relative: bool) -> Overhead:
+    error = overhead_forms.left_out_error(rows, form, relative)
+    fitted = _overhead(setup, rows, overhead_forms.fit(rows, form, relative))
+    return fitted.model_copy(update={"error": error})
 
 
-def _left_out_error(
-    design: Array, overhead_s: Array, weight: Array, folds: Array, step_s: Array
-) -> float:
-    """Return the root mean square error of DNNs that were left out, relative to their steps."""
-    wrong_s = np.empty_like(overhead_s)
-    for fold in set(folds.tolist()):
-        seen = folds != fold
-        solved = _solve(design[seen], overhead_s[seen], weight[seen])
-        wrong_s[~seen] = design[~seen] @ solved - overhead_s[~seen]
-    return float(np.sqrt(np.mean((wrong_s / step_s) ** 2)))
+def _overhead(setup: Setup, rows: pl.DataFrame, found: Fit) -> Overhead:
+    """Return what a fit to `rows` says of one setup among theirs."""
+    node_type, devices, link_mbps = setup
+    factor, sent = found.factors[node_type], overhead_forms.traffic(float(devices))
+    seconds = {term: factor * each_s for term, each_s in found.seconds.items()}
+    overhead_s = rows["overhead_s"].to_numpy()
+    variation = float(((overhead_s - overhead_s.mean()) ** 2).sum())
+    left = float(((overhead_s - found.predict(rows)) ** 2).sum())
+    return Overhead(
+        node_type=node_type,
+        devices=devices,
+        link_mbps=link_mbps,
+        intercept_s=seconds.get("1", 0.0),
+        per_parameter_s=seconds.get("parameters", 0.0) + sent * seconds.get("traffic", 0.0),
+        per_operation_s=seconds.get("operations", 0.0),
+        per_large_parameter_s=sent * seconds.get("large", 0.0),
+        r_squared=1 - left / variation if variation > 0 else None,
+        dnns=rows["dnn"].n_unique(),
+        error=None,
+    )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.ceer.overhead import fit, overheads
+from models.ceer.overhead import Overhead, fit, overheads
 from tests.models.ceer.frames import observed, operation, step, steps
 from warehouse.records import BadInput
 
@@ -120,6 +120,72 @@ def test_no_device_makes_the_others_faster() -> None:
     alone, both = fit(pl.concat([one, two]), forms="own", relative=True)
     assert both.predict_s(3e6, 0.1) == pytest.approx(alone.predict_s(3e6, 0.1) + 0.08)
     assert both.predict_s(1e6, 0.1) == alone.predict_s(1e6, 0.1)
+
+
+def ring(*devices: int, node_type: str = "slow", factor: float = 1.0) -> pl.DataFrame:
+    """Return S of one device and of several in a ring, of DNNs of 4 to 64 million parameters.
+
+    To each parameter several devices add 2 ns, 9 ns for what travels, and 3 ns more for that where
+    the messages, a share of the gradients of 4 bytes, have more than 50 MB; all times a factor.
+    """
+    one = lines(0.0).with_columns(pl.col("parameter_count") * 4, node_type=pl.lit(node_type))
+    parameters = pl.col("parameter_count")
+    several = []
+    for k in devices:
+        large = parameters > 12.5e6 * k
+        travel = pl.when(large).then(12e-9).otherwise(9e-9) * (k - 1) / k
+        more_s = factor * parameters * (2e-9 + travel)
+        added = one.with_columns(pl.col("overhead_s", "step_s") + more_s)
+        several.append(added.with_columns(devices=pl.lit(k, pl.Int64), link_mbps=pl.lit(100.0)))
+    return pl.concat([one, *several])
+
+
+def more_s(found: Overhead, parameters: float) -> float:
+    """Return what several devices add."""
+    assert found.alone is not None
+    return found.predict_s(parameters, 0.1) - found.alone.predict_s(parameters, 0.1)
+
+
+def test_gradients_that_travel_take_longer_where_messages_are_large() -> None:
+    rows = ring(2, 3, 4)
+    _, *several = fit(rows, forms="own", relative=True)
+    assert [one.devices for one in several] == [2, 3, 4]
+    for one in several:
+        k, most = one.devices, 12.5e6 * one.devices
+        sent = (k - 1) / k
+        assert more_s(one, most - 1e3) == pytest.approx((most - 1e3) * (2e-9 + 9e-9 * sent))
+        assert more_s(one, most + 1e3) == pytest.approx((most + 1e3) * (2e-9 + 12e-9 * sent))
+        assert one.error == pytest.approx(0, abs=1e-6)
+    _, *paper = fit(rows, forms="paper", relative=True)
+    assert all(one.per_large_parameter_s == 0 for one in paper)
+
+
+def test_node_types_differ_by_a_factor_and_share_the_rest() -> None:
+    # Of the slower type, two DNNs were measured: too few for fits of its own.
+    few = ring(2, 3, node_type="tiny", factor=1.5).filter(pl.col("dnn").is_in(["a", "f"]))
+    found = fit(pl.concat([ring(2, 3, 4), few]), forms="own", relative=True)
+    slow, tiny = ({o.devices: o for o in found if o.node_type == n} for n in ("slow", "tiny"))
+    for k in (2, 3):
+        for parameters in (10e6, 60e6):
+            assert more_s(tiny[k], parameters) == pytest.approx(1.5 * more_s(slow[k], parameters))
+
+
+def test_messages_make_no_difference_where_a_line_does_as_well() -> None:
+    rows = ring(2).filter(pl.col("devices") == 1)
+    two = rows.with_columns(
+        pl.col("overhead_s", "step_s") + 0.1 + 9e-9 * pl.col("parameter_count"),
+        devices=pl.lit(2, pl.Int64),
+        link_mbps=pl.lit(100.0),
+    )
+    _, several = fit(pl.concat([rows, two]), forms="own", relative=True)
+    assert several.per_large_parameter_s == 0
+    assert several.intercept_s == pytest.approx(0.1)
+
+
+def test_one_dnn_tells_what_a_parameter_adds() -> None:
+    _, two = fit(ring(2).filter(pl.col("dnn") == "f"), forms="own", relative=True)
+    assert more_s(two, 32e6) == pytest.approx(32e6 * (2e-9 + 12e-9 / 2))
+    assert two.error is None
 
 
 def test_each_node_type_link_and_number_of_devices_has_its_own() -> None:
