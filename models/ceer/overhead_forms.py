@@ -92,12 +92,9 @@ def fit(rows: pl.DataFrame, form: Form, relative: bool) -> Fit:
     weights = 1 / rows["step_s"].to_numpy() if relative else np.ones(rows.height)
     node = rows["node_type"].rank("dense").to_numpy() - 1
     factors = np.ones(node.max() + 1)
-    for _ in range(_TURNS if len(factors) > 1 else 1):
+    for _ in range(_TURNS):
         solved = _solve(columns * (factors[node] * weights)[:, np.newaxis], overhead_s * weights)
-        mean_s = columns @ solved * weights
-        before = factors
-        factors = np.bincount(node, mean_s * overhead_s * weights) / np.bincount(node, mean_s**2)
-        factors = factors / factors.mean()
+        before, factors = factors, _factors(node, columns @ solved * weights, overhead_s * weights)
         if np.abs(factors - before).max() < _EXACT:
             break
     names = rows["node_type"].unique().sort().to_list()
@@ -105,6 +102,14 @@ def fit(rows: pl.DataFrame, form: Form, relative: bool) -> Fit:
         dict(zip(terms, solved.tolist(), strict=True)),
         dict(zip(names, factors.tolist(), strict=True)),
     )
+
+
+def _factors(node: NDArray[np.int64], mean_s: Array, seconds: Array) -> Array:
+    """Return by what each node type multiplies what it takes in the mean; 1 in their mean."""
+    there = np.bincount(node, mean_s**2)
+    found = np.bincount(node, mean_s * seconds)
+    factors = np.divide(found, there, out=np.ones_like(there), where=there > 0).clip(min=0)
+    return np.asarray(factors / factors.mean() if factors.any() else np.ones_like(there))
 
 
 def left_out_error(rows: pl.DataFrame, form: Form, relative: bool) -> float | None:

@@ -182,6 +182,13 @@ def test_messages_make_no_difference_where_a_line_does_as_well() -> None:
     assert several.intercept_s == pytest.approx(0.1)
 
 
+def test_devices_that_add_nothing_take_what_one_takes() -> None:
+    one = pl.concat([ring(), ring(node_type="tiny")])
+    two = one.with_columns(devices=pl.lit(2, pl.Int64), link_mbps=pl.lit(100.0))
+    found = fit(pl.concat([one, two]), forms="own", relative=True)
+    assert [more_s(each, 1e8) for each in found if each.devices == 2] == [0, 0]
+
+
 def test_one_dnn_tells_what_a_parameter_adds() -> None:
     _, two = fit(ring(2).filter(pl.col("dnn") == "f"), forms="own", relative=True)
     assert more_s(two, 32e6) == pytest.approx(32e6 * (2e-9 + 12e-9 / 2))
