@@ -25,15 +25,19 @@ def main() -> None:
     """Start the processes and wait for them."""
     environment = {**os.environ, **STEADY_MEMORY, "TF_CPP_MIN_LOG_LEVEL": "3"}
     millions = sys.argv[1:] or list(MILLIONS)
+    if not all(size.replace(".", "", 1).isdigit() for size in millions):
+        sys.exit(f"sizes are millions of gradients, like 24.8; found {' '.join(millions)}")
     command = [sys.executable, __file__, "--member"]
     members = [
-        subprocess.Popen([*command, str(index), *millions], env=environment)
+        subprocess.Popen([*command, str(index), *millions], env=environment, stdin=subprocess.PIPE)
         for index in range(DEVICES)
     ]
-    members[0].wait()
-    for one in members:
-        one.kill()
-        one.wait()
+    try:
+        members[0].wait()
+    finally:
+        for one in members:
+            one.kill()
+            one.wait()
     sys.exit(members[0].returncode)
 
 
@@ -64,9 +68,9 @@ def member(index: int, millions: list[float]) -> None:
                     f"{cpu_ms:5.1f} ms of processor time, {new_pages:5.0f} page faults a million\n"
                 )
                 sys.stdout.flush()
-    if index == 0:
-        os._exit(0)  # a server cannot be stopped
-    server.join()
+    if index:
+        sys.stdin.read()  # until the maker ends
+    os._exit(0)  # a server cannot be stopped
 
 
 def _all_reduce(tf: Any, key: int, count: int) -> Any:
