@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from profilers.clusters.emulated import STEADY_MEMORY
+from profilers.tf_stepper import session_config, start_server
 
 DEVICES = 2
 MILLIONS = ("20", "24.8", "25.2", "30", "36")
@@ -46,12 +47,12 @@ def member(index: int, millions: list[float]) -> None:
     import tensorflow.compat.v1 as tf
 
     tf.disable_v2_behavior()
-    config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+    config = session_config(threads=1, inter_op_threads=1)
     config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
     device = f"/job:worker/task:{index}"
     config.device_filters.append(device)
     addresses = [f"127.0.0.1:{PORT + each}" for each in range(DEVICES)]
-    server = tf.train.Server({"worker": addresses}, "worker", index, config=config)
+    server = start_server({"worker": addresses}, "worker", index, config)
     with tf.device(device):
         reduces = [_all_reduce(tf, key, int(size * 1e6)) for key, size in enumerate(millions)]
     session = tf.Session(server.target, config=config)

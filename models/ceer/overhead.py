@@ -128,14 +128,16 @@ def fit(
         rows.select(_SETUP).row(0): rows
         for rows in measured.sort(_SETUP).partition_by(_SETUP, maintain_order=True)
     }
-    lines = {setup: _fitted(setup, rows, LINE, relative) for setup, rows in setups.items()}
     if forms == "paper":
-        return tuple(lines.values())
+        return tuple(_fitted(setup, rows, LINE, relative) for setup, rows in setups.items())
     single = {setup: rows for setup, rows in setups.items() if rows["devices"][0] == 1}
     form = overhead_forms.chosen(list(single.values()), ALONE, relative) or LINE
     alone = {setup: _fitted(setup, rows, form, relative) for setup, rows in single.items()}
     several = _several(measured, {one.node_type: one for one in alone.values()}, relative)
-    return tuple((lines | alone | several).values())
+    found = alone | several
+    return tuple(
+        found.get(setup) or _fitted(setup, rows, LINE, relative) for setup, rows in setups.items()
+    )
 
 
 def _several(
@@ -156,20 +158,19 @@ def _several(
         fitted = overhead_forms.fit(link, form, relative)
         error = overhead_forms.left_out_error(link, form, relative)
         for setup in link.select(_SETUP).unique(maintain_order=True).rows():
-            first, more = alone[setup[0]], _overhead(setup, link, fitted)
-            known = first.error is not None and error is not None
-            both = hypot(first.error or 0.0, error or 0.0) if known else None
+            first, more = alone[setup[0]], _overhead(setup, link, fitted, error)
+            known = first.error is not None and more.error is not None
+            both = hypot(first.error or 0.0, more.error or 0.0) if known else None
             found[setup] = more.model_copy(update={"alone": first, "error": both})
     return found
 
 
 def _fitted(setup: Setup, rows: pl.DataFrame, form: Form, relative: bool) -> Overhead:
-    error = overhead_forms.left_out_error(rows, form, relative)
-    fitted = _overhead(setup, rows, overhead_forms.fit(rows, form, relative))
-    return fitted.model_copy(update={"error": error})
+    found = overhead_forms.fit(rows, form, relative)
+    return _overhead(setup, rows, found, overhead_forms.left_out_error(rows, form, relative))
 
 
-def _overhead(setup: Setup, rows: pl.DataFrame, found: Fit) -> Overhead:
+def _overhead(setup: Setup, rows: pl.DataFrame, found: Fit, error: float | None) -> Overhead:
     """Return what a fit to `rows` says of one setup among theirs."""
     node_type, devices, link_mbps = setup
     factor, sent = found.factors[node_type], overhead_forms.traffic(float(devices))
@@ -187,5 +188,5 @@ def _overhead(setup: Setup, rows: pl.DataFrame, found: Fit) -> Overhead:
         per_large_parameter_s=sent * seconds.get("large", 0.0),
         r_squared=1 - left / variation if variation > 0 else None,
         dnns=rows["dnn"].n_unique(),
-        error=None,
+        error=error,
     )
