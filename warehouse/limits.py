@@ -1,0 +1,25 @@
+"""How large, deep and many things in foreign bytes may be: every reader takes its limits from here.
+
+Foreign are files that `stepcast import` reads, landing folders of other machines, YAML that people
+write and what nodes send. Past a limit a reader raises BadInput that names the file, the limit and
+what to do. The limits bound memory: no reader takes more than a few gigabytes, whatever it is given.
+"""
+
+UNPACKED_BYTES = 1 << 33
+"""Of a file that is read piece by piece, after gzip: 8 GiB."""
+TEXT_BYTES = 1 << 28
+"""Of a text that is read whole, after gzip: 256 MiB."""
+JSON_BYTES = 1 << 26
+"""Of a JSON document that is parsed whole: 64 MiB, which as Python objects is up to 1.5 GiB."""
+VALUE_CHARACTERS = 1 << 24
+"""Of one value in a JSON stream, such as an event: 16 Mi characters."""
+DEPTH = 64
+"""Of lists and mappings inside each other, in JSON and in YAML."""
+EVENTS = 10_000_000
+"""Things of one kind that a reader keeps of one file: events, operations, rows, connections."""
+KEPT_CHARACTERS = 1 << 28
+"""Of the different texts that a reader keeps of one file: names, shapes."""
+DOCUMENT_BYTES = 1 << 20
+"""Of a YAML file that a person writes: study, fleet, job, mapping."""
+DOCUMENT_NODES = 100_000
+"""Of values in such a file after its aliases are followed."""
