@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,6 +22,8 @@ from warehouse.records import BadInput, Purpose, Run, content_hash
 
 STUDY = "imported"
 _UNKNOWN_HOST = "imported"
+_MOST_TOLD = 5
+"""Kinds of things left out that the message names; `config` has all."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,14 @@ def import_file(
     rows: Counter[str] = Counter()
     runs = 0
     notes: list[str] = []
+    left_out: Counter[str] = Counter()
     read = named(format_name, options).read(path, options)
     for runs, one in enumerate(_parts(read, part), start=1):
         run = _run(f"{stem}-{runs}", format_name, purpose, one, asked, part)
         origin = _origin(format_name, path, sha256, provenance)
         land(staging.folder, run, None, {**one.tables, "source": origin})
         notes += one.notes
+        left_out.update(one.left_out)
         rows.update({name: frame.height for name, frame in one.tables.items()})
     if not runs:
         return f"{path.name}: none of its rows are for a {purpose}; imported nothing"
@@ -111,12 +115,22 @@ def import_file(
     return (
         f"{path.name}: imported {counted} in {runs} run{'s' if runs > 1 else ''} "
         f"({stem}), source {provenance.source}{''.join(f'; {note}' for note in notes)}"
+        f"{_left_out(left_out)}"
     )
 
 
 def host_id(one: Imported) -> str:
     """Return the hash of what a file says of its machine."""
     return content_hash(json.dumps(dict(one.host), sort_keys=True)) if one.host else _UNKNOWN_HOST
+
+
+def _left_out(counted: Mapping[str, int]) -> str:
+    """Say what the file has and the tables lack."""
+    if not counted:
+        return ""
+    most = [f"{count:,} {what}" for what, count in Counter(counted).most_common(_MOST_TOLD)]
+    more = len(counted) - len(most)
+    return f"; left out: {', '.join(most)}{f' and {more} kinds more (config)' if more else ''}"
 
 
 def _parts(read: Iterator[Imported], part: Part | None) -> Iterator[Imported]:
@@ -187,7 +201,11 @@ def _run(
         host_id=host_id(one),
         host=dict(one.host),
         software=dict(one.software),
-        config={**one.config, "asked": json.dumps(asked, sort_keys=True)},
+        config={
+            **one.config,
+            "left_out": json.dumps(dict(one.left_out), sort_keys=True),
+            "asked": json.dumps(asked, sort_keys=True),
+        },
     )
 
 

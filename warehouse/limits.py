@@ -2,7 +2,7 @@
 
 Foreign are files that `stepcast import` reads, landing folders of other machines, YAML that people
 write and what nodes send. Past a limit a reader raises BadInput that names the file, the limit and
-what to do. The limits bound memory: no reader takes more than a few gigabytes, whatever it is given.
+what to do. The limits bound memory: no reader takes more than a few gigabytes, whatever comes.
 """
 
 UNPACKED_BYTES = 1 << 33

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from profilers.readers.imported import Imported, Options
-from profilers.readers.json_stream import members
+from profilers.readers.json_stream import Members
 from profilers.readers.node_events import NodeEvent, frames
 from warehouse.records import BadInput
 
@@ -25,7 +25,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     """
     devices: dict[object, str] = {}
     found: list[dict[str, Any]] = []
-    for key, event in members(path, "traceEvents"):
+    for key, event in Members(path, "traceEvents"):
         if key != "traceEvents" or not isinstance(event, dict):
             continue
         if event.get("ph") == "M" and event.get("name") == "process_name":

@@ -21,7 +21,7 @@ from typing import Any
 import polars as pl
 
 from profilers.readers.imported import Imported, Options
-from profilers.readers.json_stream import members
+from profilers.readers.json_stream import Members
 from warehouse.records import BadInput
 
 _OPERATOR = re.compile(r"(?!autograd::|profiler::)\w+::\w")
@@ -63,7 +63,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     about: dict[str, Any] = {}
     try:
         outermost = _outermost(path, about)
-        nodes = (node for key, node in members(path, "nodes") if key == "nodes")
+        nodes = (node for key, node in Members(path, "nodes") if key == "nodes")
         calls = sorted(
             (_call(node) for node in nodes if node["id"] in outermost), key=lambda one: one.number
         )
@@ -88,7 +88,7 @@ def _outermost(path: Path, about: dict[str, Any]) -> set[int]:
     """Return the ids of operator calls that no operator calls; fill `about` on the way."""
     parents: dict[int, int] = {}
     operators: set[int] = set()
-    for key, node in members(path, "nodes"):
+    for key, node in Members(path, "nodes"):
         if key != "nodes":
             about[key] = node
             continue

@@ -1,9 +1,13 @@
 """Formats that `stepcast import` reads, by name. A new one is a reader and a line in `FORMATS`."""
 
 import difflib
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
 
 from profilers.readers import (
     chrome_timeline,
@@ -18,13 +22,47 @@ from profilers.readers import (
 from profilers.readers.imported import Imported, Options
 from warehouse.records import BadInput
 
+_NOT_SUCH_A_FILE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    zlib.error,
+)
+"""What bytes that no reader thought of may raise in one."""
+
 
 @dataclass(frozen=True)
 class Format:
     """A reader: yields the runs of one file. `options` are the fields of `Options` it heeds."""
 
-    read: Callable[[Path, Options], Iterator[Imported]]
+    reader: Callable[[Path, Options], Iterator[Imported]]
     options: tuple[str, ...] = ()
+
+    def read(self, path: Path, options: Options) -> Iterator[Imported]:
+        """Yield the runs of one file.
+
+        Readers check what they take. This is the last line: a reader that trips over bytes all
+        the same is no reason for a traceback. Tests and the fuzzer call `reader`, so that they
+        see it.
+
+        Raises:
+            BadInput: the file cannot be read, or is no such file.
+        """
+        try:
+            yield from self.reader(path, options)
+        except _NOT_SUCH_A_FILE as error:
+            what = f"{type(error).__name__}: {error}"
+            raise BadInput(
+                f"{path}: the reader gave up ({what:.200}); is the file whole, and of this format? "
+                "If so, please report it"
+            ) from error
 
 
 FORMATS: Mapping[str, Format] = {

@@ -1,18 +1,25 @@
 """What a reader of somebody else's measurements returns, and how it opens their files."""
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING
 
 import polars as pl
 
 from profilers.result import Setting
+from warehouse import limits
 from warehouse.records import BadInput
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,8 @@ class Imported:
 
     `tables` are frames named as raw tables, without run_id. `config` is what the file says of the
     run, `host` of the machine (empty: nothing), `software` of versions, `started_at` of the time.
-    `notes` are for the user who imports it.
+    `left_out` counts what the file has and the tables lack, by why; `notes` are for the user who
+    imports it.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -37,38 +45,115 @@ class Imported:
     host: Mapping[str, str] = field(default_factory=dict)
     software: Mapping[str, str] = field(default_factory=dict)
     started_at: datetime | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[str]]:
-    """Open a text file, gzipped or not.
+def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, gzipped or not, for its unpacked bytes.
 
     Raises:
-        BadInput: also while it is read: the file is missing, a folder, or broken gzip.
+        BadInput: also while it is read: the file is missing, a folder, broken gzip, or longer than
+            `limits.UNPACKED_BYTES`.
     """
     if not path.is_file():
         found = "a folder" if path.is_dir() else "not there"
         raise BadInput(f"{path} is {found}; expected a file to import")
-    with path.open("rb") as start:
-        packed = start.read(2) == b"\x1f\x8b"
     try:
-        with cast(
-            IO[str],
-            gzip.open(path, "rt", encoding="utf-8", errors="replace")
-            if packed
-            else path.open(encoding="utf-8", errors="replace"),
-        ) as file:
-            yield file
+        with path.open("rb") as packed:
+            is_packed = packed.read(2) == b"\x1f\x8b"
+            packed.seek(0)
+            plain = gzip.GzipFile(fileobj=packed) if is_packed else packed
+            yield io.BufferedReader(_Bounded(path, plain), _READ_BYTES)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BadInput(f"{path}: broken gzip ({error}); fetch the file again") from error
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file, gzipped or not.
+@contextmanager
+def opened(path: Path) -> Iterator[IO[str]]:
+    """Open a text file, gzipped or not; bytes that are no UTF-8 become U+FFFD.
 
     Raises:
-        BadInput: the file is missing, a folder, or broken gzip.
+        BadInput: as `opened_bytes`.
     """
-    with opened(path) as file:
-        return file.read()
+    with opened_bytes(path) as file:
+        yield io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace")
+
+
+def read_bytes(path: Path, most: int = limits.TEXT_BYTES) -> bytes:
+    """Return the unpacked bytes of a file, gzipped or not.
+
+    Raises:
+        BadInput: as `opened_bytes`, or there are more than `most`.
+    """
+    with opened_bytes(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise BadInput(f"{path}: {_longer(most)}")
+    return content
+
+
+def read_text(path: Path, most: int = limits.TEXT_BYTES) -> str:
+    """Return the text of a file, gzipped or not; bytes that are no UTF-8 become U+FFFD.
+
+    Raises:
+        BadInput: as `read_bytes`.
+    """
+    return read_bytes(path, most).decode("utf-8-sig", errors="replace")
+
+
+class Kept:
+    """Counts what a reader keeps of one file, so that its memory has a bound."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._events = 0
+        self._characters = 0
+
+    def event(self) -> None:
+        """Count a thing that is kept.
+
+        Raises:
+            BadInput: it is one more than `limits.EVENTS`.
+        """
+        self._events += 1
+        if self._events > limits.EVENTS:
+            raise BadInput(
+                f"{self._path}: more than {limits.EVENTS:,} events or rows to keep; record fewer "
+                "steps, or import parts of it"
+            )
+
+    def text(self, text: str) -> None:
+        """Count a text that was not there before.
+
+        Raises:
+            BadInput: with it they are longer than `limits.KEPT_CHARACTERS`.
+        """
+        self._characters += len(text)
+        if self._characters > limits.KEPT_CHARACTERS:
+            raise BadInput(
+                f"{self._path}: names and shapes of more than {limits.KEPT_CHARACTERS:,} "
+                "characters in all; record fewer steps, or import parts of it"
+            )
+
+
+class _Bounded(io.RawIOBase):
+    """The bytes of a file, up to `limits.UNPACKED_BYTES` of them."""
+
+    def __init__(self, path: Path, file: gzip.GzipFile | io.BufferedReader) -> None:
+        self._path, self._file, self._left = path, file, limits.UNPACKED_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        count = self._file.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise BadInput(f"{self._path}: {_longer(limits.UNPACKED_BYTES)}")
+        return count
+
+
+def _longer(most: int) -> str:
+    return f"longer than {most / 2**20:,.0f} MiB when unpacked; import parts of it"

@@ -5,43 +5,136 @@ are in memory at a time.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+import msgspec
 
 from profilers.readers.imported import opened
+from warehouse import limits
 from warehouse.records import BadInput
 
 CHUNK = 1 << 20
-LARGEST = 1 << 28
-"""Characters of the largest single value; beyond it the file counts as broken."""
 _MAY_GO_ON = ("", ".", "e", "E", "+", "-")
-_DECODER = json.JSONDecoder(strict=False)
+_NOT_SPACE = re.compile(r"[^ \t\n\r]")
+# NaN is no JSON; as null it is a missing value, and of another kind where a number is needed.
+_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
+
+T = TypeVar("T")
 
 
-def members(path: Path, array: str) -> Iterator[tuple[str, Any]]:
-    """Yield each member of the object in `path`; of the member `array`, each element.
+class Members:
+    """The members of the object in a JSON file, one after the other.
 
-    A file that is an array itself counts as the member `array`.
+    Iterating yields name and value of each member; of the member `array`, name and each element. A
+    file that is an array itself counts as the member `array`.
 
     Raises:
-        BadInput: the file is no such JSON; the message names the line.
+        BadInput: while iterating, the file is no such JSON, or goes on behind its end; the message
+            names the line.
     """
-    with opened(path) as file:
-        text = _Text(path, file)
+
+    def __init__(self, path: Path, array: str) -> None:
+        self._path, self._array = path, array
+        self._text: _Text | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        with opened(self._path) as file:
+            self._text = text = _Text(self._path, file)
+            yield from self._members(text)
+            if behind := text.next():
+                raise text.error(f"expected the end of the file, found {behind!r}")
+
+    @property
+    def where(self) -> str:
+        """The file, and the line in which the value last yielded begins."""
+        return self._text.where if self._text else f"{self._path}"
+
+    def of_kind(self, value: object, kind: type[T]) -> T:
+        """Return the value last yielded as `kind`, as `of_kind` does."""
+        return of_kind(value, kind, self)
+
+    def __str__(self) -> str:
+        return self.where
+
+    def _members(self, text: "_Text") -> Iterator[tuple[str, Any]]:
         if text.next() == "[":
-            yield from ((array, element) for element in text.elements())
+            yield from ((self._array, element) for element in text.elements())
             return
         text.expect("{")
         while text.next() != "}":
             key = text.value()
+            if not isinstance(key, str):
+                raise text.error("expected the name of a member")
             text.expect(":")
-            if key == array and text.next() == "[":
-                yield from ((array, element) for element in text.elements())
+            if key == self._array and text.next() == "[":
+                yield from ((key, element) for element in text.elements())
             else:
                 yield key, text.value()
             if text.next() != "}":
                 text.expect(",")
+        text.expect("}")
+
+
+def of_kind(value: object, kind: type[T], where: object) -> T:
+    """Return a parsed JSON value as `kind`: a `msgspec.Struct` or a type that msgspec knows.
+
+    Foreign values are checked here, once, so that what comes after can rely on their types.
+
+    Raises:
+        BadInput: it is not of that kind; the message begins with `where` and names the field.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{where}: {_explained(error)}") from None
+    except RecursionError:
+        raise BadInput(f"{where}: lists inside each other deeper than anything known") from None
+
+
+def parsed(text: str, where: object) -> Any:
+    """Return the value that a JSON text holds; NaN and infinity become None.
+
+    Raises:
+        BadInput: it is no JSON, nested too deeply, or has a number of thousands of digits.
+    """
+    try:
+        return json.loads(text, strict=False, parse_constant=lambda _: None)
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            f"{where} line {error.lineno}: not JSON ({error.msg}); is the file whole?"
+        ) from None
+    except (RecursionError, ValueError) as error:
+        raise BadInput(f"{where}: not JSON that can be read ({error})") from None
+
+
+def check_depth(value: object, where: object) -> None:
+    """Refuse lists and objects inside each other deeper than `limits.DEPTH`.
+
+    Raises:
+        BadInput: they are.
+    """
+    level = [value]
+    for _ in range(limits.DEPTH + 1):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, list | dict)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return
+    raise BadInput(f"{where}: lists or objects inside each other deeper than {limits.DEPTH}")
+
+
+def _explained(error: msgspec.ValidationError) -> str:
+    """Turn "Expected `int`, got `str` - at `$.args.bytes`" into our words."""
+    what, _, place = str(error).partition(" - at ")
+    field = place.strip("`").removeprefix("$").removeprefix(".")
+    said = what[0].lower() + what[1:]
+    return f"{field}: {said}" if field else said
 
 
 class _Text:
@@ -52,26 +145,31 @@ class _Text:
         self.file = file
         self.buffer = ""
         self.at = 0
+        self.began = 0
         self.line = 1
         self.ended = False
+
+    @property
+    def where(self) -> str:
+        """The file, and the line in which the last value begins."""
+        return f"{self.path} line {self.line + self.buffer.count(chr(10), 0, self.began)}"
 
     def next(self) -> str:
         """Return the next character that is not white space; empty at the end of the file."""
         while True:
-            while self.at < len(self.buffer):
-                character = self.buffer[self.at]
-                if not character.isspace():
-                    return character
-                self.at += 1
+            if found := _NOT_SPACE.search(self.buffer, self.at):
+                self.at = found.start()
+                return found[0]
             if self.ended:
                 return ""
+            self.at = len(self.buffer)
             self._fill(CHUNK)
 
     def expect(self, wanted: str) -> None:
         """Take the character `wanted`."""
         found = self.next()
         if found != wanted:
-            raise self._error(f"expected {wanted!r}, found {found or 'the end of the file'!r}")
+            raise self.error(f"expected {wanted!r}, found {found or 'the end of the file'!r}")
         self.at += 1
 
     def elements(self) -> Iterator[Any]:
@@ -91,23 +189,28 @@ class _Text:
             try:
                 found, end = _DECODER.raw_decode(self.buffer, self.at)
             except json.JSONDecodeError as error:
-                if self.ended or len(self.buffer) > LARGEST:
-                    raise self._error(error.msg) from None
+                if self.ended:
+                    raise self.error(error.msg) from None
+            except (RecursionError, ValueError) as error:
+                raise self.error(str(error)) from None
             else:
                 # A number at the end of the buffer may go on behind it: 1 of 1.5, or 1 of 1.
                 if self.ended or self.buffer[end : end + 1] not in _MAY_GO_ON:
-                    self.at = end
+                    self.began, self.at = self.at, end
                     return found
+            if len(self.buffer) - self.at > limits.VALUE_CHARACTERS:
+                raise self.error(f"a value longer than {limits.VALUE_CHARACTERS:,} characters")
             self._fill(more)
             more *= 2
+
+    def error(self, what: str) -> BadInput:
+        """Return that what is here is no JSON."""
+        line = self.line + self.buffer.count("\n", 0, self.at)
+        return BadInput(f"{self.path} line {line}: not JSON ({what}); is the file whole?")
 
     def _fill(self, size: int) -> None:
         self.line += self.buffer.count("\n", 0, self.at)
         read = self.file.read(size)
         self.buffer = self.buffer[self.at :] + read
-        self.at = 0
+        self.began = self.at = 0
         self.ended = not read
-
-    def _error(self, what: str) -> BadInput:
-        line = self.line + self.buffer.count("\n", 0, self.at)
-        return BadInput(f"{self.path} line {line}: not JSON ({what}); is the file whole?")

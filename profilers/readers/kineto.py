@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from profilers.readers.imported import Imported, Options
-from profilers.readers.json_stream import members
+from profilers.readers.json_stream import Members
 from profilers.readers.kineto_events import Events
 from warehouse.records import BadInput
 
@@ -33,7 +33,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     """
     events, about = Events(), dict[str, Any]()
     try:
-        for key, value in members(path, "traceEvents"):
+        for key, value in Members(path, "traceEvents"):
             if key == "traceEvents":
                 if isinstance(value, dict):
                     events.add(value)

@@ -2,18 +2,25 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profilers.readers import json_stream
+from warehouse import limits
 from warehouse.records import BadInput
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -33,7 +40,7 @@ def test_any_object(
     file.write_text(json.dumps({**before, "events": events, "last": 12}, indent=indent))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_stream, "CHUNK", chunk)
-        found = list(json_stream.members(file, "events"))
+        found = list(json_stream.Members(file, "events"))
     assert [value for key, value in found if key == "events"] == events
     assert {key: value for key, value in found if key != "events"} == {**before, "last": 12}
 
@@ -41,7 +48,7 @@ def test_any_object(
 def test_an_array_counts_as_the_member(tmp_path: Path) -> None:
     file = tmp_path / "events.json.gz"
     file.write_bytes(gzip.compress(b" [1, {}]"))
-    assert list(json_stream.members(file, "events")) == [("events", 1), ("events", {})]
+    assert list(json_stream.Members(file, "events")) == [("events", 1), ("events", {})]
 
 
 @pytest.mark.parametrize(
@@ -58,20 +65,77 @@ def test_broken_json_names_the_line(tmp_path: Path, text: str, line: int) -> Non
     file = tmp_path / "broken.json"
     file.write_text(text)
     with pytest.raises(BadInput, match=rf"broken\.json line {line}: not JSON"):
-        list(json_stream.members(file, "events"))
+        list(json_stream.Members(file, "events"))
 
 
 def test_broken_gzip_is_told(tmp_path: Path) -> None:
     file = tmp_path / "cut.json.gz"
     file.write_bytes(gzip.compress(json.dumps(list(range(9999))).encode())[:-500])
     with pytest.raises(BadInput, match=r"cut\.json\.gz: broken gzip"):
-        list(json_stream.members(file, "events"))
+        list(json_stream.Members(file, "events"))
 
 
 def test_a_value_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_stream, "CHUNK", 10)
-    monkeypatch.setattr(json_stream, "LARGEST", 50)
+    monkeypatch.setattr(limits, "VALUE_CHARACTERS", 50)
     file = tmp_path / "endless.json"
     file.write_text('{"a": "' + "x" * 500)
     with pytest.raises(BadInput, match=r"endless\.json line 1: not JSON"):
-        list(json_stream.members(file, "events"))
+        list(json_stream.Members(file, "events"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[" * 100_000, "line 1: not JSON"),
+        ('{"events": [' + "9" * 5_000 + "]}", "line 1: not JSON"),
+        ('{"events": []} {"events": []}', "expected the end of the file"),
+        ("{1: 2}", "expected the name of a member"),
+        ('{"events": ["' + "a" * 100, "longer than 50 characters"),
+    ],
+)
+def test_hostile_json_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str
+) -> None:
+    monkeypatch.setattr(json_stream, "CHUNK", 60)
+    monkeypatch.setattr(limits, "VALUE_CHARACTERS", 50)
+    file = tmp_path / "hostile.json"
+    file.write_text(text)
+    with pytest.raises(BadInput, match=re.escape(says)):
+        list(json_stream.Members(file, "events"))
+
+
+def test_where_is_the_line_of_the_value_last_yielded(tmp_path: Path) -> None:
+    file = tmp_path / "lines.json"
+    file.write_text('{"events": [\n1,\n{"a":\n2},\n\n"c"], "after": 3}')
+    members = json_stream.Members(file, "events")
+    places = [members.where.rpartition(" ")[2] for _ in members]
+    assert places == ["2", "3", "6", "6"]
+
+
+class Event(msgspec.Struct):
+    name: str
+    correlation: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] = -1
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ({"name": 5}, "here: name: expected `str`, got `int`"),
+        ({}, "here: object missing required field `name`"),
+        ([], "here: expected `object`, got `array`"),
+        ({"name": "a", "correlation": 2**64}, "here: correlation: "),
+    ],
+)
+def test_a_value_of_another_kind_names_its_field(value: object, says: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(says)):
+        json_stream.of_kind(value, Event, "here")
+
+
+def test_depth_is_bounded() -> None:
+    deep: Any = 1
+    for _ in range(limits.DEPTH):
+        deep = {"inner": deep}
+    json_stream.check_depth(deep, "here")
+    with pytest.raises(BadInput, match="here: lists or objects inside each other"):
+        json_stream.check_depth([deep], "here")

@@ -1,0 +1,58 @@
+"""Files of others are opened within limits, gzipped or not."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from profilers.readers import imported
+from warehouse import limits
+from warehouse.records import BadInput
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_text_is_read(tmp_path: Path, pack: "type[bytes]") -> None:
+    file = tmp_path / "file"
+    file.write_bytes(pack("\ufeffgrün\n".encode() + b"\xff"))
+    assert imported.read_text(file) == "grün\n\ufffd"
+    with imported.opened(file) as opened:
+        assert opened.read() == "grün\n\ufffd"
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "bomb.gz"
+    file.write_bytes(gzip.compress(bytes(5 << 20)))
+    with pytest.raises(BadInput, match=r"bomb\.gz: longer than 2 MiB when unpacked"):
+        imported.read_text(file, 2 << 20)
+    monkeypatch.setattr(limits, "UNPACKED_BYTES", 3 << 20)
+    with (
+        pytest.raises(BadInput, match=r"bomb\.gz: longer than 3 MiB when unpacked"),
+        imported.opened(file) as opened,
+    ):
+        while opened.read(1 << 20):
+            pass
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x1f\x8b", b"\x1f\x8b\x08\x00garbage", gzip.compress(b"abc")[:-3]]
+)
+def test_broken_gzip_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "broken.gz"
+    file.write_bytes(content)
+    with pytest.raises(BadInput, match="broken gzip"):
+        imported.read_text(file)
+
+
+def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EVENTS", 2)
+    monkeypatch.setattr(limits, "KEPT_CHARACTERS", 5)
+    kept = imported.Kept(tmp_path / "trace")
+    kept.event()
+    kept.event()
+    with pytest.raises(BadInput, match="trace: more than 2 events"):
+        kept.event()
+    kept.text("abcde")
+    with pytest.raises(BadInput, match="more than 5 characters"):
+        kept.text("f")
