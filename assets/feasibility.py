@@ -1,38 +1,46 @@
 """Can this study run here? Asked before anything runs."""
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import networks
 from assets.job import Job
-from assets.parts import all_reducing, parts
+from assets.parts import Probe, parts
+from assets.requirements import check_settings, tell
+from assets.starts import nodes, starts
 from assets.study import Study
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.fleet import BACKENDS
+from profilers.clusters.netns import check_count
 from profilers.clusters.node_types import check_isa, fleet_types, node_group
 from profilers.clusters.ssh import check_machines
-from warehouse.records import Backend, BadInput, Role
+from warehouse.records import Backend, BadInput, NodeGroup, Role
+
+_FIELDS: Mapping[Probe, str] = {
+    "links": "links.flows",
+    "contention": "links.flows",
+    "allreduce": "allreduce.world_sizes",
+}
+"""What decides on how many nodes a probe runs, where it is not the job."""
 
 
 def check_study(study: Study, source: Path, backend: Backend) -> None:
-    """Do nothing if every network, node type and number of workers is possible on this host.
+    """Refuse networks, node types, numbers of nodes and settings that are not possible here.
 
     Raises:
-        BadInput: something is not; the message names the file and the field.
+        BadInput: naming the file and the field.
+        MissingTool: a probe needs a program that this host lacks.
     """
     for index, job in enumerate(study.jobs):
         field = f"{source}: jobs[{index}]"
         _check_network(job, field)
         for name in job.worker:
-            _tell(f"{field}.worker", partial(_check_type, "worker", name, backend))
+            tell(f"{field}.worker", partial(_check_type, "worker", name, backend))
         if job.server is not None:
-            _tell(f"{field}.server", partial(_check_type, "server", job.server, backend))
-        nodes, how_many = job.cluster(max(job.workers)), "mix" if job.mix else "workers"
-        if backend == "emulated":
-            _tell(f"{field}.{how_many}", partial(check_shares, nodes))
-        if backend == "ssh":
-            _tell(f"{field}.{how_many}", partial(check_machines, nodes))
+            tell(f"{field}.server", partial(_check_type, "server", job.server, backend))
+        trained_by, how_many = job.cluster(max(job.workers)), "mix" if job.mix else "workers"
+        tell(f"{field}.{how_many}", partial(_check_nodes, trained_by, backend))
     flows = max(study.links.flows) if study.links is not None else 1
     for part in parts(study, backend):
         most = max(part.job.workers)
@@ -41,9 +49,18 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
                 f"{source}: links.flows: {flows} simultaneous flows, but the job {part.job.dnn} on "
                 f"such links has at most {most} workers; use fewer flows"
             )
-        if part.probe == "allreduce" and backend == "emulated":
-            nodes = all_reducing([part])
-            _tell(f"{source}: allreduce.world_sizes", partial(check_shares, nodes))
+    for start in starts(study, backend):
+        field = _FIELDS.get(start[0].probe, f"jobs[{study.jobs.index(start[0].job)}].workers")
+        tell(f"{source}: {field}", partial(_check_nodes, nodes(start, study), backend))
+    check_settings(study, source, backend)
+
+
+def _check_nodes(groups: Sequence[NodeGroup], backend: Backend) -> None:
+    if backend == "emulated":
+        check_shares(groups)
+        check_count(sum(group.count for group in groups))
+    if backend == "ssh":
+        check_machines(groups)
 
 
 def _check_type(role: Role, name: str, backend: Backend) -> None:
@@ -62,10 +79,3 @@ def _check_network(job: Job, field: str) -> None:
         networks.check(job.dnn, job.image_size, framework=job.framework)
     except ValueError as error:
         raise BadInput(f"{field}.image_size: {error}") from None
-
-
-def _tell(field: str, check: Callable[[], None]) -> None:
-    try:
-        check()
-    except BadInput as error:
-        raise BadInput(f"{field}: {error}") from None

@@ -13,9 +13,11 @@ from typing import cast
 
 import polars as pl
 
+from profilers import torch_nodes
 from profilers.allreduce_node import TIMEOUT_S, RankConfig
 from profilers.arrivals import Timed, Times, without_waiting
-from profilers.clusters import Cluster, Node
+from profilers.clusters import Cluster, Node, netns
+from profilers.clusters.loopback import LoopbackCluster
 from profilers.hostlock import host_lock
 from profilers.programs import Message, Programs
 from profilers.quiet import Patience
@@ -23,7 +25,7 @@ from profilers.ranks import Ranks
 from profilers.readers.nccl_tests import bus_bandwidth_Bps
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
 from profilers.torch_nodes import cluster_nodes, in_turn
-from warehouse.records import BadInput, ProbeFailed
+from warehouse.records import Backend, BadInput, ProbeFailed
 
 WARM_UPS = 3
 POINT_PATIENCE_S = 10.0
@@ -65,7 +67,7 @@ def measure(
         BadInput: sizes or world sizes that cannot be.
     """
     nodes = in_turn(cluster.of_role("worker"))
-    _check(sizes_bytes, world_sizes, concurrent, len(nodes) * devices_per_node)
+    check_grid(sizes_bytes, world_sizes, concurrent, len(nodes) * devices_per_node)
     each = devices_per_node
 
     def config(node: Node, device: int) -> str:
@@ -162,12 +164,28 @@ def timed(replies: Sequence[Message]) -> list[Timed]:
     return without_waiting(counted("starts_ns"), counted("ends_ns"))
 
 
-def _check(
+def mtu_bytes(backend: Backend) -> int | None:
+    """Return the MTU of a backend's links, None where machines tell once they are up."""
+    match backend:
+        case "emulated":
+            return netns.MTU_BYTES
+        case "loopback":
+            return torch_nodes.mtu_bytes(LoopbackCluster.interface)
+        case _:
+            return None
+
+
+def check_grid(
     sizes_bytes: Sequence[int],
     world_sizes: Sequence[int],
     concurrent: Sequence[int],
     ranks: int,
 ) -> None:
+    """Refuse what cannot be reduced among so many ranks.
+
+    Raises:
+        BadInput: naming the argument.
+    """
     if any(size < 4 or size % 4 for size in sizes_bytes):
         raise BadInput(f"sizes_bytes: expected multiples of 4, found {list(sizes_bytes)}")
     if any(not 2 <= size <= ranks for size in world_sizes):

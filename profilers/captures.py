@@ -35,6 +35,16 @@ _START_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 10.0
 
 
+def check_tcpdump() -> None:
+    """Refuse to capture packets of processes of this host without tcpdump.
+
+    Raises:
+        MissingTool: there is none.
+    """
+    if missing("tcpdump"):
+        raise MissingTool("tcpdump is not installed; `stepcast doctor` says how")
+
+
 @contextmanager
 def capture(
     cluster: Cluster,
@@ -54,8 +64,8 @@ def capture(
         MissingTool: there is no tcpdump.
         ProbeFailed: tcpdump did not start.
     """
-    if cluster.here and missing("tcpdump"):
-        raise MissingTool("tcpdump is not installed; `stepcast doctor` says how")
+    if cluster.here:
+        check_tcpdump()
     said = file.with_suffix(".tcpdump.txt")
     with cluster.shared(node, file.parent) as folder:
         argv = _argv(cluster.interface, folder / file.name, packets, snap_bytes)

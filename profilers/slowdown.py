@@ -64,12 +64,11 @@ def measure(
     Raises:
         BadInput: a single worker, or another framework or strategy.
     """
-    check_all_reduce(scenario)
     workers = cluster.of_role("worker")
-    if not 2 <= scenario.strategy.workers == len(workers):
+    check_workers(scenario)
+    if scenario.strategy.workers != len(workers):
         raise BadInput(
-            f"{scenario.label}: expected two workers or more, as many as the cluster has, found "
-            f"{scenario.strategy.workers} and {len(workers)}"
+            f"{scenario.label}: expected a cluster of as many workers, found {len(workers)}"
         )
     started_at = datetime.now(UTC)
     try:
@@ -98,6 +97,20 @@ def measure(
         "cluster_node": cluster_nodes(ranks.members(list(ranks.facts))),
     }
     return ProbeResult(run, scenario, tables)
+
+
+def check_workers(scenario: Scenario) -> None:
+    """Refuse what is not PyTorch without servers on two workers or more.
+
+    Raises:
+        BadInput: naming what is wrong.
+    """
+    check_all_reduce(scenario)
+    if scenario.strategy.workers < 2:
+        raise BadInput(
+            f"{scenario.label}: expected two workers or more, that reduce while they train, found "
+            f"{scenario.strategy.workers}"
+        )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from profilers.compute_job import ComputeJob, check_single
 from profilers.hostlock import host_lock
 from profilers.programs import Killed
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
-from warehouse.records import BadInput, ProbeFailed, Scenario
+from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed, Scenario
 
 STEPS = 2
 """The second one meets the parameters' gradients and the kernels' scratch space of the first."""
@@ -49,7 +49,7 @@ def search(
             limit is the memory of this host.
     """
     check_single(scenario)
-    _check_limited(cluster)
+    check_limited(cluster.backend, cluster.of_role("worker")[0].group)
     if most < 1:
         raise BadInput(f"most: expected 1 or more, found {most}")
     started_at = datetime.now(UTC)
@@ -132,12 +132,16 @@ class _Attempts:
         self._job = None
 
 
-def _check_limited(cluster: Cluster) -> None:
-    group = cluster.of_role("worker")[0].group
-    limited = cluster.backend == "emulated" and group.memory_bytes is not None
-    if cluster.backend in ("emulated", "loopback") and not limited and not host.gpus():
+def check_limited(backend: Backend, group: NodeGroup) -> None:
+    """Refuse nodes whose only limit is the memory of this host.
+
+    Raises:
+        BadInput: naming the node type.
+    """
+    limited = backend == "emulated" and group.memory_bytes is not None
+    if backend in ("emulated", "loopback") and not limited and not host.gpus():
         raise BadInput(
-            f"node type {group.node_type!r} on backend {cluster.backend}: expected a memory limit "
+            f"node type {group.node_type!r} on backend {backend}: expected a memory limit "
             "that is enforced, found none, and the search would take all memory of this host; use "
             "emulated nodes of a type with memory_bytes"
         )

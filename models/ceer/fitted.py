@@ -1,6 +1,6 @@
 """Ceer on raw tables: fitted to all runs that profiled for it, asked for scenarios."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -8,7 +8,7 @@ import polars as pl
 from models.ceer import predictor
 from models.ceer.network import Network, of_graph
 from models.ceer.observed import observed
-from models.ceer.overhead import STEPS
+from models.ceer.overhead import STEPS, Setup
 from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer
 from networks.extraction import extracted
@@ -59,14 +59,8 @@ class FittedCeer:
         if reason is not None:
             raise BadInput(f"ceer does not predict {scenario.label}: {reason}")
         node_type, devices, link_mbps = _setup(scenario)
-        setups = [one for one in self.model.parameters.overheads if one.node_type == node_type]
-        known = sorted({(one.devices, one.link_mbps or 0.0) for one in setups})
-        if (devices, link_mbps or 0.0) not in known:
-            there = ", ".join(_setup_name(*one) for one in known) or "nothing"
-            raise BadInput(
-                f"ceer cannot predict {scenario.label} on {node_type}: expected steps of "
-                f"{_setup_name(devices, link_mbps)} of any DNN, found {there}; {_MEASURE}"
-            )
+        overheads = self.model.parameters.overheads
+        _check_known(scenario, {(one.node_type, one.devices, one.link_mbps) for one in overheads})
         (row,) = (
             self.model.predict(self.network(scenario.workload), [node_type], devices=[devices])
             .filter(pl.col("link_mbps").eq_missing(link_mbps))
@@ -82,7 +76,7 @@ class FittedCeer:
 def declines(scenario: Scenario, framework: str = "tensorflow") -> str | None:
     """Say why Ceer has nothing to say of a scenario, whatever is measured; None if it has."""
     strategy, trained_by = scenario.strategy, scenario.workload.framework
-    node_types = {group.node_type for group in scenario.nodes if group.role == "worker"}
+    node_types = _types(scenario)
     if strategy.kind != "all_reduce":
         return f"it is about synchronous training (all_reduce), not {strategy.kind}"
     if trained_by != framework:
@@ -92,6 +86,15 @@ def declines(scenario: Scenario, framework: str = "tensorflow") -> str | None:
     if any(group.batch_size is not None for group in scenario.nodes):
         return "it is about devices that take the same batch each"
     return None
+
+
+def check_measured(scenario: Scenario, measured: Iterable[Scenario]) -> None:
+    """Refuse what Ceer could not predict after steps of these scenarios have been measured.
+
+    Raises:
+        BadInput: none of them trains on as many devices of the type, and on such links.
+    """
+    _check_known(scenario, {_setup(one) for one in measured if len(_types(one)) == 1})
 
 
 def fit(
@@ -192,11 +195,27 @@ def _setups(scenarios: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _setup(scenario: Scenario) -> tuple[str, int, float | None]:
+def _setup(scenario: Scenario) -> Setup:
     """Return node type, number of devices and link; a single device sends nothing over its link."""
     node_type = next(group.node_type for group in scenario.nodes if group.role == "worker")
     devices = scenario.strategy.workers * scenario.strategy.devices_per_node
     return node_type, devices, scenario.link_mbps if devices > 1 else None
+
+
+def _types(scenario: Scenario) -> set[str]:
+    return {group.node_type for group in scenario.nodes if group.role == "worker"}
+
+
+def _check_known(scenario: Scenario, setups: Collection[Setup]) -> None:
+    node_type, devices, link_mbps = _setup(scenario)
+    if (node_type, devices, link_mbps) in setups:
+        return
+    known = sorted({(k, speed or 0.0) for name, k, speed in setups if name == node_type})
+    there = ", ".join(_setup_name(*one) for one in known) or "nothing"
+    raise BadInput(
+        f"ceer cannot predict {scenario.label} on {node_type}: expected steps of "
+        f"{_setup_name(devices, link_mbps)} of any DNN, found {there}; {_MEASURE}"
+    )
 
 
 def _setup_name(devices: int, link_mbps: float | None) -> str:

@@ -1,6 +1,6 @@
 """Bus bandwidth of an all-reduce, learned: two models split at the MTU (section 4.2)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,8 @@ from warehouse.records import BadInput, Record
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MTUS_BYTES = (1500, 9216)
+"""The smallest and the largest MTU that machines of a data centre are set to."""
 _NAMES = ("location", "device", "processor")
 _FIGURES = ("devices", "cores", "memory_gb", "rated_gbps")
 
@@ -85,7 +87,8 @@ def fit(
         grid: what to try.
 
     Raises:
-        BadInput: as `samples`, a node type without hardware, or too few rows on a side of the MTU.
+        BadInput: as `samples`, a node type without hardware, or too few rows on a side of the MTU:
+            `check_grid` tells before anything is probed.
     """
     grid = grid or Grid()
     rows = samples(allreduce, clusters)
@@ -103,6 +106,50 @@ def fit(
         names=names,
         run_ids=tuple(rows["run_id"].unique().sort()),
     )
+
+
+def check_grid(
+    sizes_bytes: Collection[int],
+    world_sizes: Collection[int],
+    concurrent: Collection[int],
+    mtu_bytes: int | None,
+    clusters: int = 1,
+) -> None:
+    """Refuse a grid of all-reduces to which `fit` cannot be fitted.
+
+    On each side of the MTU the formula needs transfers that are alone, and cross-validation leaves
+    some of them out.
+
+    Args:
+        sizes_bytes: sizes of buffers.
+        world_sizes: numbers of ranks.
+        concurrent: numbers of transfers at once.
+        mtu_bytes: that of the links; None: any of `MTUS_BYTES`, so that what none of them could
+            make good is refused.
+        clusters: on how many kinds of clusters the grid is probed.
+
+    Raises:
+        BadInput: naming the axis of the grid, what was expected and what was found.
+    """
+    if 1 not in concurrent:
+        raise BadInput(
+            f"concurrent: expected 1, transfers that are alone, among the numbers of transfers at "
+            f"once, found {sorted(concurrent)}; add 1"
+        )
+    least, most = MTUS_BYTES if mtu_bytes is None else (mtu_bytes, mtu_bytes)
+    for where, sizes in (
+        (f"up to the MTU of {most} bytes", {size for size in sizes_bytes if size <= most}),
+        (f"above the MTU of {least} bytes", {size for size in sizes_bytes if size > least}),
+    ):
+        if not sizes:
+            raise BadInput(
+                f"sizes_bytes: expected a size {where}, found {sorted(sizes_bytes)}; add one"
+            )
+        if len(sizes) * len(set(world_sizes)) * clusters < 2:
+            raise BadInput(
+                f"sizes_bytes: expected two sizes {where}, or two world sizes, for "
+                f"cross-validation, found {sorted(sizes)}; add one"
+            )
 
 
 @dataclass(frozen=True)

@@ -102,14 +102,24 @@ def _scale(performance: Performance, group: Group) -> float:
     return float(profile.latency.scale(ceil(group.batch_size / profile.devices)))
 
 
+def check_fits(node_type: str, batch_size: int, devices: int, max_batch: int) -> None:
+    """Refuse a node's batch whose part for a device is larger than the largest known to fit one.
+
+    Raises:
+        BadInput: it is; naming the node type.
+    """
+    per_device = ceil(batch_size / devices)
+    if per_device > max_batch:
+        raise BadInput(
+            f"{node_type}: a batch of {batch_size} is {per_device} for each of {devices} "
+            f"device(s), which hold {max_batch}; use a smaller batch, or profile larger ones"
+        )
+
+
 def _parts(performance: Performance, group: Group) -> tuple[float, float, float]:
     """Return forward, backward and update of a node's fullest device, seconds."""
     profile = performance.node(group.node_type)
     per_device = ceil(group.batch_size / profile.devices)
-    if per_device > profile.max_batch:
-        raise BadInput(
-            f"{group.node_type}: a batch of {group.batch_size} is {per_device} for each of "
-            f"{profile.devices} device(s), which hold {profile.max_batch}; use a smaller batch"
-        )
+    check_fits(group.node_type, group.batch_size, profile.devices, profile.max_batch)
     latency = profile.latency
     return float(latency.forward(per_device)), float(latency.backward(per_device)), latency.update_s

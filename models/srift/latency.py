@@ -1,5 +1,6 @@
 """How long forward and backward passes take: piecewise linear in the batch size (section 4.1)."""
 
+from collections.abc import Collection
 from itertools import pairwise
 
 import numpy as np
@@ -91,6 +92,19 @@ def sample_points(max_batch: int) -> tuple[int, ...]:
     return tuple(sorted({1, max(max_batch // 3, 1), max(2 * max_batch // 3, 1), max_batch}))
 
 
+def check_batch_sizes(batch_sizes: Collection[int]) -> None:
+    """Refuse batch sizes through which no line goes.
+
+    Raises:
+        BadInput: fewer than two.
+    """
+    if len(set(batch_sizes)) < 2:
+        found = ", ".join(map(str, batch_sizes)) or "none"
+        raise BadInput(
+            f"expected at least two batch sizes (four as Srift), found {found}; profile more"
+        )
+
+
 def fit(compute: pl.DataFrame) -> Latency:
     """Fit to rows of table compute of one network on one kind of device.
 
@@ -102,12 +116,7 @@ def fit(compute: pl.DataFrame) -> Latency:
     Raises:
         BadInput: fewer than two batch sizes, or a time that is not above 0.
     """
-    if compute["batch_size"].n_unique() < 2:
-        found = ", ".join(map(str, compute["batch_size"].unique().sort())) or "none"
-        raise BadInput(
-            f"table compute: expected at least two batch sizes (four as Srift), found {found}; "
-            "profile more batch sizes"
-        )
+    check_batch_sizes(compute["batch_size"].unique().sort().to_list())
     if not compute.filter(~((pl.col("forward_s") > 0) & (pl.col("backward_s") > 0))).is_empty():
         raise BadInput("table compute: expected forward_s and backward_s above 0; profile again")
     order = [name for name in ("run_id", "rank", "trial") if name in compute.columns]

@@ -91,7 +91,7 @@ class EmulatedCluster(Cluster):
                 self._network.namespace(self.nodes[0].name)
             ),
             "queue_s": netns.QUEUE_S,
-            "mtu_bytes": 1500,
+            "mtu_bytes": netns.MTU_BYTES,
             "cpu_period_us": cgroups.CPU_PERIOD_US,
         }
 

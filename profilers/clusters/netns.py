@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profilers.commands import run
-from warehouse.records import ProbeFailed
+from warehouse.records import BadInput, ProbeFailed
 
 NETNS = Path("/run/netns")
 CONGESTION_CONTROL = "cubic"
@@ -24,6 +24,8 @@ BURST_S = 0.0005
 hand it: both let a transfer begin at the speed of memory, which no real link does."""
 _LEAST_BURST_BYTES, _MOST_BURST_BYTES = 5_000, 65_536
 _SUBNET = "10.77.0"
+MTU_BYTES = 1500
+"""The kernel's own for such links."""
 _MOST_NODES = 254
 
 
@@ -101,6 +103,16 @@ def delete(name: str) -> None:
             return
         time.sleep(0.1)
     raise ProbeFailed(f"namespace {name} cannot be deleted; try `ip netns delete {name}`")
+
+
+def check_count(nodes: int) -> None:
+    """Refuse more nodes than a network has addresses.
+
+    Raises:
+        BadInput: there are more.
+    """
+    if nodes > _MOST_NODES:
+        raise BadInput(f"{nodes} nodes: an emulated network has addresses for {_MOST_NODES}")
 
 
 def _set_congestion_control(namespace: str) -> None:

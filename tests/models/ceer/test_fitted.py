@@ -95,6 +95,14 @@ def test_what_was_not_measured_is_named_with_the_command(asked: Scenario, messag
         model().predict([asked])
 
 
+def test_what_profiles_would_lack_is_known_before_they_are_made() -> None:
+    measured = [study.scenario(dnn, "slow", workers) for dnn in "ab" for workers in (1, 2)]
+    fitted.check_measured(study.scenario("g", "slow", 2), measured)
+    for asked in (study.scenario("g", "fast", 2), study.scenario("g", "slow", 3)):
+        with pytest.raises(BadInput, match="expected steps of"):
+            fitted.check_measured(asked, measured)
+
+
 def test_operations_that_no_profile_had_are_named() -> None:
     def unknown(load: Workload) -> Network:
         return network_of(operation("", "Erf", 0, inputs=((900 * MB,),)))

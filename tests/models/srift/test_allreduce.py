@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.srift.allreduce import LearnedBandwidth, fit
+from models.srift.allreduce import LearnedBandwidth, check_grid, fit
 from models.srift.allreduce_samples import Hardware, features, samples
 from models.srift.baselines import AlphaBeta, Line, Rated, fit_alpha_beta, rated
 from models.srift.boosting import Floats, Grid, Label, Weights, folds
@@ -118,6 +118,41 @@ def test_trees_come_near_what_was_probed(learned: LearnedBandwidth) -> None:
         assert np.abs(learned.table(*asked) / true - 1).mean() < 0.06
     assert 4 < learned.small.mape_percent < 30
     assert 4 < learned.large.mape_percent < 30
+
+
+@pytest.mark.parametrize(
+    ("sizes", "world_sizes", "concurrent", "refused"),
+    [
+        ([4, 16, 4096, 16384], [2], [1], None),
+        ([4, 4096], [2, 4], [1], None),
+        ([4, 4096], [2], [1], "expected two sizes up to the MTU of 1500 bytes, or two world sizes"),
+        ([4, 16, 4096], [2], [1], "expected two sizes above the MTU of 1500 bytes"),
+        ([4, 16], [2, 4], [1], "expected a size above the MTU"),
+        ([4096, 16384], [2, 4], [1], "expected a size up to the MTU"),
+        ([4, 4096], [2, 4], [2], "concurrent: expected 1, transfers that are alone"),
+    ],
+)
+def test_a_grid_is_refused_beforehand_that_cannot_be_fitted_to(
+    sizes: list[int], world_sizes: list[int], concurrent: list[int], refused: str | None
+) -> None:
+    kept = pl.col("size_bytes").is_in(sizes), pl.col("world_size").is_in(world_sizes)
+    rows = probes("slow").filter(*kept).with_columns(concurrent=pl.lit(concurrent[0]))
+    if refused is None:
+        check_grid(sizes, world_sizes, concurrent, MTU)
+        fit(rows, clusters("slow"), HARDWARE, GRID)
+        return
+    with pytest.raises(BadInput, match=refused):
+        check_grid(sizes, world_sizes, concurrent, MTU)
+    with pytest.raises(BadInput):
+        fit(rows, clusters("slow"), HARDWARE, GRID)
+
+
+def test_of_unknown_links_a_grid_is_refused_only_if_no_mtu_would_do() -> None:
+    check_grid([9000, 9001], [2], [1], None)
+    with pytest.raises(BadInput, match="up to the MTU of 9216"):
+        check_grid([10_000, 20_000], [2], [1], None)
+    with pytest.raises(BadInput, match="above the MTU of 1500"):
+        check_grid([4, 1024], [2], [1], None)
 
 
 def test_the_split_is_at_the_mtu(learned: LearnedBandwidth) -> None:
