@@ -16,11 +16,11 @@ from assets.progress import Progress
 from assets.rounds import Round
 from assets.systems import ARGUMENTS, INDISPENSABLE, SYSTEMS, Fitted, System, seen_job
 from assets.version import code_version
+from assets.wording import some
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Run, Scenario
 from warehouse.warehouse import Warehouse
 
-_MOST_NAMED = 3
 Tables = Mapping[str, pl.DataFrame]
 """Visible rows by raw table."""
 
@@ -86,15 +86,16 @@ def predict_missing(
 ) -> pl.DataFrame:
     """Write to the ledger what a system has not forecast for this round; return its ledger rows.
 
-    A forecast that is there already is not made again, so an interrupted round keeps its own. What
-    the system declines is told with the reason, and so is what it cannot be fitted to. `fits` are
-    what `fit_jobs` returns, where that is at hand.
+    A forecast that is there already is not made again, so an interrupted round keeps its own; but
+    for one whose fit saw runs that do not serve any more (`Round.superseded`). What the system
+    declines is told with the reason, and so is what it cannot be fitted to. `fits` are what
+    `fit_jobs` returns, where that is at hand.
 
     Raises:
         BadInput: as `fit_jobs`.
     """
     for reason, labels in _unpredicted(system, round_).items():
-        progress.warn(f"{system.name} does not predict {_some(labels)}: {reason}")
+        progress.warn(f"{system.name} does not predict {some(labels)}: {reason}")
     ledger = _ledger(system, round_, warehouse)
     wanted = [
         (job, scenario)
@@ -156,12 +157,6 @@ def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
     return found
 
 
-def _some(labels: Sequence[str]) -> str:
-    """Return the first few of several labels, and how many others there are."""
-    shown, others = "; ".join(labels[:_MOST_NAMED]), len(labels) - _MOST_NAMED
-    return f"{shown} and {others} more" if others > 0 else shown
-
-
 def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | None]:
     """Return each scenario of a job, and why the system says nothing about it, None if it does.
 
@@ -175,11 +170,17 @@ def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | N
 
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
-    return warehouse.predictions(round_.study.name, round_.repeat).filter(
+    """Return a system's forecasts for a round, without those that saw what serves no more."""
+    found = warehouse.predictions(round_.study.name, round_.repeat).filter(
         pl.col("system") == system.name,
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
     )
+    if not (superseded := list(round_.superseded)):
+        return found
+    saw = warehouse.query("fit_inputs", fit_id=None, system=system.name)
+    outdated = saw.filter(pl.col("run_id").is_in(superseded))["fit_id"]
+    return found.filter(~pl.col("fit_id").is_in(outdated.to_list()))
 
 
 def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> JobFit:
@@ -216,7 +217,7 @@ def _fit(
             unfit = [
                 job.profiled(round_.backend).label for job, ids in seen.items() if ids == run_ids
             ]
-            progress.warn(f"{system.name} is left out for {_some(unfit)}: {error}")
+            progress.warn(f"{system.name} is left out for {some(unfit)}: {error}")
             continue
         fitted[run_ids] = model, _record(system, round_, run_ids, model, tables)
     return [JobFit(job, *fitted[ids]) for job, ids in seen.items() if ids in fitted]

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from assets.asked import SUBJECTS, Settings, asked, differences
 from assets.job import BY_OPERATIONS, Job, JobKind
 from assets.study import Study
-from warehouse.records import Backend, NodeGroup, Purpose, Run, Scenario
+from warehouse.records import Backend, Purpose, Run, Scenario
 
 Probe = Literal[
     "links",
@@ -42,7 +43,8 @@ _TRACING: Mapping[JobKind, Probe] = {
 class Part:
     """One run that a round needs: a probe of a cluster, or of a scenario.
 
-    Runs of clusters are told apart by their link and by what is in `config`.
+    Runs of clusters are told apart by their link and by what is in `config`. `settings` are what
+    the study asks of its probe.
     """
 
     probe: Probe
@@ -51,6 +53,7 @@ class Part:
     scenario: Scenario | None = None
     purpose: Purpose = "profile"
     config: Config = field(default_factory=dict, hash=False)
+    settings: Settings = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:
@@ -71,7 +74,7 @@ class Part:
         return self.purpose == "profile"
 
     def is_done_by(self, run: Run) -> bool:
-        """Tell whether a run is this part, whatever its round."""
+        """Tell whether a run is this part, whatever its round and settings."""
         if (run.status, run.probe, run.purpose) != ("ok", self.probe, self.purpose):
             return False
         if self.scenario is not None:
@@ -79,11 +82,22 @@ class Part:
         expected = {**self.config, "link_mbps": self.link_mbps}
         return all(run.config.get(name) == value for name, value in expected.items())
 
+    def asks_the_same_of(self, run: Run) -> bool:
+        """Tell whether a run measured what the study asks for, however precisely.
+
+        A run that does not tell is taken as it is.
+        """
+        return not SUBJECTS & (differences(run, self.settings) or {}).keys()
+
 
 def parts(study: Study, backend: Backend) -> tuple[Part, ...]:
     """Return the runs that each round of a study needs, in the order in which they are run."""
     kinds = (_links, _contention, _allreduce, _traces, _memory, _compute, _slowdowns, _training)
-    found = [part for make in kinds for part in make(study, backend)]
+    found = [
+        replace(part, settings=asked(part.probe, study, profiles=part.profiles))
+        for make in kinds
+        for part in make(study, backend)
+    ]
     return tuple(sorted(found, key=lambda part: part.purpose == "measurement"))
 
 
@@ -102,13 +116,6 @@ def profile_parts(job: Job, study: Study, backend: Backend) -> tuple[Part, ...]:
     """
     found = (part for part in parts(study, backend) if part.purpose == "profile")
     return tuple(part for part in found if _concerns(part, job, backend))
-
-
-def all_reducing(found: Sequence[Part]) -> tuple[NodeGroup, ...]:
-    """Return the nodes that all-reduces of one kind of cluster need together."""
-    ranks = max(int(part.config["world_size"]) for part in found)
-    job = found[0].job
-    return job.nodes(-(-ranks // job.devices_per_node))
 
 
 def _concerns(part: Part, job: Job, backend: Backend) -> bool:

@@ -11,6 +11,7 @@ from dagster import ConfigurableResource, InitResourceContext, get_dagster_logge
 from pydantic import PrivateAttr
 
 from assets import report
+from assets.changes import changes
 from assets.feasibility import check_study
 from assets.rounds import Round, latest_round, open_round, refreshed, whole_round
 from assets.study import Study, read_study
@@ -104,6 +105,8 @@ class StudyResource(ConfigurableResource):
         if self._opened is None:
             study, backend, _ = study_for(Path(self.path), self.backend)
             self._opened = open_round(study, backend, host_id(backend), runs)
+            for change in changes(self._opened):
+                get_dagster_logger().info(f"settings: {change}")
         return refreshed(self._opened, runs)
 
     def latest_round(self) -> Round:

@@ -36,15 +36,33 @@ class Round:
         wanted = probe, purpose
         return tuple(part for part in self.missing if (part.probe, part.purpose) == wanted)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether something has landed that judges it: its forecasts then rest on what it has."""
+        return any(run.repeat == self.repeat and run.purpose == "measurement" for run in self.runs)
+
+    @property
+    def superseded(self) -> dict[str, Part]:
+        """The runs that measured other things than the study now asks for, and serve no more."""
+        needed = () if self.is_judged else parts(self.study, self.backend)
+        both = ((run, part) for run in self.runs for part in needed)
+        return {run.run_id: part for run, part in both if _is_outdated(part, run)}
+
     def run_of(self, part: Part) -> Run | None:
-        """Return the newest run that is this part, None if it is missing."""
+        """Return the newest run that serves as this part, None if it is missing."""
         done = [run for run in self.runs if part.is_done_by(run)]
+        if not self.is_judged:
+            done = [run for run in done if not _is_outdated(part, run)]
         return max(done, key=lambda run: run.started_at, default=None)
 
     def runs_of(self, probe: Probe) -> dict[Part, Run]:
         """Return the runs of one probe that landed."""
         found = {part: self.run_of(part) for part in parts(self.study, self.backend)}
         return {part: run for part, run in found.items() if run and part.probe == probe}
+
+
+def _is_outdated(part: Part, run: Run) -> bool:
+    return part.is_done_by(run) and not part.asks_the_same_of(run)
 
 
 def profiled_jobs(round_: Round) -> Round | None:

@@ -1,10 +1,11 @@
 """How figures read in tables: a missing one is a dash, never 0."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from assets.results import Summary
 
 DASH = "—"
+_MOST_NAMED = 3
 
 
 def number(value: float | None) -> str:
@@ -43,6 +44,12 @@ def link_speed(mbps: float | None) -> str:
 def count(number_of: int, what: str) -> str:
     """Return how many there are of something."""
     return f"{number_of} {what}{'' if number_of == 1 else 's'}"
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first few of several names, and how many others there are."""
+    shown, others = "; ".join(names[:_MOST_NAMED]), len(names) - _MOST_NAMED
+    return f"{shown} and {others} more" if others > 0 else shown
 
 
 def floor(result: Summary) -> str:

@@ -10,6 +10,7 @@ import polars as pl
 import typer
 
 from assets import report
+from assets.changes import changes
 from assets.home import home
 from assets.parts import parts
 from assets.plan import Task, tasks
@@ -107,6 +108,8 @@ def _announce(ahead: Prospect) -> None:
     seconds = readable(sum(task.expected_s for task in ahead.tasks))
     _tell(f"study {round_.study.name}, round {round_.repeat}: {runs}, about {seconds}")
     _tell(f"backend {round_.backend}: {ahead.why}")
+    for change in changes(round_):
+        _tell(f"settings: {change}")
     for warning in _loopback_warnings(round_):
         _tell(f"warning: {warning}")
 

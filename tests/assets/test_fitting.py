@@ -88,6 +88,31 @@ def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
     assert again.equals(first)
 
 
+def test_forecasts_that_saw_what_is_measured_again_are_made_again(
+    round_: Round, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    """Links of other flows are: line_rate saw them, linear did not."""
+    record_fits(round_, warehouse, LINEAR, LINE_RATE)
+    before = {
+        system: predict_missing(system, round_, warehouse, Progress())
+        for system in (LINEAR, LINE_RATE)
+    }
+    text = STUDY.replace("flows: [1, 2]", "flows: [1, 2, 3]")
+    landing = warehouse.landing
+    changed = open_round(
+        read_study(write_study(tmp_path, text)), "loopback", host_id(), landed_runs(landing)
+    )
+    assert [part.probe for part in changed.missing if part.profiles] == ["links"]
+    after = profiled(changed, landing)
+    warehouse.load()
+    record_fits(after, warehouse, LINEAR, LINE_RATE)
+    assert predict_missing(LINEAR, after, warehouse, Progress()).equals(before[LINEAR])
+    again = predict_missing(LINE_RATE, after, warehouse, Progress())
+    assert again.height == before[LINE_RATE].height
+    assert not set(again["fit_id"]) & set(before[LINE_RATE]["fit_id"])
+    assert predict_missing(LINE_RATE, after, warehouse, Progress()).equals(again)
+
+
 def test_what_is_known_needs_no_fit(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

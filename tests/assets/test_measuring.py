@@ -1,5 +1,6 @@
 """What probes return lands at once, failures too, and nothing is left behind."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -85,6 +86,18 @@ def test_what_is_missing_is_run_once(
     again = run(now(study_file, landing), landing=landing, progress=listener)
     assert again == after
     assert listener.done == names
+
+
+def test_runs_keep_what_their_probe_was_asked_for(
+    study_file: Path, landing: Path, probes: PaperProbes
+) -> None:
+    round_ = profile(now(study_file, landing), "contention", landing, Progress())
+    (run,) = profile(round_, "links", landing, Progress()).runs_of("links").values()
+    assert json.loads(str(run.config["settings"])) == {
+        "flows": [1, 2],
+        "seconds": 1.0,
+        "trials": 2,
+    }
 
 
 def test_held_out_batches_have_as_much_time_each_as_profiled_ones(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from assets.parts import parts, profile_parts
+from assets.asked import noted
+from assets.parts import Part, parts, profile_parts
 from assets.rounds import latest_round, open_round, profiled_jobs, refreshed, rounds_of, whole_round
 from assets.study import Study, read_study
 from tests.synthetic import HOST, STUDY, landed, write_study
@@ -257,6 +258,58 @@ def test_a_study_that_judges_nothing_is_repeated_whole(tmp_path: Path) -> None:
     repeat, names = missing(fitted, [landed(part) for part in parts(fitted, "emulated")])
     assert repeat == 2
     assert len(names) == len(parts(fitted, "emulated"))
+
+
+def told(part: Part) -> Run:
+    """Return a run of a part that tells its settings."""
+    return noted(landed(part), part.settings)
+
+
+def with_links(folder: Path, links: str) -> Study:
+    return read_study(write_study(folder, STUDY.replace("flows: [1, 2], seconds: 1", links)))
+
+
+def test_what_was_measured_of_something_else_is_measured_again(
+    study: Study, tmp_path: Path
+) -> None:
+    runs = [told(part) for part in parts(study, "emulated") if part.profiles]
+    longer = with_links(tmp_path, "flows: [3, 1, 2], seconds: 1")
+    opened = open_round(longer, "emulated", HOST, runs)
+    links, *_ = parts(longer, "emulated")
+    assert [part.name for part in opened.missing if part.profiles] == [links.name]
+    assert opened.superseded == {runs[0].run_id: links}
+    anew = _late(told(links).model_copy(update={"run_id": "anew"}))
+    after = refreshed(opened, [*runs, anew])
+    assert after.runs_of("links") == {links: anew}
+    assert after.superseded == {runs[0].run_id: links}
+
+
+def test_the_order_of_a_list_and_how_often_are_nothing_else(study: Study, tmp_path: Path) -> None:
+    runs = [told(part) for part in parts(study, "emulated")[:3]]
+    other = with_links(tmp_path, "flows: [2, 1], seconds: 9")
+    opened = open_round(other, "emulated", HOST, runs)
+    assert not [part.name for part in opened.missing if part.profiles]
+    assert not opened.superseded
+
+
+def test_a_run_that_does_not_tell_its_settings_serves(study: Study, tmp_path: Path) -> None:
+    runs = [landed(part) for part in parts(study, "emulated") if part.profiles]
+    opened = open_round(
+        with_links(tmp_path, "flows: [1, 2, 3], seconds: 1"), "emulated", HOST, runs
+    )
+    assert not [part.name for part in opened.missing if part.profiles]
+
+
+def test_a_round_that_has_begun_to_be_judged_keeps_its_profiles(
+    study: Study, tmp_path: Path
+) -> None:
+    whole = parts(study, "emulated")
+    longer = with_links(tmp_path, "flows: [1, 2, 3], seconds: 1")
+    begun = [told(part) for part in whole[:4]]
+    opened = open_round(longer, "emulated", HOST, begun)
+    assert (opened.repeat, len(opened.missing), opened.superseded) == (1, 3, {})
+    complete = open_round(longer, "emulated", HOST, [told(part) for part in whole])
+    assert complete.repeat == 2
 
 
 def test_jobs_without_their_profile_are_left_out(study: Study) -> None:

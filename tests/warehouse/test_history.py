@@ -71,11 +71,12 @@ def test_other_hosts_are_another_history(make: "Maker") -> None:
         ({"stationary": False, "windows": 3, "discarded_windows": 1}, True),
         ({"iterations": 40, "half_width": 0.01, "discarded_pieces": 2}, True),
         ({"stolen_cpu_fraction": 0.01, "gauge_us": 210.5}, True),
+        ({"settings": '{"windows": 3}'}, True),
         ({"traced": False}, False),
     ],
 )
 def test_what_the_probe_was_asked_makes_values_comparable(
-    make: "Maker", setting: dict[str, bool | float], is_comparable: bool
+    make: "Maker", setting: dict[str, bool | float | str], is_comparable: bool
 ) -> None:
     scenario = make.scenario(2)
     measure(make, 2.0)

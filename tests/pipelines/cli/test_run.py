@@ -104,6 +104,23 @@ def test_a_plan_runs_nothing(
     assert list(home.iterdir()) == []
 
 
+def test_a_plan_tells_which_settings_have_changed(
+    stepcast: Stepcast, home: Path, study_file: Path, probes: PaperProbes
+) -> None:
+    probes.fail_at = "profile alexnet"
+    assert stepcast("run", str(study_file)).code == 1
+    study_file.write_text(STUDY.replace("flows: [1, 2]", "flows: [1, 2, 3]"))
+    plan = stepcast("plan", str(study_file))
+    assert plan.err.startswith("study paper, round 1: 6 of 7 runs are missing")
+    assert (
+        "settings: probe links, unshaped: landed with flows [1, 2], not [1, 2, 3]; measured again"
+        in plan.err
+    )
+    probes.fail_at, probes.asked = "", []
+    assert stepcast("run", str(study_file)).code == 0
+    assert probes.asked == ["links", *ASKED[2:]]
+
+
 def test_a_report_of_nothing_is_refused(stepcast: Stepcast, home: Path, study_file: Path) -> None:
     early = stepcast("report", str(study_file))
     assert early.code == 2
