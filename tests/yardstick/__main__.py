@@ -1,0 +1,59 @@
+"""`python -m tests.yardstick needs | predictions`: compare, or with --write make the yardstick."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from assets.home import home
+from tests.yardstick import predictions
+from tests.yardstick.needs import needs
+
+HERE = Path(__file__).parent
+NEEDS, PREDICTIONS = HERE / "needs.json", HERE / "predictions.csv"
+
+
+def main() -> int:
+    """Compare what the command line names with the yardstick; return 1 if it differs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.yardstick", description=__doc__)
+    parser.add_argument("what", choices=["needs", "predictions"])
+    parser.add_argument("--write", action="store_true", help="make the yardstick anew")
+    parser.add_argument(
+        "--tolerance", type=float, default=1e-9, help="by which figures may differ, as a share"
+    )
+    asked = parser.parse_args()
+    if asked.what == "needs":
+        found = needs()
+        if asked.write:
+            NEEDS.write_text(json.dumps(found, indent=1) + "\n")
+        lines = [
+            f"{name}: {how} {start}"
+            for name, before, now in _by_name(json.loads(NEEDS.read_text()), found)
+            for how, starts in (("gone", before - now), ("new", now - before))
+            for start in sorted(starts)
+        ]
+        compared = f"{sum(map(len, found.values()))} starts of {len(found)} rounds"
+    else:
+        rows = predictions.predictions(home())
+        if asked.write:
+            predictions.write(rows, PREDICTIONS)
+        there = pl.col("study").is_in(rows["study"].unique().to_list())
+        then = predictions.read(PREDICTIONS).filter(there)
+        lines = list(predictions.differences(then, rows, asked.tolerance))
+        compared = f"{rows.height} forecasts of {rows['study'].n_unique()} studies in {home()}"
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.write(f"{compared}: {len(lines) or 'no'} differences\n")
+    return 1 if lines else 0
+
+
+def _by_name(
+    then: dict[str, list[str]], now: dict[str, list[str]]
+) -> list[tuple[str, set[str], set[str]]]:
+    names = sorted({*then, *now})
+    return [(name, set(then.get(name, ())), set(now.get(name, ()))) for name in names]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
