@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse import ledger
-from warehouse.connection import PATIENCE_S, first_line
+from warehouse.connection import PATIENCE_S, confine, first_line
 from warehouse.landing import QUARANTINE, SCHEMAS, run_folders
 from warehouse.loader import REASON, signature_of
 from warehouse.migrations import versions
@@ -48,6 +48,7 @@ def check(home: Path, *, patience_s: float = PATIENCE_S) -> Checked:
         WarehouseBusy: another process held it for `patience_s` seconds.
     """
     with opened(home, read_only=True, patience_s=patience_s) as connection:
+        confine(connection)
         version, newest = versions(connection)
         if version < newest:
             text = f"schema version {version} is older than {newest}; `stepcast warehouse migrate`"

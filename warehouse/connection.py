@@ -48,6 +48,15 @@ def connect(
         connection.close()
 
 
+def confine(connection: duckdb.DuckDBPyConnection) -> None:
+    """Keep later statements, and views of the file, from other files, extensions and settings.
+
+    The database itself, its log and what it spills stay within reach.
+    """
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
 @contextmanager
 def presence(home: Path, *, alone: bool = False, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Hold the folder of a warehouse, together with others or `alone`.

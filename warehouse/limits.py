@@ -23,3 +23,7 @@ DOCUMENT_BYTES = 1 << 20
 """Of a YAML file that a person writes: study, fleet, job, mapping."""
 DOCUMENT_NODES = 100_000
 """Of values in such a file after its aliases are followed."""
+SQL_MEMORY = "2GB"
+"""What DuckDB may hold for a reader of the history, such as `stepcast sql`."""
+SQL_SPILL = "16GB"
+"""What it may write to disk beyond that, beside the history, for as long as the reader asks."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from warehouse import ledger, loader, synthetic, systems
-from warehouse.connection import PATIENCE_S, connect, first_line, presence
+from warehouse import ledger, limits, loader, synthetic, systems
+from warehouse.connection import PATIENCE_S, confine, connect, first_line, presence
 from warehouse.durable import sweep
 from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord
@@ -37,7 +37,7 @@ class Warehouse:
 
     def load(self) -> LoadReport:
         """Load new landed runs and publish the history; a second time changes nothing."""
-        with self._changing() as connection:
+        with self._changing(files=True) as connection:
             return loader.load(self.landing, connection)
 
     def visible(self, table: str, run_ids: Sequence[str] | None = None) -> pl.DataFrame:
@@ -107,7 +107,11 @@ class Warehouse:
         return self.query("leaderboard")
 
     def query(self, name: str, **params: str | int | float | None) -> pl.DataFrame:
-        """Run `queries/<name>.sql`; a parameter that is not given is NULL."""
+        """Run `queries/<name>.sql`; a parameter that is not given is NULL.
+
+        Raises:
+            BadInput: there is no such query or parameter, or a value is of another type.
+        """
         file = QUERIES / f"{name}.sql"
         known = sorted(path.stem for path in QUERIES.glob("*.sql"))
         if name not in known:
@@ -118,22 +122,28 @@ class Warehouse:
             if unknown:
                 raise BadInput(f"query {name} has no parameter {', '.join(sorted(unknown))}")
             values = {name: params.get(name) for name in statement.named_parameters}
-            return connection.execute(statement, values or None).pl()
+            try:
+                return connection.execute(statement, values or None).pl()
+            except duckdb.DataError as error:
+                raise BadInput(f"query {name}: {first_line(error)}") from error
 
     @contextmanager
-    def _open(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _open(self, *, files: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open the warehouse; only with `files` may statements read others than its own."""
         ensure(self._main)
         with (
             presence(self.home, patience_s=self._patience_s),
             connect(self._main, patience_s=self._patience_s) as connection,
         ):
             bring_up_to_date(connection, self._main)
+            if not files:
+                confine(connection)
             yield connection
 
     @contextmanager
-    def _changing(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _changing(self, *, files: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
         sweep(self.home)
-        with self._open() as connection:
+        with self._open(files=files) as connection:
             drop_spilled(self._main)
             yield connection
             publish(connection, self._main, self.home / HISTORY)
@@ -143,12 +153,16 @@ def read_only(home: Path, sql: str) -> pl.DataFrame:
     """Run SQL on the published history and return the rows of its last statement.
 
     Raises:
-        BadInput: there is no history yet, the SQL is wrong, or it would write.
+        BadInput: there is no history yet, the SQL is wrong, it would write, touch a file or change
+            a setting, or needs more than `limits.SQL_MEMORY` and `limits.SQL_SPILL`.
     """
     history = home / HISTORY
     if not history.exists():
         raise BadInput(f"no history in {home} yet; run `make demo` or `stepcast run` first")
     with connect(history, read_only=True) as connection:
+        connection.execute(f"SET memory_limit = '{limits.SQL_MEMORY}'")
+        connection.execute(f"SET max_temp_directory_size = '{limits.SQL_SPILL}'")
+        confine(connection)
         try:
             statements = connection.extract_statements(sql)
             if not statements:

@@ -1,5 +1,7 @@
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 
 from warehouse.records import BadInput
@@ -82,6 +84,63 @@ def test_sql_that_cannot_be_run_is_one_line_of_bad_input(
         read_only(make.home, sql)
     assert "\n" not in str(caught.value)
     assert (make.home / "history.duckdb").read_bytes() == before
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """Return a file that is no part of the warehouse."""
+    file = tmp_path / "secret.csv"
+    file.write_text("a,b\n1,2\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/new.csv'",
+        "FROM read_text('{secret}')",
+        "FROM '{secret}'",
+        "FROM read_csv('{secret}')",
+        "FROM sniff_csv('{secret}')",
+        "FROM glob('{folder}/*')",
+        "FROM parquet_metadata('{folder}/home/landing/p1/run.parquet')",
+        "FROM query('FROM read_blob(''{secret}'')')",
+        "EXPLAIN ANALYZE ATTACH '{folder}/new.duckdb'",
+        "EXPLAIN ANALYZE EXPORT DATABASE '{folder}/new'",
+        "EXPLAIN ANALYZE SET enable_external_access = true",
+        "EXPLAIN ANALYZE SET memory_limit = '99GB'",
+    ],
+)
+def test_sql_reaches_no_other_file_and_no_setting(make: "Maker", secret: Path, sql: str) -> None:
+    make.land(make.run("p1", None, "profile"), None)
+    make.warehouse.load()
+    before = {path: path.stat().st_size for path in secret.parent.rglob("*")}
+    with pytest.raises(BadInput) as caught:
+        read_only(make.home, sql.format(folder=secret.parent, secret=secret))
+    assert "\n" not in str(caught.value)
+    assert {path: path.stat().st_size for path in secret.parent.rglob("*")} == before
+
+
+def test_views_of_a_database_reach_no_other_file(make: "Maker", secret: Path) -> None:
+    make.warehouse.load()
+    with duckdb.connect(str(make.home / "warehouse.duckdb")) as connection:
+        view = f"SELECT content AS run_id FROM read_text('{secret}')"
+        connection.execute(f"CREATE OR REPLACE VIEW visible.edge AS {view}")
+    with pytest.raises(duckdb.PermissionException):
+        make.warehouse.visible("edge")
+
+
+def test_sql_has_memory_and_disk_of_its_own(make: "Maker") -> None:
+    make.warehouse.load()
+    names = ("memory_limit", "max_temp_directory_size", "lock_configuration")
+    settings = ", ".join(f"current_setting('{name}') AS {name}" for name in names)
+    assert read_only(make.home, f"SELECT {settings}").row(0) == ("1.8 GiB", "14.9 GiB", True)
+
+
+def test_a_parameter_of_another_type_is_bad_input(make: "Maker") -> None:
+    make.warehouse.load()
+    with pytest.raises(BadInput, match="query accuracy: Conversion Error: Could not convert"):
+        make.warehouse.query("accuracy", repeat="first")
 
 
 @pytest.mark.parametrize(
