@@ -15,7 +15,10 @@ TYPES = (*(f"Type{i:02d}" for i in range(22)), "Conv2D", "MatMul")
 STEP_OPERATIONS = 2500
 _DISTINCT = 400
 
-_DESCRIBED = "CREATE OR REPLACE TEMP TABLE distinct_operation AS FROM read_parquet($file)"
+_DESCRIBED = """
+CREATE OR REPLACE TEMP TABLE distinct_operation AS
+FROM read_parquet($file, hive_partitioning = false)
+"""
 _RUNS = """
 INSERT INTO raw.run BY NAME
 SELECT

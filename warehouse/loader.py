@@ -106,7 +106,8 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> Non
     for file in files:
         columns = ", ".join(f'"{column}"' for column in columns_of(file))
         connection.execute(
-            f'INSERT INTO raw."{file.stem}" BY NAME SELECT {columns} FROM read_parquet($file)',
+            f'INSERT INTO raw."{file.stem}" BY NAME SELECT {columns} '
+            "FROM read_parquet($file, hive_partitioning = false)",
             {"file": paths[file.stem]},
         )
     if "timing" in paths and "operation_time" not in paths:

@@ -1,7 +1,9 @@
 """Migrations: the numbered SQL files that make and change the warehouse's schema."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -32,17 +34,18 @@ def migrate(
     lacking = set(files) - set(applied)
     if applied and lacking:
         before_change()
-    if lacking:
-        connection.execute("SET VARIABLE schema_folder = ?", [str(folder)])
-    for version, (file, *read_by_it) in files.items():
-        digest = _digest(file, *read_by_it)
-        if version in lacking:
-            _apply(connection, version, file, digest)
-        elif applied[version] != digest:
-            raise BadInput(
-                f"the warehouse was made by another edition of {file.name}; move warehouse.duckdb "
-                "away and load the landing folder again"
-            )
+    with _named_plainly(folder) as name:
+        if lacking:
+            connection.execute("SET VARIABLE schema_folder = ?", [name])
+        for version, (file, *read_by_it) in files.items():
+            digest = _digest(file, *read_by_it)
+            if version in lacking:
+                _apply(connection, version, file, digest)
+            elif applied[version] != digest:
+                raise BadInput(
+                    f"the warehouse was made by another edition of {file.name}; move "
+                    "warehouse.duckdb away and load the landing folder again"
+                )
     if lacking:
         _explain_visible(connection)
     return before, after
@@ -75,6 +78,16 @@ def _files(folder: Path) -> dict[int, list[Path]]:
         if file.suffix == ".csv":
             found[int(file.name[:4])].append(file)
     return found
+
+
+@contextmanager
+def _named_plainly(folder: Path) -> Iterator[str]:
+    """Yield another name of `folder`: DuckDB takes * for a pattern and a=b for a column."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
 
 
 def _apply(connection: duckdb.DuckDBPyConnection, version: int, file: Path, digest: str) -> None:

@@ -4,7 +4,7 @@
 INSERT INTO raw.operation_time BY NAME
 WITH of_step AS (
     SELECT operation, step, sum(duration_us)::BIGINT AS us
-    FROM read_parquet($file)
+    FROM read_parquet($file, hive_partitioning = false)
     GROUP BY operation, step
 ),
 of_operation AS (

@@ -241,6 +241,18 @@ def test_the_folder_may_have_any_name(tmp_path: Path, make: "Maker", name: str) 
     assert content(odd.home)["edge"].height == 2
 
 
+def test_a_home_named_like_a_partition_changes_no_value(tmp_path: Path, make: "Maker") -> None:
+    """DuckDB takes a=b in a path for column a with the value b, in place of what the file says."""
+    odd = type(make)(tmp_path / "study=x" / "operation=7" / "error=none" / "home")
+    rows = timing([0, 1], [0, 0], [10, 20])
+    odd.land(odd.run("r1", None, "profile"), None, {"timing": rows})
+    assert odd.warehouse.load().loaded == ("r1",)
+    found = content(odd.home)
+    assert found["run"].select("study", "error").rows() == [("demo", None)]
+    assert found["timing"]["operation"].to_list() == [0, 0]
+    assert found["operation_time"].select("operation", "steps", "mean_us").rows() == [(0, 2, 15.0)]
+
+
 def test_columns_the_table_lacks_are_left_out(make: "Maker") -> None:
     folder = make.land(make.run("r1", None, "profile"), None, {"edge": EDGES})
     table = pq.read_table(folder / "edge.parquet")

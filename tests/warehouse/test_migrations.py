@@ -32,6 +32,17 @@ def test_migrations_apply_once_and_are_recorded() -> None:
         assert connection.execute(query).fetchall() == first
 
 
+def test_stepcast_may_be_installed_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    """DuckDB takes a=b in a path for a column, and * and [ for a pattern."""
+    folder = shutil.copytree(SCHEMA, tmp_path / "name=x[1]*" / "schema")
+    with duckdb.connect() as connection, duckdb.connect() as usual:
+        migrate(connection, folder)
+        migrate(usual)
+        for table in ("catalog.price", "pred.system"):
+            rows = connection.execute(f"FROM {table} ORDER BY ALL").fetchall()
+            assert rows == usual.execute(f"FROM {table} ORDER BY ALL").fetchall()
+
+
 def test_an_older_warehouse_is_migrated_at_open(
     make: "Maker", folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
