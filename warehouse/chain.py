@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from warehouse.connection import first_line
-from warehouse.records import BadInput
+from warehouse.records import BadInput, StepcastError
 
 KEYS: Mapping[str, str] = MappingProxyType(
     {
@@ -123,7 +123,9 @@ def _removed(sequence: int) -> Broken:
 def _head(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:
     row = connection.execute("SELECT sequence, sha256 FROM meta.chain").fetchone()
     if row is None:
-        raise BadInput("meta.chain is empty, so nothing says where the ledger ends; restore it")
+        raise StepcastError(
+            "meta.chain is empty, so nothing says where the ledger ends; restore a backup"
+        )
     return int(row[0]), str(row[1])
 
 

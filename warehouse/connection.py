@@ -4,7 +4,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -82,7 +82,9 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        connection.rollback()
+        # After some errors DuckDB has rolled back itself, or given the database up.
+        with suppress(duckdb.Error):
+            connection.rollback()
         raise
     connection.commit()
 

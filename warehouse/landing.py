@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -138,7 +138,7 @@ def _files(folder: Path) -> list[Path]:
     """Return the Parquet files of a run whose own record and scenario agree."""
     run = landed_run(folder)
     scenario = folder / "scenario.parquet"
-    rows = read(scenario).to_pylist() if scenario.exists() else []
+    rows = _rows(scenario) if scenario.exists() else []
     named = [content_hash(row["canonical"]) for row in rows]
     if named != [row["scenario_id"] for row in rows]:
         raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
@@ -215,15 +215,33 @@ def landed_run(folder: Path) -> Run:
     Raises:
         BadInput: its run.parquet is missing, unreadable, or holds no run.
     """
-    rows = read(folder / "run.parquet").to_pylist()
+    rows = _rows(folder / "run.parquet")
     if len(rows) != 1:
         raise BadInput(f"run.parquet: expected one row, found {len(rows)}")
     row = rows[0]
     try:
         parsed = {name: json.loads(row[name]) for name in JSON_COLUMNS}
-        return Run.model_validate({**row, **parsed})
+        run = Run.model_validate({**row, **parsed})
     except ValueError as error:
         raise BadInput(f"run.parquet: {one_line(error)}") from error
+    except RecursionError as error:
+        raise BadInput("run.parquet: host, software or config is nested too deep") from error
+    if run.run_id != folder.name:
+        raise BadInput(f"run.parquet holds rows of other runs: {[run.run_id]}")
+    return run
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    """Return the rows of a small table.
+
+    Raises:
+        BadInput: as `read`, or a text is no UTF-8.
+    """
+    try:
+        rows: list[dict[str, Any]] = read(file).to_pylist()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file.name}: a text is no UTF-8: {one_line(error)}") from error
+    return rows
 
 
 def _write(

@@ -19,18 +19,22 @@ from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
 from warehouse.landing import QUARANTINE, SCHEMAS, checked_files, run_folders
 from warehouse.records import BadInput, StepcastError, content_hash
-from warehouse.tables import columns_of
+from warehouse.tables import columns_of, one_line
 
 REASON = "reason.txt"
 MEMORY = "1GB"
 """What DuckDB may hold while it loads; past that it writes to disk."""
-_OF_THE_RUN = (duckdb.IntegrityError, duckdb.DataError)
+_OF_THE_MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.InterruptException)
+"""Errors that end a load: the disk of the warehouse, a database that DuckDB gave up, the user."""
 _OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
 @dataclass(frozen=True)
 class Quarantined:
-    """A landed run that could not be loaded, why, and where its files are now."""
+    """A landed run that could not be loaded, why, and where its files are now.
+
+    That is the quarantine, or the landing folder where the machine could not read or move them.
+    """
 
     run_id: str
     reason: str
@@ -49,8 +53,11 @@ class LoadReport:
 def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     """Load each landed run that is new or has changed, in one transaction per run.
 
-    A run that cannot be loaded moves to `landing/quarantine/` with a `reason.txt`; the others
-    still load.
+    A run that cannot be loaded, whatever the reason, moves to `landing/quarantine/` with a
+    `reason.txt`; the others still load. One that the machine cannot read stays where it is.
+
+    Raises:
+        StepcastError: the warehouse itself is damaged.
     """
     sweep(landing)
     connection.execute(f"SET memory_limit = '{MEMORY}'")
@@ -62,23 +69,34 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
             if known.get(folder.name) == signature:
                 unchanged += 1
                 continue
-            files = checked_files(folder)
-            with transaction(connection):
-                if folder.name in known:
-                    _delete(connection, folder.name)
-                _insert(connection, files)
-                _remember(connection, folder.name, signature, is_new=folder.name not in known)
-        except (BadInput, *_OF_THE_RUN, OSError, duckdb.IOException) as error:
+            _load(connection, folder, signature, is_new=folder.name not in known)
+        except Exception as error:
             if not folder.exists():
                 continue  # renamed meanwhile: the next load finds it under its new name
-            if isinstance(error, duckdb.IOException):
+            if not _of_the_run(error, folder):
                 raise
-            if isinstance(error, OSError):
-                raise StepcastError(f"landed run {folder.name} cannot be read: {error}") from error
-            quarantined.append(_quarantine(folder, first_line(error)))
+            quarantined.append(_set_aside(folder, error))
         else:
             loaded.append(folder.name)
     return LoadReport(tuple(loaded), unchanged, tuple(quarantined))
+
+
+def _load(
+    connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, *, is_new: bool
+) -> None:
+    files = checked_files(folder)
+    with transaction(connection):
+        if not is_new:
+            _delete(connection, folder.name)
+        _insert(connection, files)
+        _remember(connection, folder.name, signature, is_new=is_new)
+
+
+def _of_the_run(error: Exception, folder: Path) -> bool:
+    """Tell whether an error says something of one run, so that the others may still load."""
+    if isinstance(error, StepcastError):
+        return isinstance(error, BadInput)
+    return not isinstance(error, _OF_THE_MACHINE) or str(folder) in str(error)
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
@@ -121,14 +139,30 @@ def signature_of(folder: Path) -> str:
     return content_hash(str([(name, state.st_size, state.st_mtime_ns) for name, state in states]))
 
 
-def _quarantine(folder: Path, reason: str) -> Quarantined:
+def _set_aside(folder: Path, error: Exception) -> Quarantined:
+    reason = _reason(error)
+    if isinstance(error, OSError | duckdb.IOException):
+        return Quarantined(folder.name, reason, folder)
     target = folder.parent / QUARANTINE / folder.name
-    target.parent.mkdir(exist_ok=True)
     copies = 1
     while target.exists():
         copies += 1
         target = target.with_name(f"{folder.name}.{copies}")
-    os.rename(folder, target)
+    try:
+        target.parent.mkdir(exist_ok=True)
+        os.rename(folder, target)
+    except OSError as failure:
+        return Quarantined(folder.name, f"{reason}; not moved: {failure}", folder)
     with suppress(OSError):  # the disk may be full; the report has the reason too
         (target / REASON).write_text(reason + "\n")
     return Quarantined(folder.name, reason, target)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, BadInput | duckdb.Error):
+        return first_line(error)
+    if isinstance(error, OSError):
+        return f"the machine cannot read it: {one_line(error)}"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than this machine has"
+    return f"unexpected {type(error).__name__}: {one_line(error)}"

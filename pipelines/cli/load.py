@@ -43,4 +43,8 @@ def check_all_loaded(report: LoadReport) -> None:
     """
     if report.quarantined:
         lines = (f"{one.run_id} was set aside: {one.reason}" for one in report.quarantined)
-        raise BadInput(f"{'; '.join(lines)}; see {report.quarantined[0].folder.parent}")
+        where = sorted({str(one.folder.parent) for one in report.quarantined})
+        raise BadInput(
+            f"{'; '.join(lines)}; see {' and '.join(where)}; to try one again, move its folder "
+            "back to landing/ and run `stepcast load`"
+        )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from warehouse import loader
 from warehouse.connection import connect
 from warehouse.landing import SCHEMAS
 from warehouse.sums import seal
@@ -144,9 +145,32 @@ def spoil_stranger(folder: Path) -> None:
     pq.write_table(pq.read_table(folder / "run.parquet"), folder / "rnu.parquet")
 
 
+def spoil_depth(folder: Path) -> None:
+    row = pq.read_table(folder / "run.parquet").to_pylist()[0] | {"config": "[" * 99_999}
+    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["run"]), folder / "run.parquet")
+
+
+def spoil_text(folder: Path) -> None:
+    table = pq.read_table(folder / "run.parquet")
+    place = table.column_names.index("study")
+    text = pa.array([b"\xff"]).view(pa.string())
+    pq.write_table(table.set_column(place, table.schema.field(place), text), folder / "run.parquet")
+
+
+def spoil_late_text(folder: Path) -> None:
+    text = pa.array([b"\xff"]).view(pa.string())
+    table = pa.table({"run_id": ["bad"], "dnn": text, "framework": ["f"], "batch_size": [1]})
+    table = table.append_column("parameter_count", pa.array([1]))
+    pq.write_table(table, folder / "dnn.parquet")
+    seal(folder)
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
+        (spoil_depth, "run.parquet: host, software or config is nested too deep"),
+        (spoil_text, "run.parquet: a text is no UTF-8"),
+        (spoil_late_text, "Invalid Input Error: Invalid string encoding found in Parquet file"),
         (spoil_truncate, "edge.parquet is not readable Parquet"),
         (spoil_page, "edge.parquet is not readable Parquet"),
         (spoil_late_page, "edge.parquet is not readable Parquet"),
@@ -176,6 +200,51 @@ def test_a_bad_run_is_set_aside_and_the_others_load(
     assert "\n" not in aside.reason
     assert content(make.home)["edge"].rows() == [("good", 0, 1), ("good", 1, 2)]
     assert make.warehouse.load().quarantined == ()
+
+
+def test_a_run_that_needs_too_much_memory_is_set_aside_and_can_be_tried_again(
+    make: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = pl.DataFrame({"step": range(1_000_000)}, schema={"step": pl.Int32}).with_columns(
+        operation=pl.lit(0), start_us=pl.lit(0), duration_us=pl.col("step")
+    )
+    make.land(make.run("big", None, "profile"), None, {"timing": many})
+    make.land(make.run("good", None, "profile"), None, {"edge": EDGES})
+    with monkeypatch.context() as small:
+        small.setattr(loader, "MEMORY", "20MB")
+        report = make.warehouse.load()
+    assert report.loaded == ("good",)
+    (aside,) = report.quarantined
+    assert aside.reason.startswith("Out of Memory Error: ")
+    assert "\n" not in aside.reason
+    aside.folder.rename(make.home / "landing" / "big")
+    assert make.warehouse.load().loaded == ("big",)
+    assert content(make.home)["timing"].height == 1_000_000
+
+
+def test_a_run_that_the_machine_cannot_read_stays_and_the_others_load(make: "Maker") -> None:
+    folder = make.land(make.run("bad", None, "profile"), None)
+    (folder / "SHA256SUMS").unlink()
+    (folder / "SHA256SUMS").mkdir()
+    make.land(make.run("good", None, "profile"), None, {"edge": EDGES})
+    report = make.warehouse.load()
+    assert report.loaded == ("good",)
+    (aside,) = report.quarantined
+    assert (aside.run_id, aside.folder) == ("bad", folder)
+    assert aside.reason.startswith("the machine cannot read it: [Errno 21] Is a directory")
+    (folder / "SHA256SUMS").rmdir()
+    assert make.warehouse.load().loaded == ("bad",)
+
+
+def test_a_quarantine_that_cannot_be_made_blocks_no_run(make: "Maker") -> None:
+    spoil_missing(make.land(make.run("bad", None, "profile"), None))
+    make.land(make.run("good", None, "profile"), None)
+    (make.home / "landing" / "quarantine").write_text("")
+    report = make.warehouse.load()
+    assert report.loaded == ("good",)
+    (aside,) = report.quarantined
+    assert aside.folder == make.home / "landing" / "bad"
+    assert "run.parquet is missing; not moved: [Errno " in aside.reason
 
 
 def test_quarantine_keeps_every_edition_of_a_run(make: "Maker") -> None:

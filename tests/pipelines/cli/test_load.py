@@ -59,7 +59,10 @@ def test_a_broken_run_is_set_aside_and_the_others_load(
     assert line.startswith(
         f"stepcast: {broken.name} was set aside: link.parquet: missing columns bytes"
     )
-    assert line.endswith(f"see {home}/landing/quarantine")
+    assert line.endswith(
+        f"see {home}/landing/quarantine; to try one again, move its folder back to landing/ "
+        "and run `stepcast load`"
+    )
     assert loaded(home) == 2
 
 
