@@ -6,7 +6,6 @@ pyarrow, not DuckDB, so that a bare node can land what it measured.
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 
 from warehouse.compact import compact
 from warehouse.durable import remove, sync, temporary
+from warehouse.foreign import check_name, check_plain
 from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
 from warehouse.sums import seal, verify
 from warehouse.tables import CHUNK_ROWS, JSON_COLUMNS, SCHEMAS, conform, one_line, read, stream
@@ -36,7 +36,6 @@ __all__ = [
 
 ARTEFACTS = "artefacts"
 QUARANTINE = "quarantine"
-_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _NO_ARTEFACTS: Mapping[str, Path] = MappingProxyType({})
 
 
@@ -65,10 +64,9 @@ def land(
         StepcastError: it could not be written, for example to a full disk; nothing of it is left.
     """
     target = landing / run.run_id
-    if not _RUN_ID.fullmatch(run.run_id) or run.run_id == QUARANTINE:
-        raise BadInput(
-            f"run id {run.run_id!r} cannot name a folder; use letters, digits, . _ and -"
-        )
+    check_name(run.run_id, "run id")
+    if run.run_id == QUARANTINE:
+        raise BadInput(f"run id {QUARANTINE!r} cannot name a folder of landed runs; choose another")
     nested = [name for name in artefacts if Path(name).name != name]
     if nested:
         raise BadInput(f"run {run.run_id}: artefact {nested[0]!r} is not a plain file name")
@@ -213,8 +211,11 @@ def landed_run(folder: Path) -> Run:
     """Return the run that landed in `folder`.
 
     Raises:
-        BadInput: its run.parquet is missing, unreadable, or holds no run.
+        BadInput: its run.parquet is missing, unreadable, holds no run or that of another folder;
+            its name can be no run's, or it holds symbolic links or other things that are no files.
     """
+    check_name(folder.name, "run id")
+    check_plain(folder)
     rows = _rows(folder / "run.parquet")
     if len(rows) != 1:
         raise BadInput(f"run.parquet: expected one row, found {len(rows)}")

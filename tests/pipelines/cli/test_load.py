@@ -66,6 +66,18 @@ def test_a_broken_run_is_set_aside_and_the_others_load(
     assert loaded(home) == 2
 
 
+def test_a_run_with_a_symbolic_link_is_not_copied_and_the_others_are(
+    stepcast: Callable[..., Any], home: Path, landing: Path
+) -> None:
+    (bad,) = landing.glob("*-links-*")
+    (bad / "edge.parquet").symlink_to("/etc/passwd")
+    answer = stepcast("load", str(landing))
+    assert answer.code == 2
+    assert answer.out == f"copied 2 runs from {landing}\nloaded 2 runs, 0 were there already\n"
+    assert answer.err.startswith(f"stepcast: run {bad.name} was not copied: edge.parquet is a symb")
+    assert not (home / "landing" / bad.name).exists()
+
+
 def test_a_folder_that_is_not_there_is_told(stepcast: Callable[..., Any], home: Path) -> None:
     answer = stepcast("load", "/nowhere/at/all")
     assert answer.code == 2
