@@ -16,12 +16,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from warehouse import limits
 from warehouse.compact import compact
 from warehouse.durable import remove, sync, temporary
 from warehouse.foreign import check_name, check_plain
 from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
 from warehouse.sums import seal, verify
-from warehouse.tables import CHUNK_ROWS, JSON_COLUMNS, SCHEMAS, conform, one_line, read, stream
+from warehouse.tables import CHUNK_ROWS, JSON_COLUMNS, SCHEMAS, conform, one_line, stream
 
 __all__ = [
     "QUARANTINE",
@@ -217,9 +218,12 @@ def landed_run(folder: Path) -> Run:
     check_name(folder.name, "run id")
     check_plain(folder)
     rows = _rows(folder / "run.parquet")
-    if len(rows) != 1:
-        raise BadInput(f"run.parquet: expected one row, found {len(rows)}")
+    if not rows:
+        raise BadInput("run.parquet: expected one row, found none")
     row = rows[0]
+    for name in JSON_COLUMNS:
+        if len(row[name] or "") > limits.JSON_BYTES:
+            raise BadInput(f"run.parquet: {name} is longer than {limits.JSON_BYTES:,} characters")
     try:
         parsed = {name: json.loads(row[name]) for name in JSON_COLUMNS}
         run = Run.model_validate({**row, **parsed})
@@ -233,13 +237,17 @@ def landed_run(folder: Path) -> Run:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    """Return the rows of a small table.
+    """Return the row of a table that has at most one.
 
     Raises:
-        BadInput: as `read`, or a text is no UTF-8.
+        BadInput: as `stream`, there are more rows, or a text is no UTF-8.
     """
+    rows: list[dict[str, Any]] = []
     try:
-        rows: list[dict[str, Any]] = read(file).to_pylist()
+        for chunk in stream(file):
+            if len(rows) + chunk.num_rows > 1:
+                raise BadInput(f"{file.name}: expected one row, found more")
+            rows += chunk.to_pylist()
     except UnicodeDecodeError as error:
         raise BadInput(f"{file.name}: a text is no UTF-8: {one_line(error)}") from error
     return rows

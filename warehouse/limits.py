@@ -23,6 +23,10 @@ DOCUMENT_BYTES = 1 << 20
 """Of a YAML file that a person writes: study, fleet, job, mapping."""
 DOCUMENT_NODES = 100_000
 """Of values in such a file after its aliases are followed."""
+ROW_GROUP_BYTES = 1 << 30
+"""Of a Parquet row group as it says itself, unpacked but still encoded: 1 GiB."""
+TABLE_ROWS = 1 << 30
+"""Of one table of a landed run: about a thousand million rows."""
 SQL_MEMORY = "2GB"
 """What DuckDB may hold for a reader of the history, such as `stepcast sql`."""
 SQL_SPILL = "16GB"

@@ -1,12 +1,14 @@
 """The raw tables as Arrow schemas: what a landed Parquet file holds, and how one is checked."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from warehouse import limits
 from warehouse.records import BadInput
 
 JSON_COLUMNS = ("host", "software", "config")
@@ -101,6 +103,18 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+_PLAIN = "text, a number, a truth value or a time"
+_PLAIN_TYPES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_timestamp,
+    pa.types.is_null,
+)
+
 
 def _field(column: str) -> pa.Field:
     name, kind = column.split()
@@ -134,7 +148,7 @@ def conform(name: str, table: pa.Table, where: str) -> pa.Table:
         table = table.append_column(field, pa.nulls(table.num_rows, field.type))
     try:
         return table.select(schema.names).cast(schema)
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, KeyError) as error:
         raise BadInput(f"{where}: {one_line(error)}") from error
 
 
@@ -149,15 +163,29 @@ def stream(file: Path) -> Iterator[pa.Table]:
     The first chunk has no rows: whether the columns fit is known before any row is read.
 
     Raises:
-        BadInput: the file is missing, unreadable, of no known table, or lacks columns.
+        BadInput: the file is missing, unreadable, of no known table, lacks columns, or is larger
+            than `limits` allow: rows, bytes of a row group, texts in all and of one chunk.
     """
     name = file.stem
     if name not in SCHEMAS:
         raise BadInput(f"{file.name} is no known table; the tables are {', '.join(SCHEMAS)}")
     try:
-        with pq.ParquetFile(file, pre_buffer=False) as parquet:
-            yield conform(name, parquet.schema_arrow.empty_table(), file.name)
-            for batch in parquet.iter_batches(CHUNK_ROWS):
+        metadata = pq.read_metadata(file)
+        found = [
+            one for one in metadata.schema.to_arrow_schema() if one.name in SCHEMAS[name].names
+        ]
+        _check_sizes(metadata, found, file.name)
+        columns = [one.name for one in found]
+        # Texts stay words of a dictionary until it is known how long they become.
+        with pq.ParquetFile(
+            file, metadata=metadata, pre_buffer=False, read_dictionary=columns
+        ) as parquet:
+            yield conform(name, pa.schema(found).empty_table(), file.name)
+            text_bytes = 0
+            for batch in parquet.iter_batches(CHUNK_ROWS, columns=columns):
+                text_bytes += _checked_text_bytes(batch, file.name)
+                if text_bytes > limits.UNPACKED_BYTES:
+                    raise BadInput(f"{file.name}: {_too_long(limits.UNPACKED_BYTES)}")
                 yield conform(name, pa.Table.from_batches([batch]), file.name)
     except FileNotFoundError as error:
         raise BadInput(f"{file.name} is missing") from error
@@ -166,6 +194,61 @@ def stream(file: Path) -> Iterator[pa.Table]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise BadInput(f"{file.name} is not readable Parquet: {one_line(error)}") from error
+
+
+def _check_sizes(metadata: pq.FileMetaData, columns: Sequence[pa.Field], where: str) -> None:
+    """Refuse a file that says it is too large, or has values of no bounded size.
+
+    Raises:
+        BadInput: it has.
+    """
+    odd = [one for one in columns if not _is_plain(one.type)]
+    if odd:
+        raise BadInput(f"{where}: column {odd[0].name} is {odd[0].type}; expected {_PLAIN}")
+    if metadata.num_rows > limits.TABLE_ROWS:
+        raise BadInput(
+            f"{where}: {metadata.num_rows:,} rows, more than {limits.TABLE_ROWS:,}; land several "
+            "runs instead"
+        )
+    for group in range(metadata.num_row_groups):
+        size_bytes = metadata.row_group(group).total_byte_size
+        if size_bytes > limits.ROW_GROUP_BYTES:
+            raise BadInput(
+                f"{where}: a row group of {size_bytes / 2**20:,.0f} MiB, more than "
+                f"{limits.ROW_GROUP_BYTES / 2**20:,.0f}; write smaller ones"
+            )
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    one = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(is_one(one) for is_one in _PLAIN_TYPES)
+
+
+def _checked_text_bytes(batch: pa.RecordBatch, where: str) -> int:
+    """Return how long the texts of a chunk become, without `run_id`, before they are decoded.
+
+    Raises:
+        BadInput: they are longer than `limits.TEXT_BYTES`.
+    """
+    found = {
+        field.name: _text_bytes(column)
+        for field, column in zip(batch.schema, batch.columns, strict=True)
+        if pa.types.is_dictionary(field.type)
+    }
+    if sum(found.values()) > limits.TEXT_BYTES:
+        raise BadInput(f"{where}: {_too_long(limits.TEXT_BYTES)} in {CHUNK_ROWS:,} rows")
+    return sum(size for name, size in found.items() if name != "run_id")
+
+
+def _text_bytes(column: pa.DictionaryArray) -> int:
+    lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+    if len(lengths) == 1:
+        return int(lengths[0].as_py()) * len(column)
+    return int(pc.sum(pc.take(lengths, column.indices)).as_py() or 0)
+
+
+def _too_long(limit_bytes: int) -> str:
+    return f"texts of more than {limit_bytes / 2**20:,.0f} MiB"
 
 
 def columns_of(file: Path) -> list[str]:

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
@@ -165,9 +165,74 @@ def spoil_late_text(folder: Path) -> None:
     seal(folder)
 
 
+def write_edges(folder: Path, target: pa.Array, **options: Any) -> None:
+    rows = pa.array(range(len(target)), pa.int32())
+    owner = pa.repeat(pa.scalar("bad"), len(rows))
+    table = pa.table({"run_id": owner, "source": rows, "target": target})
+    pq.write_table(table, folder / "edge.parquet", **options)
+
+
+def write_layers(folder: Path, names: pa.Array, **options: Any) -> None:
+    rows = pa.repeat(pa.scalar(0, pa.int32()), len(names))
+    owner = pa.repeat(pa.scalar("bad"), len(rows))
+    columns = {"run_id": owner, "layer": rows, "name": names, "type": owner}
+    columns |= {"parameter_count": rows, "gradient_bytes": rows}
+    pq.write_table(pa.table(columns), folder / "layer.parquet", **options)
+
+
+def spoil_long_word(folder: Path) -> None:
+    """300 GB in a file of 60 kB: a word of 100 kB, three million times."""
+    word = pa.DictionaryArray.from_arrays(
+        pa.array([0], pa.int32()).take(pa.repeat(pa.scalar(0), 3_000_000)), ["x" * 100_000]
+    )
+    write_layers(folder, word)
+    assert (folder / "layer.parquet").stat().st_size < 100_000
+
+
+def spoil_shared_beginnings(folder: Path) -> None:
+    write_layers(
+        folder,
+        pa.array(["x" * 100_000] * 1000),
+        use_dictionary=False,
+        column_encoding={"name": "DELTA_BYTE_ARRAY"},
+    )
+    assert (folder / "layer.parquet").stat().st_size < 200_000
+
+
+def spoil_row_group(folder: Path) -> None:
+    words = pa.array(["x" * 1_000_000] * 1100)
+    write_layers(folder, words, use_dictionary=False, compression="zstd")
+    assert (folder / "layer.parquet").stat().st_size < 1_000_000
+
+
+def spoil_list(folder: Path) -> None:
+    write_edges(folder, pa.array([[0] * 1000], pa.list_(pa.int32())))
+
+
+def spoil_bytes(folder: Path) -> None:
+    write_layers(folder, pa.array([b"\xc3\xbc"]))
+
+
+def spoil_twice(folder: Path) -> None:
+    table = pq.read_table(folder / "run.parquet")
+    pq.write_table(table.append_column("study", table["study"]), folder / "run.parquet")
+
+
+def spoil_many_runs(folder: Path) -> None:
+    table = pq.read_table(folder / "run.parquet")
+    pq.write_table(pa.concat_tables([table] * 2), folder / "run.parquet")
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
+        (spoil_long_word, "layer.parquet: texts of more than 256 MiB in 122,880 rows"),
+        (spoil_shared_beginnings, "layer.parquet is not readable Parquet: Not yet implemented"),
+        (spoil_row_group, "layer.parquet: a row group of 1,049 MiB, more than 1,024; write"),
+        (spoil_list, "edge.parquet: column target is list<"),
+        (spoil_bytes, "layer.parquet: column name is binary; expected text, a number"),
+        (spoil_twice, "run.parquet: "),
+        (spoil_many_runs, "run.parquet: expected one row, found more"),
         (spoil_depth, "run.parquet: host, software or config is nested too deep"),
         (spoil_text, "run.parquet: a text is no UTF-8"),
         (spoil_late_text, "Invalid Input Error: Invalid string encoding found in Parquet file"),
