@@ -1,11 +1,5 @@
-"""Where this project keeps what it remembers."""
+"""Where this project keeps what it remembers; see `warehouse.home`."""
 
-import os
-from pathlib import Path
+from warehouse.home import CHECKOUT, home
 
-CHECKOUT = Path(__file__).parents[1]
-
-
-def home() -> Path:
-    """Return the folder of warehouse, landing and reports: STEPCAST_HOME, or .stepcast here."""
-    return Path(os.environ.get("STEPCAST_HOME") or CHECKOUT / ".stepcast").absolute()
+__all__ = ["CHECKOUT", "home"]

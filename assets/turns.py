@@ -52,7 +52,7 @@ def free_dead_runs(instance: DagsterInstance) -> list[str]:
     for ever.
     """
     runs = instance.get_runs(RunsFilter(statuses=_UNDER_WAY))
-    dead = [run for run in runs if owner.is_orphan(run.tags.get(OWNER_TAG, ""))]
+    dead = [run for run in runs if (tag := run.tags.get(OWNER_TAG)) and not owner.is_living(tag)]
     for run in dead:
         _fail(instance, run)
     return [run.run_id for run in dead]

@@ -174,9 +174,8 @@ def _tried(name: str, attempt: Callable[[], str], needed_for: str, mend: str) ->
 
 
 def _network_namespaces() -> Finding:
-    name = f"{owner.new_prefix()}-doctor"
-
     def attempt() -> str:
+        name = f"{owner.new_prefix()}-doctor"
         try:
             commands.run(["ip", "netns", "add", name])
             return "permitted"
@@ -187,11 +186,10 @@ def _network_namespaces() -> Finding:
 
 
 def _shaped_links(namespaces: bool) -> Finding:
-    network = netns.Network(owner.new_prefix(), link_mbps=100)
-
     def attempt() -> str:
         if not namespaces:
             raise MissingTool("not tried without network namespaces")
+        network = netns.Network(owner.new_prefix(), link_mbps=100)
         try:
             network.up(["doctor"])
             return "veth, bridge, htb and bfifo work"
@@ -213,9 +211,8 @@ def _congestion_control() -> Finding:
 
 
 def _control_group(controller: str, use: str) -> Finding:
-    name = f"{owner.new_prefix()}-doctor"
-
     def attempt() -> str:
+        name = f"{owner.new_prefix()}-doctor"
         try:
             is_cpu = controller == "cpu"
             cgroups.create(name, 0.1 if is_cpu else None, None if is_cpu else 2**26)
@@ -229,8 +226,11 @@ def _control_group(controller: str, use: str) -> Finding:
 
 def _leftovers() -> Finding:
     names = {*netns.namespaces(), *cgroups.names(owner.PREFIX)}
-    orphans = sorted(name for name in names if owner.is_orphan(name))
-    found = f"of killed runs: {', '.join(orphans)}" if orphans else "none"
+    ours = {name for name in names if name.startswith(f"{owner.PREFIX}-")}
+    orphans = sorted(name for name in ours if owner.is_orphan(name))
+    found = f"of killed runs: {', '.join(orphans)}" if orphans else "none of this home"
+    if others := sum(not owner.is_orphan(name) and not owner.is_living(name) for name in ours):
+        found += f"; {others} names of other homes, which are theirs to remove"
     return Finding("leftovers", not orphans, found, "a quiet host", "stepcast reap")
 
 

@@ -4,13 +4,12 @@ A group must be joined after a program has imported its framework: at a quarter 
 imports alone would take half a minute.
 """
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from profilers.clusters.ending import end
 from warehouse.records import MissingTool, ProbeFailed
 
 CPU_PERIOD_US = 10_000
@@ -106,18 +105,32 @@ def names(prefix: str) -> list[str]:
 
 
 def delete(name: str) -> None:
-    """Kill the processes of the groups called `name` and remove them; safe to call twice."""
+    """Kill the processes of the groups called `name` and remove them; safe to call twice.
+
+    Raises:
+        ProbeFailed: a group cannot be removed, such as one with processes of another container.
+    """
     for folder in _folders(name):
         for _ in range(50):
-            for pid in (folder / "cgroup.procs").read_text().split():
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
+            pids = [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+            end(pids, lambda pid: name in _groups_of(pid))
             with suppress(OSError):
                 folder.rmdir()
                 break
             time.sleep(0.1)
         else:
-            raise ProbeFailed(f"control group {folder} cannot be removed; try `rmdir {folder}`")
+            theirs = "" if any(pids) else ": its processes are of another container"
+            raise ProbeFailed(
+                f"control group {folder} cannot be removed{theirs}; try `rmdir {folder}`"
+            )
+
+
+def _groups_of(pid: int) -> set[str]:
+    """Return the last names of the groups that a process is in."""
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+        return {line.rpartition("/")[2] for line in lines}
+    return set()
 
 
 def _folders(name: str) -> Iterator[Path]:

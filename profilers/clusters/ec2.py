@@ -4,7 +4,6 @@ Instances are tagged with who launched them, so that what a killed run left is t
 next one. Each also shuts itself down, and is terminated by that, after `most_hours`.
 """
 
-import platform
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,8 +21,8 @@ from profilers.clusters.ssh import SshCluster
 from warehouse.records import Backend, NodeGroup, ProbeFailed
 
 TAG = "stepcast:owner"
-HOST_TAG = "stepcast:host"
-"""Owners are processes, so what is left is looked for on the host that they ran on."""
+HOME_TAG = "stepcast:home"
+"""The random number of the home they were launched from: only there is it known who is dead."""
 _WAIT = {"Delay": 5, "MaxAttempts": 60}
 _SSH_TIMEOUT_S = 240.0
 _RETRY_S = 5.0
@@ -79,7 +78,7 @@ class Ec2Cluster(SshCluster):
         client = ec2(self._launch.region)
         minutes = round(60 * self._launch.most_hours)
         market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
-        tags = {TAG: self._owner, HOST_TAG: platform.node(), "Name": f"stepcast {node_type}"}
+        tags = {TAG: self._owner, HOME_TAG: owner.token(), "Name": f"stepcast {node_type}"}
         answer = client.run_instances(
             ImageId=self._launch.image,
             InstanceType=node_type,
@@ -126,9 +125,9 @@ class Ec2Cluster(SshCluster):
 
 
 def reap(region: str) -> list[str]:
-    """Terminate this host's instances whose owners are dead; return the owners."""
+    """Terminate this home's instances whose owners are dead; return the owners."""
     with _clearly():
-        ours = [{"Name": f"tag:{HOST_TAG}", "Values": [platform.node()]}, _ALIVE]
+        ours = [{"Name": f"tag:{HOME_TAG}", "Values": [owner.token()]}, _ALIVE]
         tagged = (
             tag["Value"]
             for one in _described(ec2(region), Filters=ours)

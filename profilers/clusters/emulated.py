@@ -161,11 +161,15 @@ def obstacles() -> list[str]:
 
 
 def reap() -> list[str]:
-    """Remove the namespaces and control groups of dead owners; return their names."""
+    """Remove what this home's dead owners left; return the names.
+
+    That is namespaces, control groups and temporary files. What is of other homes stays: nothing
+    here proves that its owner is dead.
+    """
     orphans = {name for name in netns.namespaces() if owner.is_orphan(name)}
     orphans |= {name for name in cgroups.names(owner.PREFIX) if owner.is_orphan(name)}
     for name in sorted(orphans):
         cgroups.delete(name)
         if (netns.NETNS / name).exists():
             netns.delete(name)
-    return sorted(orphans)
+    return [*sorted(orphans), *owner.sweep()]

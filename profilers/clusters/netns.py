@@ -4,14 +4,13 @@ Nothing is made in the host's own namespace, so clusters can neither collide wit
 with the host, and deleting the namespaces deletes every link and queue in them.
 """
 
-import os
-import signal
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from profilers.clusters.ending import end
 from profilers.commands import run
 from warehouse.records import BadInput, ProbeFailed
 
@@ -90,11 +89,11 @@ def namespaces() -> list[str]:
 
 
 def delete(name: str) -> None:
-    """Kill the processes of a namespace and delete it."""
-    with suppress(ProbeFailed):
-        for pid in run(["ip", "netns", "pids", name]).split():
-            with suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+    """Kill the processes of a namespace and delete it; of this process's own, only the name."""
+    space = _identity(NETNS / name)
+    if space is not None and space != _identity(Path("/proc/self/ns/net")):
+        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+        end(pids, lambda pid: _identity(Path(f"/proc/{pid}/ns/net")) == space)
     for _ in range(20):
         if not (NETNS / name).exists():
             return
@@ -103,6 +102,14 @@ def delete(name: str) -> None:
             return
         time.sleep(0.1)
     raise ProbeFailed(f"namespace {name} cannot be deleted; try `ip netns delete {name}`")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a namespace from all others; None where there is none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return None
 
 
 def check_count(nodes: int) -> None:

@@ -1,39 +1,142 @@
-"""Names that say who made a thing, so that what a killed run left can be found and removed.
+"""Who made a thing: names for what must be removed when its maker was killed.
 
-Every namespace and control group is called `stepcast-<pid>-<start>-<serial>-<what>`. The owner's
-start time (clock ticks since boot) tells it from a later process that got the same pid.
+Namespaces, control groups, instances, and folders on nodes are called
+`stepcast-<home>-<owner>-<serial>-<what>`. <home> is a random number that a home keeps, <owner> one
+that a process draws. As long as the process lives, it holds the lock of its folder
+`run/<owner>` in the home. Process ids would not do: those of another container mean nothing here.
+
+The folder holds the process's temporary files, and goes with it. Of a killed process it stays.
 """
 
+import atexit
+import fcntl
 import itertools
 import os
 import re
+import secrets
+import shutil
+import time
 from pathlib import Path
 
+from profilers import private
+from warehouse.home import home
+from warehouse.records import BadInput
+
 PREFIX = "stepcast"
+RUN = "run"
+"""Folder of a home, this user's alone: its number, and what processes need while they live."""
+_TOKEN, _LOCK = "token", "lock"
+_TOKEN_BYTES, _OWNER_BYTES = 6, 6
+_NAME = re.compile(rf"{PREFIX}-(?P<home>[0-9a-f]{{12}})-(?P<owner>[0-9a-f]{{12}})-\d+-")
+_REMEMBERED_S = 30 * 86_400
+"""How long the lock of a killed process stays: what it left may turn up later, as instances do."""
 _serials = itertools.count()
-_NAME = re.compile(rf"{PREFIX}-(?P<pid>\d+)-(?P<start>\d+)-\d+-")
+_folders: dict[tuple[Path, int], Path] = {}
 
 
 def new_prefix() -> str:
-    """Return a name prefix that no other cluster of this or any other process uses."""
-    pid = os.getpid()
-    return f"{PREFIX}-{pid}-{start_ticks(pid)}-{next(_serials)}"
+    """Return a name prefix that no other cluster of this or any other process uses.
+
+    Raises:
+        BadInput: the home cannot be written, or is another user's.
+    """
+    return f"{PREFIX}-{token()}-{folder().name}-{next(_serials)}"
+
+
+def token() -> str:
+    """Return the home's random number, 12 hexadecimal digits; it is drawn once.
+
+    Raises:
+        BadInput: the home cannot be written, is another user's, or the number is damaged.
+    """
+    path = private.folder(home() / RUN) / _TOKEN
+    with os.fdopen(private.opened(path), "r+", errors="replace") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        found = file.read(100)
+        if not found:
+            found = secrets.token_hex(_TOKEN_BYTES)
+            file.write(found)
+    if not re.fullmatch("[0-9a-f]{12}", found):
+        raise BadInput(f"{path} must hold 12 hexadecimal digits, found {found!r:.60}; remove it")
+    return found
+
+
+def folder() -> Path:
+    """Return this process's folder for temporary files, which only its user may enter.
+
+    Raises:
+        BadInput: the home cannot be written, or is another user's.
+    """
+    key = home(), os.getpid()
+    if key not in _folders:
+        _folders[key] = _claimed(private.folder(home() / RUN))
+    return _folders[key]
+
+
+def is_living(name: str) -> bool:
+    """Tell whether `name` is this home's and its owner lives."""
+    lock = _lock_of(name)
+    return lock is not None and _holder_of(lock) == "lives"
 
 
 def is_orphan(name: str) -> bool:
-    """Tell whether `name` is one of ours and its owner is gone."""
-    match = _NAME.match(name)
-    return match is not None and start_ticks(int(match["pid"])) != int(match["start"])
+    """Tell whether `name` is this home's and its owner is surely dead.
 
-
-def start_ticks(pid: int) -> int:
-    """Start time of a process in clock ticks since boot, -1 if there is none, or it has ended.
-
-    Field 22 of /proc/PID/stat; the command in field 2 may hold blanks and brackets. Field 3 tells
-    of one that has ended while nobody has asked how.
+    A copy of a home knows nothing of the original's owners.
     """
+    lock = _lock_of(name)
+    return lock is not None and _holder_of(lock) == "dead"
+
+
+def sweep() -> list[str]:
+    """Remove what dead processes left in this home's `run`; return what was removed."""
+    removed = []
+    for owned in sorted((home() / RUN).glob("*/")):
+        lock = owned / _LOCK
+        if _holder_of(lock) != "dead":
+            continue
+        for path in sorted(owned.iterdir()):
+            if path != lock:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                removed.append(f"{RUN}/{owned.name}/{path.name}")
+        if time.time() - lock.lstat().st_mtime > _REMEMBERED_S:
+            shutil.rmtree(owned)
+    return removed
+
+
+def _claimed(run: Path) -> Path:
+    """Make a folder whose lock this process holds until it ends."""
+    owned = private.folder(run / secrets.token_hex(_OWNER_BYTES))
+    descriptor = private.opened(owned / _LOCK)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    # Only now: without it, the file says nothing of its owner. A copy of it has another number.
+    os.write(descriptor, str(os.fstat(descriptor).st_ino).encode())
+    atexit.register(_leave, owned, os.getpid())
+    return owned
+
+
+def _leave(owned: Path, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(owned, ignore_errors=True)
+
+
+def _lock_of(name: str) -> Path | None:
+    """Return the lock of the owner of what has this name; None where it is not this home's."""
+    match = _NAME.match(name)
+    if match is None or not (home() / RUN / _TOKEN).exists() or match["home"] != token():
+        return None
+    return home() / RUN / match["owner"] / _LOCK
+
+
+def _holder_of(lock: Path) -> str:
+    """Return "lives" or "dead", or "unknown" where nothing proves either."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return -1
-    return -1 if fields[0] in "ZX" else int(fields[19])
+        return "unknown"
+    with os.fdopen(descriptor, errors="replace") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "lives"
+        return "dead" if file.read(100) == str(os.fstat(descriptor).st_ino) else "unknown"

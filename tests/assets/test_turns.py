@@ -2,15 +2,18 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from dagster import DagsterInstance, DagsterRunStatus, job
 
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
+from tests.profilers.clusters.killed import made_by_a_killed_process
 
 HOLDER = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from assets.turns import turn
 with turn(Path(sys.argv[1]), print):
@@ -58,11 +61,19 @@ def test_homes_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag", "is_dead"),
-    [("stepcast-1-1-0-run", True), (owner_tag(), False), ("", False)],
-    ids=["dead", "ours", "nobody's"],
+    ("make", "is_dead"),
+    [
+        (lambda: f"{made_by_a_killed_process()}-run", True),
+        (lambda: "stepcast-1-1-0-run", True),
+        (owner_tag, False),
+        (str, False),
+    ],
+    ids=["killed", "of an earlier version", "ours", "nobody's"],
 )
-def test_only_runs_of_dead_owners_are_ended(tag: str, is_dead: bool) -> None:
+def test_only_runs_of_dead_owners_are_ended(
+    home: Path, make: Callable[[], str], is_dead: bool
+) -> None:
+    tag = make()
     with DagsterInstance.ephemeral() as instance:
         run = instance.create_run_for_job(
             nothing, tags={OWNER_TAG: tag} if tag else {}, status=DagsterRunStatus.STARTED

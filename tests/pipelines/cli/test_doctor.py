@@ -10,8 +10,9 @@ from rich.console import Console
 from pipelines.cli import doctor
 from pipelines.cli.doctor import Finding, examine, exit_code, render, version_differences
 from profilers import commands
-from profilers.clusters import cgroups, netns, owner
+from profilers.clusters import cgroups, netns, owner, reap
 from profilers.hostlock import host_lock
+from tests.profilers.clusters.killed import made_by_a_killed_process
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:
@@ -29,7 +30,7 @@ def text_of(findings: list[Finding]) -> str:
 def ours() -> set[str]:
     """Return the namespaces and control groups that this process made."""
     names = {*netns.namespaces(), *cgroups.names(owner.PREFIX)}
-    return {name for name in names if name.startswith(f"{owner.PREFIX}-{os.getpid()}-")}
+    return {name for name in names if name.startswith(owner.new_prefix().rpartition("-")[0])}
 
 
 def test_every_finding_says_what_it_is_for_and_how_to_mend_it() -> None:
@@ -112,15 +113,23 @@ def test_a_running_measurement_is_told() -> None:
 
 
 @pytest.mark.cluster
-def test_an_emulating_host_is_seen_and_leftovers_are_named() -> None:
-    leftover = f"{owner.PREFIX}-{os.getpid()}-1-0-worker0"  # no process of ours started at tick 1
-    with host_lock():  # nobody else starts a cluster, which would remove it
-        commands.run(["ip", "netns", "add", leftover])
+def test_an_emulating_host_is_seen_and_leftovers_are_named(home: Path) -> None:
+    leftover = f"{made_by_a_killed_process()}-worker0"
+    foreign = f"{owner.PREFIX}-0123456789ab-0123456789ab-0-worker0"
+    with host_lock():
+        for name in (leftover, foreign):
+            commands.run(["ip", "netns", "add", name])
         try:
             findings = by_name(examine())
+            reap()
+            left = netns.namespaces()
         finally:
-            netns.delete(leftover)
+            for name in (leftover, foreign):
+                netns.delete(name)
     assert leftover in findings["leftovers"].found
+    assert foreign not in findings["leftovers"].found
+    assert leftover not in left
+    assert foreign in left
     assert findings["leftovers"].mend == "stepcast reap"
     for name in ("network namespaces", "shaped links", "cpu control group"):
         assert findings[name].ok

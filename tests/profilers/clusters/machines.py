@@ -12,8 +12,6 @@ from pathlib import Path
 
 import yaml
 
-from profilers.clusters import owner
-
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 NODE_TYPE = "lab.small"
 
@@ -99,6 +97,14 @@ def _keygen(file: Path) -> None:
 def has_ended(pid: int, within_s: float = 10) -> bool:
     """Wait until a process has ended; return whether it has."""
     deadline = time.monotonic() + within_s
-    while owner.start_ticks(pid) != -1 and time.monotonic() < deadline:
+    while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return owner.start_ticks(pid) == -1
+    return not is_running(pid)
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether there is such a process, and it has not ended unasked."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

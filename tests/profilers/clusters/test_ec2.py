@@ -1,6 +1,5 @@
 """EC2 as botocore's own model of its API has it; the instance is an sshd of this host."""
 
-import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ import yaml
 from botocore.stub import ANY, Stubber
 
 from profilers.clusters import ec2, open_cluster, owner
-from profilers.clusters.ec2 import HOST_TAG, TAG, reap
+from profilers.clusters.ec2 import HOME_TAG, TAG, reap
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
+from tests.profilers.clusters.killed import made_by_a_killed_process
 from tests.profilers.clusters.machines import NODE_TYPE, machines
 from warehouse.records import BadInput, ProbeFailed
 
@@ -116,10 +116,12 @@ def test_nodes_are_added_in_the_market_that_was_asked_for(api: Stubber, answerin
         api.add_response("describe_instances", told(), {"Filters": ANY})
 
 
-def test_what_dead_owners_left_is_terminated(api: Stubber) -> None:
-    dead, living = f"{owner.PREFIX}-1-1-0", owner.new_prefix()
-    tagged = [instance(Tags=[{"Key": TAG, "Value": name}]) for name in (dead, living)]
-    ours = {"Name": f"tag:{HOST_TAG}", "Values": [platform.node()]}
+def test_what_dead_owners_left_is_terminated(api: Stubber, home: Path) -> None:
+    dead, living = made_by_a_killed_process(), owner.new_prefix()
+    unknown = f"{owner.PREFIX}-{owner.token()}-0123456789ab-0"
+    names = (dead, living, unknown, f"{owner.PREFIX}-1-1-0")
+    tagged = [instance(Tags=[{"Key": TAG, "Value": name}]) for name in names]
+    ours = {"Name": f"tag:{HOME_TAG}", "Values": [owner.token()]}
     alive = {"Name": "instance-state-name", "Values": ANY}
     api.add_response("describe_instances", told(*tagged), {"Filters": [ours, alive]})
     theirs = {"Name": f"tag:{TAG}", "Values": [dead]}

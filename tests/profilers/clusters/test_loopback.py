@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from profilers.clusters import choose_backend, open_cluster, owner
+from profilers.clusters import choose_backend, open_cluster
 from profilers.clusters.node_types import node_group
-from tests.profilers.clusters.machines import has_ended
+from tests.profilers.clusters.machines import has_ended, is_running
 from warehouse.records import BadInput, MissingTool, ProbeFailed
 
 NODES = (node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2))
@@ -42,7 +42,7 @@ def test_down_kills_what_runs_and_may_be_repeated() -> None:
 
 def test_a_process_dies_with_its_owner() -> None:
     with owning_a_sleeper() as (owning, sleeper):
-        assert owner.start_ticks(sleeper) != -1
+        assert is_running(sleeper)
         owning.kill()
     assert has_ended(sleeper)
 

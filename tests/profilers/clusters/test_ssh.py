@@ -20,7 +20,7 @@ from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
 from profilers.result import RunContext
 from profilers.windows import Windows
-from tests.profilers.clusters.machines import NODE_TYPE, has_ended, machines
+from tests.profilers.clusters.machines import NODE_TYPE, has_ended, is_running, machines
 from warehouse.records import BadInput, NodeGroup, ProbeFailed, Scenario, Strategy, Workload
 
 pytestmark = pytest.mark.sshd
@@ -82,7 +82,7 @@ def test_what_runs_there_ends_with_its_owner(fleet_file: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", OWN], stdout=subprocess.PIPE, text=True) as owning:
         assert owning.stdout is not None
         sleeper = int(owning.stdout.readline())
-        assert owner.start_ticks(sleeper) != -1
+        assert is_running(sleeper)
         owning.kill()
     assert has_ended(sleeper)
     with open_cluster("ssh", two(), None):
