@@ -43,6 +43,6 @@ def _check(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISDIR(found.st_mode):
         raise BadInput(f"{path} must be a folder, and no link to one; move it away")
     if found.st_uid != os.geteuid():
-        raise BadInput(f"{path} is user {found.st_uid}'s, not yours; set STEPCAST_HOME to a folder")
+        raise BadInput(f"{path} is user {found.st_uid}'s, not yours; move it away")
     if found.st_mode & 0o077:
         raise BadInput(f"others may enter {path}; `chmod 700 {path}` mends that")

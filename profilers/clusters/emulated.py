@@ -8,7 +8,7 @@ from itertools import count
 from typing import ClassVar
 
 from profilers import commands
-from profilers.clusters import cgroups, netns, owner
+from profilers.clusters import cgroups, congestion, netns, owner
 from profilers.clusters.base import Cluster, Node, with_env
 from profilers.clusters.node_types import check_isa
 from profilers.clusters.pacer import Pacer
@@ -164,8 +164,9 @@ def reap() -> list[str]:
     """Remove what this home's dead owners left; return the names.
 
     That is namespaces, control groups and temporary files. What is of other homes stays: nothing
-    here proves that its owner is dead.
+    here proves that its owner is dead. Only the host's list of congestion controls is everybody's.
     """
+    congestion.put_back()
     orphans = {name for name in netns.namespaces() if owner.is_orphan(name)}
     orphans |= {name for name in cgroups.names(owner.PREFIX) if owner.is_orphan(name)}
     for name in sorted(orphans):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from profilers.clusters import congestion
 from profilers.clusters.ending import end
 from profilers.commands import run
 from warehouse.records import BadInput, ProbeFailed
@@ -125,18 +126,16 @@ def check_count(nodes: int) -> None:
 def _set_congestion_control(namespace: str) -> None:
     """Use cubic in a namespace.
 
-    The kernel lets a namespace choose only what the host's allowed list names, so where that
-    leaves cubic out it is added; the host's own choice is not touched.
+    The kernel lets a namespace choose only what the host's list names. Where that leaves cubic out,
+    it is in the list for as long as it takes to choose it; the host's own choice is not touched.
     """
     choose = ["sysctl", "-q", "-w", f"net.ipv4.tcp_congestion_control={CONGESTION_CONTROL}"]
     inside = ["nsenter", f"--net={NETNS / namespace}"]
     try:
         run([*inside, *choose])
     except ProbeFailed:
-        allowed = "net.ipv4.tcp_allowed_congestion_control"
-        listed = run(["sysctl", "-n", allowed]).split()
-        run(["sysctl", "-q", "-w", f"{allowed}={' '.join([*listed, CONGESTION_CONTROL])}"])
-        run([*inside, *choose])
+        with congestion.allowed(CONGESTION_CONTROL):
+            run([*inside, *choose])
 
 
 def _shape(namespace: str, device: str, mbps: float) -> None:
