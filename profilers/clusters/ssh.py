@@ -34,8 +34,11 @@ OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "Serve
 CACHE = ".cache/stepcast"
 PORTS = range(20_000, 30_000)
 """Below those that kernels give to connections."""
+MACHINE = "STEPCAST_MACHINE"
+"""Variable of a machine: the folder that is locked, where several share one /dev. That is no user's
+and on no network, so users exclude each other and machines with a common home do not."""
 WATCH = f"""
-mkdir -p "$0" && trap 'rm -rf "$0"' EXIT && exec 9>{CACHE}/lock || exit
+mkdir -p "$0" && trap 'rm -rf "$0"' EXIT && exec 9<"${{{MACHINE}:-/dev}}" || exit
 flock -n 9 || {{ echo busy; exit; }}
 echo watching
 while read -r _; do head -n 1 /proc/stat; done
@@ -62,7 +65,7 @@ class SshCluster(Cluster):
         super().__init__(groups, link_mbps)
         self._fleet = fleet()
         self.interface = self._fleet.interface
-        self._folder = f"{CACHE}/{owner.new_prefix()}"
+        self._prefix = owner.new_prefix()
         self._machines: dict[str, Machine] = {}
         self._watches: dict[str, _Watch] = {}
         self._about: dict[str, Mapping[str, Mapping[str, str]]] = {}
@@ -112,7 +115,7 @@ class SshCluster(Cluster):
 
     def folder(self, node: Node, folder: Path) -> Path:
         """Return a folder of the machine, by the name of the one here."""
-        there = f"{self._folder}/{folder.name}"
+        there = f"{self._own(node)}/{folder.name}"
         self.run(node, ["mkdir", "-p", there])
         return Path(self.run(node, ["realpath", there]).strip())
 
@@ -127,7 +130,7 @@ class SshCluster(Cluster):
     @contextmanager
     def shared(self, node: Node, folder: Path) -> Iterator[Path]:
         """Make a folder there; copy what is in it here at the end, whatever happens."""
-        there = f"{self._folder}/shared{next(self._started)}"
+        there = f"{self._own(node)}/shared{next(self._started)}"
         self.run(node, ["mkdir", "-p", there])
         where = self.run(node, ["realpath", there]).strip()
         try:
@@ -189,13 +192,15 @@ class SshCluster(Cluster):
 
     def _prepare(self, node: Node) -> None:
         code, packed = source()
-        there = shlex.quote(f"{CACHE}/{code}")
-        # Written whole or not at all: another cluster may be sending the same.
-        own = f"{there}.$$"
-        unpack = f"mkdir -p {own} && tar -C {own} -xz && mv -T {own} {there}"
-        late = f"rm -rf {own} && test -d {there}"
+        there = f"{CACHE}/{code}"
+        # Written whole or not at all: others, also machines with the same home, may send the same.
+        own = f"own=$(mktemp -d {CACHE}/sent.XXXXXX)"
+        unpack = f'mkdir -p {CACHE} && {own} && tar -C "$own" -xz && mv -T "$own" {there}'
+        late = f'rm -rf "$own" && test -d {there}'
         self._over(node, f"test -d {there} || {{ {unpack}; }} || {{ {late}; }}", packed)
-        self._watches[node.name] = _Watch(self._connection(node), self._folder, self._named(node))
+        self._watches[node.name] = _Watch(
+            self._connection(node), self._own(node), self._named(node)
+        )
         told = self._over(
             node,
             shlex.join([*self.python(node), "-m", "profilers.host"]),
@@ -231,11 +236,15 @@ class SshCluster(Cluster):
         stderr: Path | None = None,
     ) -> "subprocess.Popen[str]":
         """Start a process on a machine; the file of its id tells `signal` whom to send to."""
-        file = f"{self._folder}/pid{next(self._started)}"
+        file = f"{self._own(node)}/pid{next(self._started)}"
         noted = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', file, *with_env(env or {}), *argv]
         process = super().popen(node, noted, stderr=stderr)
         self._ids[process.pid] = node, file
         return process
+
+    def _own(self, node: Node) -> str:
+        """Return the folder of a machine that goes when it is let go; homes may be common."""
+        return f"{CACHE}/{self._prefix}-{node.name}"
 
     def _connection(self, node: Node) -> list[str]:
         machine = self._machines[node.name]

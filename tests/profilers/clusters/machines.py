@@ -12,6 +12,8 @@ from pathlib import Path
 
 import yaml
 
+from profilers.clusters.ssh import MACHINE
+
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 NODE_TYPE = "lab.small"
 
@@ -26,7 +28,7 @@ def machines(folder: Path, number: int, *node_types: str) -> Iterator[Path]:
     kinds = cycle(node_types or (NODE_TYPE,))
     with ExitStack() as stack:
         listed = [
-            stack.enter_context(_machine(folder, f"127.0.0.{index + 2}", f"m{index}", next(kinds)))
+            stack.enter_context(machine(folder, f"127.0.0.{index + 2}", f"m{index}", next(kinds)))
             for index in range(number)
         ]
         yield write_fleet(folder, listed)
@@ -49,17 +51,28 @@ def write_fleet(folder: Path, listed: Sequence[dict[str, object]]) -> Path:
 
 
 @contextmanager
-def _machine(folder: Path, address: str, name: str, node_type: str) -> Iterator[dict[str, object]]:
-    home = folder / name
-    home.mkdir()
-    _keygen(home / "hostkey")
+def machine(
+    folder: Path, address: str, home: str, node_type: str, stands_for: str = ""
+) -> Iterator[dict[str, object]]:
+    """Start an sshd whose user lives in `home`, of the machine `stands_for` (one of its own)."""
+    with _sshd(folder, address, folder / home, folder / (stands_for or home)) as port:
+        yield {"node_type": node_type, "address": address, "port": port}
+
+
+@contextmanager
+def _sshd(folder: Path, address: str, home: Path, of: Path) -> Iterator[int]:
+    for one in (home, of):
+        one.mkdir(exist_ok=True)
+    settings_of = folder / f"sshd-{address}"
+    settings_of.mkdir()
+    _keygen(settings_of / "hostkey")
     with socket.socket() as probe:
         probe.bind((address, 0))
         port = probe.getsockname()[1]
     settings = {
         "ListenAddress": address,
         "Port": port,
-        "HostKey": home / "hostkey",
+        "HostKey": settings_of / "hostkey",
         "AuthorizedKeysFile": folder / "key.pub",
         "StrictModes": "no",
         "UsePAM": "no",
@@ -67,15 +80,16 @@ def _machine(folder: Path, address: str, name: str, node_type: str) -> Iterator[
         "PermitRootLogin": "prohibit-password",
         # All machines have one user, whose folder they must not share.
         "ForceCommand": f'cd {home} && exec sh -c "$SSH_ORIGINAL_COMMAND"',
+        "SetEnv": f"{MACHINE}={of}",
     }
-    file = home / "sshd_config"
+    file = settings_of / "sshd_config"
     file.write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
     assert SSHD is not None
     Path("/run/sshd").mkdir(exist_ok=True)
     with subprocess.Popen([SSHD, "-D", "-e", "-f", str(file)], stderr=subprocess.PIPE) as sshd:
         try:
             _await(sshd, address, port)
-            yield {"node_type": node_type, "address": address, "port": port}
+            yield port
         finally:
             sshd.terminate()
 

@@ -20,7 +20,14 @@ from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
 from profilers.result import RunContext
 from profilers.windows import Windows
-from tests.profilers.clusters.machines import NODE_TYPE, has_ended, is_running, machines
+from tests.profilers.clusters.machines import (
+    NODE_TYPE,
+    has_ended,
+    is_running,
+    machine,
+    machines,
+    write_fleet,
+)
 from warehouse.records import BadInput, NodeGroup, ProbeFailed, Scenario, Strategy, Workload
 
 pytestmark = pytest.mark.sshd
@@ -76,6 +83,47 @@ def test_machines_are_locked_and_left_as_they_were(fleet_file: Path) -> None:
     for name in ("m0", "m1"):
         left = {path.name for path in (fleet_file.parent / name / ".cache/stepcast").iterdir()}
         assert not {one for one in left if one.startswith(owner.PREFIX)}
+
+
+def test_users_of_one_machine_exclude_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a home of their own."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "fleet.yaml"))
+    with (
+        machines(tmp_path, 0),
+        machine(tmp_path, "127.0.0.2", "anna", NODE_TYPE, "lab") as annas,
+        machine(tmp_path, "127.0.0.3", "bert", NODE_TYPE, "lab") as berts,
+    ):
+        write_fleet(tmp_path, [annas, berts])
+        with (
+            pytest.raises(ProbeFailed, match="another Stepcast measures there"),
+            open_cluster("ssh", two(), None),
+        ):
+            pass
+        with open_cluster("ssh", two()[:1], None):
+            pass
+
+
+def test_machines_with_a_common_home_are_used_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a folder in it, which goes with the machine."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "fleet.yaml"))
+    with (
+        machines(tmp_path, 0),
+        machine(tmp_path, "127.0.0.2", "home", NODE_TYPE, "m0") as one,
+        machine(tmp_path, "127.0.0.3", "home", NODE_TYPE, "m1") as other,
+    ):
+        write_fleet(tmp_path, [one, other])
+        with open_cluster("ssh", two(), None) as cluster:
+            first, second = cluster.nodes
+            places = [cluster.folder(node, tmp_path / "job") for node in (first, second)]
+            for node, place in zip(cluster.nodes, places, strict=True):
+                cluster.write(node, place / "who", node.name.encode())
+            cluster.remove(first)
+            assert cluster.read(second, places[1] / "who") == second.name.encode()
+            assert not places[0].exists()
 
 
 def test_what_runs_there_ends_with_its_owner(fleet_file: Path) -> None:
