@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks import operations
 from benchmarks.child import best_of, run, seconds
+from profilers.clusters import owner
 from warehouse.records import BadInput
 
 ROWS = 10_000_000
@@ -48,7 +49,7 @@ def measure(rows: int = ROWS, progress: Callable[[str], None] = lambda _: None) 
     """
     if rows < _LEAST_ROWS:
         raise BadInput(f"--rows {rows} is too few to fit; take {_LEAST_ROWS} or more")
-    with tempfile.TemporaryDirectory(prefix="stepcast-bench-") as home:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=owner.folder()) as home:
         progress(f"a history of {rows:,} operations")
         run(operations.fill, home, rows)
         progress("fit")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import history, traces
 from benchmarks.child import run
+from profilers.clusters import owner
 from warehouse.records import BadInput
 
 ROWS = 100_000_000
@@ -96,12 +97,12 @@ def measure(rows: int = ROWS, progress: Callable[[str], None] = lambda _: None) 
 
 @contextmanager
 def _folder(rows: int) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="stepcast-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=owner.folder()) as name:
         needed, free = rows * _DISK_BYTES_PER_ROW, shutil.disk_usage(name).free
         if free < needed:
             raise BadInput(
                 f"{rows:,} rows need {needed / 1e9:.1f} GB in {Path(name).parent}, {free / 1e9:.1f}"
-                " GB are free; take fewer with --rows, or another folder with TMPDIR"
+                " GB are free; take fewer with --rows, or another home with STEPCAST_HOME"
             )
         yield Path(name)
 

@@ -1,18 +1,23 @@
-"""One lock per host: whatever measures here holds it, so measurements never spoil each other."""
+"""One lock per host: whatever measures here holds it, so measurements never spoil each other.
 
-import fcntl
-import os
+The lock is a socket's name in the kernel (unix(7), abstract), which one process of all users can
+have, and which is free when that ends. No file is opened or written for it.
+"""
+
+import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TextIO
+from contextlib import contextmanager, suppress
 
 from profilers.gauge import GAUGE
 
-LOCK = Path("/tmp/stepcast-measuring.lock")
+NAME = "\0stepcast-measuring"
 _POLL_S = 1.0
-_held: list[TextIO] = []
+_MOST_WAITING = 1024
+_CREDENTIALS = struct.Struct("3i")
+"""What the kernel says of a socket's other end: process, user, group."""
+_held: list[socket.socket] = []
 
 
 @contextmanager
@@ -24,46 +29,65 @@ def host_lock(waiting: Callable[[str], None] = lambda _: None) -> Iterator[None]
     if _held:
         yield
         return
-    with _open() as file:
+    with socket.socket(socket.AF_UNIX) as lock:
         told = ""
-        while not _try_lock(file):
-            message = f"waiting for the measurement of process {holder() or 'unknown'}"
-            if message != told:
-                waiting(told := message)
-            time.sleep(_POLL_S)
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        _held.append(file)
+        while not _try_lock(lock):
+            with _connected() as other:
+                message = f"waiting for the measurement of {_named(other) or 'another process'}"
+                if message != told:
+                    waiting(told := message)
+                _await_end(other)
+        _held.append(lock)
         try:
             with GAUGE.running():
                 yield
         finally:
             _held.clear()
-            file.truncate(0)
 
 
 def holder() -> str:
-    """Return the pid that holds the lock, an empty string if nobody does."""
+    """Return who holds the lock, such as "process 17"; an empty string if nobody does."""
+    with _connected() as other:
+        return _named(other)
+
+
+def _try_lock(lock: socket.socket) -> bool:
     try:
-        with LOCK.open("r+") as file:
-            return "" if _try_lock(file) else file.read().strip()
+        lock.bind(NAME)
+    except OSError:
+        return False
+    # For those that wait: the kernel tells them who listens, and when no more.
+    lock.listen(_MOST_WAITING)
+    return True
+
+
+@contextmanager
+def _connected() -> Iterator[socket.socket]:
+    """Yield a socket that is connected to the holder's, if somebody holds the lock."""
+    with socket.socket(socket.AF_UNIX) as other:
+        other.settimeout(_POLL_S)
+        with suppress(OSError):
+            other.connect(NAME)
+        yield other
+
+
+def _named(other: socket.socket) -> str:
+    try:
+        other.getpeername()
+        credentials = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     except OSError:
         return ""
+    pid, _, _ = _CREDENTIALS.unpack(credentials)
+    return f"process {pid}" if pid > 0 else "a process of another container"
 
 
-def _open() -> TextIO:
+def _await_end(other: socket.socket) -> None:
+    """Wait until the holder lets go; at most for a while."""
     try:
-        return LOCK.open("r+")
-    except FileNotFoundError:
-        file = LOCK.open("a+")
-        os.fchmod(file.fileno(), 0o666)
-        return file
-
-
-def _try_lock(file: TextIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        said = other.recv(1)
+    except TimeoutError:
+        return
+    except OSError:
+        said = b""
+    if said:  # by none of ours
+        time.sleep(_POLL_S)

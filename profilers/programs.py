@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from profilers.clusters import Cluster, Node
+from profilers.clusters import Cluster, Node, owner
 from warehouse.records import ProbeFailed
 
 Message = Mapping[str, object]
@@ -45,8 +45,8 @@ class Programs:
         return self._folder
 
     def __enter__(self) -> Self:
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="stepcast-job-"))
-        self._folder = Path(folder)
+        ours = tempfile.TemporaryDirectory(prefix="job-", dir=owner.folder())
+        self._folder = Path(self._stack.enter_context(ours))
         self._stack.callback(self._kill)
         return self
 

@@ -21,7 +21,7 @@ def ingest(
     """Time RunMetadata to Parquet, Parquet to DuckDB, and questions to a large history.
 
     A tenth of the rows is loaded, 1/400 of them is read as RunMetadata. The default takes a
-    minute or two on two cores and 1.2 GB of the temporary folder (TMPDIR), given back at the end.
+    minute or two on two cores and 1.2 GB of the home (STEPCAST_HOME), given back at the end.
 
     Example: stepcast bench ingest --rows 10000000 --json
     """
@@ -72,7 +72,7 @@ def ceer(
 ) -> None:
     """Time Ceer: from a history of operations to a saved fit, and one network on each node type.
 
-    On one core. The default takes about a minute and 1 GB of the temporary folder (TMPDIR), given
+    On one core. The default takes about a minute and 1 GB of the home (STEPCAST_HOME), given
     back at the end.
 
     Example: stepcast bench ceer --rows 1000000 --json

@@ -236,8 +236,8 @@ def _leftovers() -> Finding:
 
 def _host_lock() -> Finding:
     holder = hostlock.holder()
-    found = f"held by process {holder}" if holder else "free"
-    return Finding("measuring", not holder, found, "one at a time", f"wait for process {holder}")
+    found = f"held by {holder}" if holder else "free"
+    return Finding("measuring", not holder, found, "one at a time", f"wait for {holder}")
 
 
 def fleet_finding() -> Finding:

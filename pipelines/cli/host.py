@@ -21,7 +21,7 @@ def doctor() -> None:
 
 
 def reap() -> None:
-    """Remove what killed runs left behind: namespaces, control groups, runs without a process.
+    """Remove what killed runs of this home left: namespaces, control groups, files, dead runs.
 
     Example: stepcast reap
     """

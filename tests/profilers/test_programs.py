@@ -1,11 +1,14 @@
 """Programs that answer, fail, die and stay silent, as plain processes."""
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from profilers.clusters import open_cluster
+from profilers.clusters import open_cluster, reap
 from profilers.programs import Killed, Programs
 from warehouse.records import NodeGroup, ProbeFailed
 
@@ -59,3 +62,32 @@ def test_half_a_line_of_a_killed_program_is_no_message(programs: Programs) -> No
 def test_silence_ends_the_wait(programs: Programs) -> None:
     with pytest.raises(ProbeFailed, match="no program of the job answered in time"):
         programs.expect(["b", "a"], "echoed", 0.1)
+
+
+def test_what_a_killed_job_left_is_reaped(home: Path) -> None:
+    """Its folder is in the home, where nobody else may enter."""
+    with subprocess.Popen(
+        [sys.executable, "-c", JOB], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as killed:
+        assert killed.stdout is not None
+        folder = Path(killed.stdout.readline().strip())
+        assert folder not in (home / path for path in reap())
+        assert (folder / "a").exists()
+        killed.kill()
+    assert folder.parent.parent == home / "run"
+    assert folder.parent.stat().st_mode & 0o777 == 0o700
+    assert folder in (home / path for path in reap())
+    assert not folder.exists()
+
+
+JOB = """
+import sys
+from profilers.clusters import open_cluster, reap
+from profilers.programs import Programs
+from warehouse.records import NodeGroup
+nodes = (NodeGroup(role="worker", node_type="any", count=1),)
+with open_cluster("loopback", nodes, None) as cluster, Programs(cluster, "the job") as programs:
+    programs.start("a", cluster.nodes[0], "tests.profilers.echo_node", "{}", {})
+    print(programs.folder, flush=True)
+    sys.stdin.read()
+"""
