@@ -1,6 +1,5 @@
 """One attempt at a job, from its folder and cluster to the run that lands."""
 
-import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from models.srift.performance import Performance
 from pipelines.runtime.fleet import RANK, Fleet
 from pipelines.runtime.janitor import employed
 from pipelines.runtime.job_file import TrainingJob
-from pipelines.runtime.keeping import Keeper
+from pipelines.runtime.keeping import PROBE, Keeper
 from pipelines.runtime.notices import EC2_METADATA
 from pipelines.runtime.runner import Answer, Runner, Tell
 from pipelines.runtime.state import State
@@ -20,8 +19,6 @@ from profilers.hostlock import host_lock
 from profilers.programs import Programs
 from warehouse.landing import land
 from warehouse.records import Backend, Run
-
-PROBE = "train"
 
 
 def train(
@@ -39,7 +36,7 @@ def train(
     """Train a job, or go on with it, until it has finished or is aborted; lands what happened.
 
     Whatever ends this, nodes and programs end with it, and the same call goes on from the last
-    checkpoint.
+    checkpoint; where only landing is left to do, it lands.
 
     Args:
         job: what is trained.
@@ -55,6 +52,7 @@ def train(
     Raises:
         BadInput: its last attempt trains something else.
         KeyboardInterrupt: the user stopped it; a checkpoint was written before.
+        StepcastError: what happened could not be written, for example to a full disk.
     """
     controller = job.controller(performance)
     if notices is None and backend == "ec2":
@@ -68,9 +66,18 @@ def train(
         devices = {one.node_type: performance.node(one.node_type).devices for one in job.offers}
         fleet = Fleet(cluster, programs, job, keeper.folder, devices, program, notices)
         state = Runner(job, controller, fleet, keeper, tell, answer).run()
-    run = _run(job, backend, keeper, state, fleet)
-    land(home / "landing", run, None, {"runtime_event": frame(keeper.story)})
+    if keeper.run is None:
+        keeper.end(_run(job, backend, keeper, state, fleet))
+    _land(home / "landing", keeper)
     return keeper, state
+
+
+def _land(landing: Path, keeper: Keeper) -> None:
+    """Land an attempt that is over, unless it has landed already."""
+    run = keeper.run
+    if run is not None and not (landing / run.run_id).exists():
+        land(landing, run, None, {"runtime_event": frame(keeper.story)})
+    keeper.landed()
 
 
 def _metadata(node: str) -> str:
@@ -81,7 +88,7 @@ def _metadata(node: str) -> str:
 def _run(job: TrainingJob, backend: Backend, keeper: Keeper, state: State, fleet: Fleet) -> Run:
     error = state.error
     return Run(
-        run_id=f"{keeper.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}",
+        run_id=keeper.run_id,
         probe=PROBE,
         purpose="measurement",
         study=job.name,

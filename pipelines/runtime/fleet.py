@@ -7,8 +7,8 @@ as they are written, and what says which samples were taken when the node is giv
 
 import json
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -215,7 +215,8 @@ class Fleet:
             content = self._cluster.read(node, checkpoints.path(there, step))
         except ProbeFailed:
             return False
-        checkpoints.write(self._folder, step, content, self._job.keep_checkpoints)
+        with self._writing():
+            checkpoints.write(self._folder, step, content, self._job.keep_checkpoints)
         return True
 
     def _bring_samples(self, name: str, training: Sequence[str] = ()) -> None:
@@ -231,7 +232,19 @@ class Fleet:
             for file in self._cluster.run(node, ["ls", str(there)]).split():
                 if samples.is_log(file):
                     content = self._cluster.read(node, there / file)
-                    (self._folder / file).write_bytes(content)
+                    with self._writing():
+                        (self._folder / file).write_bytes(content)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Write into the job's folder, or say that it cannot be done."""
+        try:
+            yield
+        except OSError as error:
+            raise StepcastError(
+                f"what a node sent could not be written to {self._folder}: {error.strerror}; free "
+                "some space, and the same command goes on from the last checkpoint"
+            ) from error
 
     def _kill(self, programs: Sequence[str]) -> None:
         for program in programs:

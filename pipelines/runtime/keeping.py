@@ -2,26 +2,50 @@
 
 import os
 import time
+import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self, TextIO
+from typing import Self
 
 from pydantic import AwareDatetime
 
+from pipelines.runtime.appending import Appender
 from pipelines.runtime.job_file import TrainingJob
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, read
 from warehouse.durable import remove, sweep, sync, temporary
-from warehouse.records import BadInput, Record
+from warehouse.records import BadInput, Record, Run, StepcastError
 
+PROBE = "train"
 _STATE, _STORY = "state.json", "story.jsonl"
 
 
 class _Kept(Record):
+    """What is known of an attempt.
+
+    `run` is what lands of it, once it is over. Attempts without a `run_id` are of earlier versions:
+    what is over of them has landed, or cannot any more.
+    """
+
     training_id: str
     began_at: AwareDatetime
     state: State
+    run_id: str | None = None
+    run: Run | None = None
+    landed: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.state.over and (self.landed or self.run_id is None)
+
+    def named(self) -> "_Kept":
+        """Return this with the name of its run."""
+        if self.run_id is not None:
+            return self
+        run_id = f"{self.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
+        return self.model_copy(update={"run_id": run_id})
 
 
 class Keeper:
@@ -29,30 +53,33 @@ class Keeper:
 
     def __init__(self, folder: Path, kept: _Kept) -> None:
         self.folder, self._kept = folder, kept
-        self._story: TextIO = (folder / _STORY).open("a", buffering=1)
+        self._story = Appender(folder / _STORY)
 
     @classmethod
     def open(cls, home: Path, job: TrainingJob) -> "Keeper":
-        """Return the last attempt at a job if it has not ended, else a new one.
+        """Return the attempt at a job that has not ended and landed, else a new one.
 
         Raises:
-            BadInput: the last attempt trains something else.
+            BadInput: that attempt trains something else.
         """
         attempts = home / "training" / job.name
         attempts.mkdir(parents=True, exist_ok=True)
-        files = sorted(attempts.glob(f"*/{_STATE}"))
-        if files and not (last := _Kept.model_validate_json(files[-1].read_text())).state.over:
-            if last.training_id != job.training_id:
+        for file in sorted(attempts.glob(f"*/{_STATE}")):
+            kept = _Kept.model_validate_json(file.read_text())
+            if kept.done:
+                continue
+            if kept.training_id != job.training_id:
                 raise BadInput(
-                    f"job {job.name} has an unfinished attempt in {files[-1].parent} that trains "
+                    f"job {job.name} has an unfinished attempt in {file.parent} that trains "
                     "something else; give this one another name, or remove that folder"
                 )
-            sweep(files[-1].parent)
-            return cls(files[-1].parent, last)
+            sweep(file.parent)
+            return cls(file.parent, kept.named())
         now = datetime.now(UTC)
         folder = attempts / f"{now:%Y%m%dT%H%M%S.%f}"
         folder.mkdir()
-        return cls(folder, _Kept(training_id=job.training_id, began_at=now, state=job.state()))
+        kept = _Kept(training_id=job.training_id, began_at=now, state=job.state())
+        return cls(folder, kept.named())
 
     @property
     def state(self) -> State:
@@ -65,6 +92,16 @@ class Keeper:
         return self._kept.began_at
 
     @property
+    def run_id(self) -> str:
+        """What its run is called."""
+        return str(self._kept.run_id)
+
+    @property
+    def run(self) -> Run | None:
+        """What lands, if that is known."""
+        return self._kept.run
+
+    @property
     def story(self) -> list[Entry]:
         """What has happened so far, in all controllers' lives."""
         return read(self.folder / _STORY)
@@ -74,22 +111,62 @@ class Keeper:
         return time.time() - self._kept.began_at.timestamp()
 
     def keep(self, state: State, story: Sequence[Entry]) -> None:
-        """Remember a state; on disk, atomically, where there is something to tell."""
-        self._kept = self._kept.model_copy(update={"state": state})
+        """Remember a state; on disk, both or neither, where there is something to tell.
+
+        Raises:
+            StepcastError: they could not be written, for example to a full disk.
+        """
+        kept = self._kept.model_copy(update={"state": state})
         if not story:
+            self._kept = kept
             return
-        for entry in story:
-            self._story.write(entry.model_dump_json() + "\n")
+        before = self._story.size
+        try:
+            self._story.append([entry.model_dump_json() for entry in story])
+            self._story.sync()
+            self._write(kept)
+        except StepcastError:
+            self._story.cut(before)
+            raise
+        except OSError as error:
+            raise self._unwritten(error) from error
+
+    def end(self, run: Run) -> None:
+        """Remember what is to land.
+
+        Raises:
+            StepcastError: it could not be written, for example to a full disk.
+        """
+        self._write(self._kept.model_copy(update={"run": run}))
+
+    def landed(self) -> None:
+        """Remember that it has landed: who comes next begins anew.
+
+        Raises:
+            StepcastError: it could not be written, for example to a full disk.
+        """
+        self._write(self._kept.model_copy(update={"landed": True}))
+
+    def _write(self, kept: _Kept) -> None:
         fresh = temporary(self.folder)
         try:
-            fresh.write_text(self._kept.model_dump_json())
+            fresh.write_text(kept.model_dump_json())
             sync(fresh)
             os.replace(fresh, self.folder / _STATE)
+        except OSError as error:
+            raise self._unwritten(error) from error
         finally:
             remove(fresh)
+        self._kept = kept
+
+    def _unwritten(self, error: OSError) -> StepcastError:
+        return StepcastError(
+            f"what happened could not be written to {self.folder}: {error.strerror}; free some "
+            "space, and the same command goes on"
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._story.close()
+        self._story.__exit__()

@@ -1,6 +1,7 @@
 """Which samples an iteration takes: every one of them once in each epoch, whoever trains."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
@@ -9,11 +10,15 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
+from pydantic import TypeAdapter
 
+from pipelines.runtime.appending import Appender, whole
 from warehouse.records import Record
 
 Took = Callable[[int, Sequence[int]], None]
 """Writes down the indices that were taken for an iteration (counted from 0)."""
+_BEGIN = re.compile(r"\[\d+, \[")
+_LINE = TypeAdapter(tuple[int, tuple[int, ...]])
 
 
 class Taken(Record):
@@ -52,8 +57,8 @@ def share(batches: Sequence[int], rank: int) -> tuple[int, int]:
 @contextmanager
 def taking(folder: Path, incarnation: int, rank: int) -> Iterator[Took]:
     """Yield what writes into the log of a rank; a line is there before its samples are used."""
-    with _file(folder, incarnation, rank).open("a", buffering=1) as file:
-        yield lambda step, indices: print(json.dumps([step, list(indices)]), file=file)
+    with Appender(_file(folder, incarnation, rank)) as file:
+        yield lambda step, indices: file.append([json.dumps([step, list(indices)])])
 
 
 def is_log(name: str) -> bool:
@@ -62,16 +67,14 @@ def is_log(name: str) -> bool:
 
 
 def taken(folder: Path) -> list[Taken]:
-    """Return what all ranks took."""
-    rows = []
+    """Return what all ranks took, but for lines that are not whole."""
+    rows: list[Taken] = []
     for path in sorted(one for one in folder.iterdir() if is_log(one.name)):
         _, incarnation, rank = path.stem.split("-")
-        for line in path.read_text().splitlines(keepends=True):
-            # A killed rank may have left half a line.
-            if line.endswith("\n"):
-                step, indices = json.loads(line)
-                place = {"incarnation": int(incarnation), "rank": int(rank)}
-                rows.append(Taken(**place, step=step, indices=tuple(indices)))
+        rows += [
+            Taken(incarnation=int(incarnation), rank=int(rank), step=step, indices=indices)
+            for step, indices in whole(path, _BEGIN, _LINE.validate_python)
+        ]
     return rows
 
 

@@ -1,6 +1,7 @@
 """What happened to a job, in rows of table runtime_event: for people, SQL and the timeline."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -8,10 +9,12 @@ import polars as pl
 from pydantic import JsonValue
 
 from pipelines.runtime import events
+from pipelines.runtime.appending import whole
 from pipelines.runtime.planning import Plan
 from pipelines.runtime.state import State
 from warehouse.records import Record
 
+_BEGIN = re.compile(r'\{"at_s":')
 _SCHEMA = {
     "at_s": pl.Float64,
     "event": pl.String,
@@ -112,12 +115,8 @@ def frame(story: Iterable[Entry]) -> pl.DataFrame:
 
 
 def read(file: Path) -> list[Entry]:
-    """Return the entries of a file, one JSON object per line; none if there is no file."""
-    if not file.exists():
-        return []
-    lines = file.read_text().splitlines(keepends=True)
-    # A killed controller may have left half a line.
-    return [Entry.model_validate_json(line) for line in lines if line.endswith("\n")]
+    """Return the entries of a file, JSON objects, that are whole; none if there is no file."""
+    return list(whole(file, _BEGIN, Entry.model_validate))
 
 
 def _entry(

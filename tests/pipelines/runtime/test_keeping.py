@@ -1,5 +1,6 @@
 """The folder of a job: who goes on, and with what."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from pipelines.runtime.job_file import TrainingJob, read_job
 from pipelines.runtime.keeping import Keeper
 from pipelines.runtime.story import Entry, progress
 from tests.pipelines.runtime.jobs import write_job
-from warehouse.records import BadInput
+from tests.pipelines.runtime.test_appending import limited
+from warehouse.records import BadInput, StepcastError
 
 
 def job(folder: Path, **changes: object) -> TrainingJob:
@@ -32,6 +34,7 @@ def test_what_has_ended_is_followed_by_a_new_attempt(tmp_path: Path) -> None:
     with Keeper.open(tmp_path, job(tmp_path)) as first:
         state = first.state.but(phase="finished")
         first.keep(state, [progress(state, 20)])
+        first.landed()
     with Keeper.open(tmp_path, job(tmp_path)) as second:
         assert second.folder > first.folder
         assert second.state.phase == "new"
@@ -44,10 +47,63 @@ def test_who_goes_on_must_train_the_same(tmp_path: Path) -> None:
         Keeper.open(tmp_path, job(tmp_path, seed=1))
 
 
-def test_half_a_line_of_the_story_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("half", ['{"at_s": 2.', '{"at_s":2.0,"event":"lost","node":"no'])
+def test_half_a_line_of_the_story_is_left_out(tmp_path: Path, half: str) -> None:
+    """As an earlier version may have left it, with the next entry in the same line."""
+    began, saved = (Entry(at_s=1.5, event=one, detail={"of": 20}) for one in ("began", "saved"))
     with Keeper.open(tmp_path, job(tmp_path)) as keeper:
-        keeper.keep(keeper.state, [Entry(at_s=1.5, event="began", detail={"iterations": 20})])
+        keeper.keep(keeper.state, [began])
         with (keeper.folder / "story.jsonl").open("a") as file:
-            file.write('{"at_s": 2.')
-        (entry,) = keeper.story
-    assert (entry.at_s, entry.event, entry.detail["iterations"]) == (1.5, "began", 20)
+            file.write(half + saved.model_dump_json() + "\n" + half)
+    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+        keeper.keep(keeper.state, [progress(keeper.state, 7)])
+        assert keeper.story == [began, saved, progress(keeper.state, 7)]
+
+
+@pytest.mark.parametrize("room_bytes", [-50, 20])
+def test_a_full_disk_leaves_what_was_kept_before(tmp_path: Path, room_bytes: int) -> None:
+    """First there is no room for the story, then for the state alone."""
+    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+        told = [progress(keeper.state, step) for step in range(3)]
+        keeper.keep(keeper.state, told)
+        files = {one: one.read_bytes() for one in keeper.folder.iterdir()}
+        size = max(map(len, files.values())) + room_bytes
+        state = keeper.state.but(step=7, error="e" * 100)
+        more = [progress(keeper.state, 3)] * (10 if room_bytes > 0 else 1)
+        message = "could not be written to .*File too large; free some space"
+        with limited(size), pytest.raises(StepcastError, match=message):
+            keeper.keep(state, more)
+        assert {one: one.read_bytes() for one in keeper.folder.iterdir()} == files
+        assert keeper.state != state
+        keeper.keep(state, more)
+        assert keeper.story == [*told, *more]
+
+
+def test_what_is_over_and_has_not_landed_is_gone_on_with(tmp_path: Path) -> None:
+    with Keeper.open(tmp_path, job(tmp_path)) as first:
+        state = first.state.but(phase="finished")
+        first.keep(state, [progress(state, 20)])
+    with Keeper.open(tmp_path, job(tmp_path)) as second:
+        assert (second.folder, second.run_id, second.state) == (first.folder, first.run_id, state)
+        second.landed()
+    with Keeper.open(tmp_path, job(tmp_path)) as third:
+        assert third.folder != first.folder
+        assert third.state.phase == "new"
+
+
+def test_attempts_of_earlier_versions(tmp_path: Path) -> None:
+    """They do not say how their runs are called, nor that they have landed."""
+    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+        keeper.keep(keeper.state, [progress(keeper.state, 1)])
+    file = keeper.folder / "state.json"
+    kept = json.loads(file.read_text())
+    earlier = {name: kept[name] for name in ("training_id", "began_at", "state")}
+    file.write_text(json.dumps(earlier))
+    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+        assert keeper.folder == file.parent, "it goes on"
+        keeper.keep(keeper.state.but(phase="finished"), [progress(keeper.state, 20)])
+    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+        assert keeper.folder == file.parent, "what this version ends has to land"
+    file.write_text(json.dumps({**earlier, "state": {**kept["state"], "phase": "finished"}}))
+    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+        assert keeper.folder != file.parent, "what an earlier one has ended is done"

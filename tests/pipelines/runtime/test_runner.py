@@ -1,6 +1,7 @@
 """Jobs of plain processes that are killed, frozen and told to go: nothing is trained."""
 
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, frame
 from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE, profile, write_job
 from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
+from warehouse.landing import read_tables, run_folders
+from warehouse.records import StepcastError
 from warehouse.warehouse import Warehouse, read_only
 
 ITERATIONS = 60
@@ -30,6 +33,7 @@ class Ran:
         program: str = COUNTING,
         silence_s: float = 20.0,
         stop_at: str | None = None,
+        told: Callable[[Entry], None] = lambda _: None,
         **changes: object,
     ) -> None:
         self.asked: list[Infeasible] = []
@@ -38,10 +42,11 @@ class Ran:
             self.asked.append(infeasible)
             return None if answer is None else infeasible.ways[answer]
 
-        told: list[Entry] = []
+        heard: list[Entry] = []
 
         def tell(entry: Entry) -> None:
-            told.append(entry)
+            heard.append(entry)
+            told(entry)
             if entry.event == stop_at:
                 raise KeyboardInterrupt
 
@@ -53,7 +58,7 @@ class Ran:
             notices=notices,
         )
         self.story = keeper.story
-        assert told == self.story[-len(told) :]
+        assert heard == self.story[len(self.story) - len(heard) :]
 
     def of(self, event: str) -> list[Entry]:
         """Return the entries of one kind."""
@@ -160,6 +165,47 @@ def test_who_comes_back_goes_on_from_what_was_saved(
     spent_usd = stopped.detail["cost_usd"]
     assert isinstance(spent_usd, float)
     assert spent_usd <= ran.state.spent_usd
+
+
+@pytest.mark.parametrize("room_bytes", [0, 4_000])
+def test_a_finished_job_lands_and_does_not_train_again(tmp_path: Path, room_bytes: int) -> None:
+    """The disk is full once it has finished: of what is left to do, nothing or all but the run."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(entry: Entry) -> None:
+        if entry.event == "finished":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, usual[1]))
+
+    try:
+        with pytest.raises(StepcastError, match="File too large"):
+            Ran(tmp_path, told=fill, iterations=10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    (folder,) = (tmp_path / "home" / "training" / "small").iterdir()
+    with (folder / "story.jsonl").open("a") as file:
+        file.write('{"at_s":2.')
+    landing = tmp_path / "home" / "landing"
+    assert not list(run_folders(landing))
+    ran = Ran(tmp_path, iterations=10)
+    assert [one.event for one in ran.story].count("training") == 1, "it was trained before"
+    assert ran.of("finished") == [ran.story[-1]]
+    (landed,) = run_folders(landing)
+    tables = read_tables(landed)
+    assert tables["runtime_event"]["event"].to_pylist() == [one.event for one in ran.story]
+    assert tables["run"]["status"].to_pylist() == ["ok"]
+    assert [one.name for one in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_torn_story_does_not_keep_a_job_from_landing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Ran(tmp_path, stop_at="training", iterations=10)
+    (folder,) = (tmp_path / "home" / "training" / "small").iterdir()
+    with (folder / "story.jsonl").open("a") as file:
+        file.write('{"at_s":2.')
+    ran = Ran(tmp_path, iterations=10)
+    assert [one.event for one in ran.story].count("resumed") == 1
+    (landed,) = run_folders(tmp_path / "home" / "landing")
+    assert read_tables(landed)["runtime_event"].num_rows == len(ran.story)
 
 
 def test_it_lands_and_sql_can_ask_about_it(tmp_path: Path) -> None:

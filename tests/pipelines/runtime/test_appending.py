@@ -1,0 +1,117 @@
+"""Files that are appended to: whatever a full disk leaves, what is whole is read."""
+
+import errno
+import re
+import resource
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.runtime import samples, story
+from pipelines.runtime.appending import Appender, whole
+from pipelines.runtime.samples import Taken
+from pipelines.runtime.story import Entry
+
+_texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
+    ['{"at_s":', '\\{"at_s":1.5', "}", '"]}', "[8, [1"]
+)
+_entries = st.builds(
+    Entry,
+    at_s=st.floats(0, 1e9),
+    event=_texts,
+    node=st.none() | _texts,
+    step=st.none() | st.integers(0, 10**9),
+    detail=st.dictionaries(_texts, st.none() | _texts | st.lists(st.integers()), max_size=3),
+)
+
+
+@contextmanager
+def limited(size_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond a size, as on a full disk."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+@given(st.lists(st.tuples(_entries, st.none() | st.floats(0, 1, exclude_max=True)), max_size=6))
+def test_a_story_is_read_but_for_what_is_torn(
+    tmp_path_factory: pytest.TempPathFactory, records: list[tuple[Entry, float | None]]
+) -> None:
+    """Each record is whole, with its end or not, or torn anywhere, the next one right behind it."""
+    file = tmp_path_factory.mktemp("story") / "story.jsonl"
+    content, expected = b"", []
+    for entry, torn_at in records:
+        line = f"{entry.model_dump_json()}\n".encode()
+        cut = len(line) if torn_at is None else int(torn_at * len(line))
+        content += line[:cut]
+        # All but the line's end is there: that is a whole record.
+        expected += [entry] if cut >= len(line) - 1 else []
+    file.write_bytes(content)
+    assert story.read(file) == expected
+
+
+@given(st.lists(st.tuples(st.lists(st.integers(0, 99)), st.none() | st.floats(0, 1)), max_size=6))
+def test_logs_of_samples_are_read_but_for_what_is_torn(
+    tmp_path_factory: pytest.TempPathFactory,
+    records: list[tuple[list[int], float | None]],
+) -> None:
+    folder = tmp_path_factory.mktemp("samples")
+    content, expected = "", []
+    for step, (indices, torn_at) in enumerate(records):
+        line = f"[{step}, {indices}]\n"
+        cut = len(line) if torn_at is None else int(torn_at * len(line))
+        content += line[:cut]
+        row = Taken(incarnation=1, rank=0, step=step, indices=tuple(indices))
+        expected += [row] if cut >= len(line) - 1 else []
+    (folder / "samples-000001-000000.jsonl").write_text(content)
+    assert samples.taken(folder) == expected
+
+
+def test_nothing_is_left_of_what_did_not_fit(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    with Appender(file) as lines:
+        lines.append(["one"])
+        with limited(9), pytest.raises(OSError, match="File too large") as caught:
+            lines.append(["two", "three"])
+        assert caught.value.errno == errno.EFBIG
+        assert file.read_bytes() == b"one\n"
+        lines.append(["four"])
+    assert file.read_bytes() == b"one\nfour\n"
+
+
+def test_half_a_line_is_ended_before_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"one\ntw")
+    with Appender(file) as lines:
+        lines.append(["three"])
+    assert file.read_bytes() == b"one\ntw\nthree\n"
+
+
+@pytest.mark.cluster
+def test_a_full_disk(tmp_path: Path) -> None:
+    """A real one: a file system of 64 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    subprocess.run(mount, check=True)
+    try:
+        with Appender(disk / "lines") as lines:
+            kept = 0
+            with pytest.raises(OSError, match="No space left") as caught:
+                while kept < 100:
+                    lines.append([f"[{kept}, [{'1' * 3000}]]"])
+                    kept += 1
+            assert caught.value.errno == errno.ENOSPC
+            assert (disk / "lines").stat().st_size == lines.size
+            begin = re.compile(r"\[\d+, \[")
+            assert len(list(whole(disk / "lines", begin, lambda value: value))) == kept > 10
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
