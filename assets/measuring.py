@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from assets.starts import nodes, scenarios, together
 from assets.study import Study
 from profilers import (
     allreduce,
+    clock,
     contention,
     links,
     slowdown,
@@ -100,7 +100,7 @@ def _say(progress: Progress, where: str, text: str) -> None:
 def _links(
     cluster: Cluster, parts: Sequence[Part], context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
-    asked, started_at = parts[0].settings, datetime.now(UTC)
+    asked, started_at = parts[0].settings, clock.now()
     try:
         yield links.measure(cluster, context, **asked, progress=say)
     except ProbeFailed as error:

@@ -6,14 +6,13 @@ known from all of their starts, and taken off.
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
 from typing import cast
 
 import polars as pl
 
-from profilers import torch_nodes
+from profilers import clock, torch_nodes
 from profilers.allreduce_node import TIMEOUT_S, RankConfig
 from profilers.arrivals import Timed, Times, without_waiting
 from profilers.clusters import Cluster, Node, netns
@@ -75,13 +74,13 @@ def measure(
 
     worker = " + ".join(dict.fromkeys(node.group.node_type for node in nodes))
     remaining = list(world_sizes)
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     try:
         with host_lock(progress), Programs(cluster, "all-reduce") as programs:
             progress(f"start all-reduce: {len(nodes)} node(s) load PyTorch")
             ranks = Ranks(cluster, programs, nodes, "profilers.allreduce_node", config, each)
             for world_size in world_sizes:
-                started_at = datetime.now(UTC)
+                started_at = clock.now()
                 rows, settings = _grid(ranks, world_size, sizes_bytes, concurrent, trials, progress)
                 settings["worker"] = worker
                 run = finished_run("allreduce", cluster, None, context, started_at, settings)

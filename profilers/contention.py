@@ -9,12 +9,12 @@ training differ, and two workers whose steps do not would pass each other for ev
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from math import sqrt
 from pathlib import Path
 from statistics import fmean
 
+from profilers import clock
 from profilers.captures import EVERYTHING, HEADER_BYTES, capture
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
@@ -69,7 +69,7 @@ def measure(
         raise BadInput(f"contention needs two flows or more, found {list(flows)}; add 2")
     if max(counts) > len(workers):
         raise BadInput(f"{max(counts)} flows need as many workers; the cluster has {len(workers)}")
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     scenario = _scenario(cluster)
     patience = Patience(cluster.cpu_times)
     stolen: list[float] = []

@@ -7,11 +7,10 @@ Started as `python -m profilers.ddp_node CONFIG_JSON`; see `torch_nodes.obey`. C
 import gc
 import json
 import sys
-import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from profilers import torch_nodes
+from profilers import clock, torch_nodes
 from profilers.allreduce_node import Rank, RankConfig
 from profilers.compute_node import ComputeConfig, build, draw
 from profilers.torch_nodes import Say
@@ -80,7 +79,7 @@ class Replica:
         batches = [draw(config, batch_size) for _ in range(_BATCHES)]
         ready = [(images.to(device), labels.to(device)) for images, labels in batches]
         self._rank.barrier()
-        times_us = [time.time_ns() // 1000]
+        times_us = [clock.now_us()]
         for step in range(steps):
             images, labels = ready[step % _BATCHES]
             loss: Any = cross_entropy(self._model(images), labels)
@@ -88,7 +87,7 @@ class Replica:
             self._optimizer.step()
             self._optimizer.zero_grad()
             self._rank.settle()
-            times_us.append(time.time_ns() // 1000)
+            times_us.append(clock.now_us())
         self._say("trained", times_us=times_us)
 
 

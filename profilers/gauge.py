@@ -9,9 +9,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from statistics import fmean
 from threading import Event, Thread
+
+from profilers import clock
 
 _WORK = bytes(16_384)
 _REPEATS = 4
@@ -50,7 +52,7 @@ class Gauge:
 
     def _run(self, stopped: Event) -> None:
         while not stopped.wait(_PAUSE_S):
-            self._times.append((datetime.now(UTC), _work_us()))
+            self._times.append((clock.now(), _work_us()))
 
 
 def _work_us() -> float:

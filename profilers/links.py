@@ -8,13 +8,13 @@ import itertools
 import json
 import subprocess
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
 from typing import Any
 
 import polars as pl
 
+from profilers import clock
 from profilers.clusters import Cluster, Node
 from profilers.hostlock import host_lock
 from profilers.quiet import Patience
@@ -57,7 +57,7 @@ def measure(
     workers = cluster.of_role("worker")
     if max(flows) > len(workers):
         raise BadInput(f"{max(flows)} flows need as many workers; the cluster has {len(workers)}")
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     patience = Patience(cluster.cpu_times)
     rows: list[dict[str, Any]] = []
     reports: list[Any] = []

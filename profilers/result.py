@@ -3,11 +3,12 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
+from profilers import clock
 from profilers.clusters import Cluster
 from profilers.gauge import GAUGE
 from warehouse.records import ProbeFailed, Purpose, Run, Scenario
@@ -71,7 +72,7 @@ def finished_run(
         status="failed" if error else "ok",
         error=error,
         started_at=started_at,
-        ended_at=datetime.now(UTC),
+        ended_at=clock.now(),
         host_id=cluster.host_id(),
         host=dict(cluster.host()),
         software=dict(cluster.software()),

@@ -7,7 +7,6 @@ the same time is seen here too: what a moment adds to the steps of all of them d
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from math import sqrt
@@ -16,6 +15,7 @@ from typing import Any, cast
 
 import polars as pl
 
+from profilers import clock
 from profilers.allreduce import WARM_UPS, timed
 from profilers.allreduce_node import RankConfig
 from profilers.clusters import Cluster, Node
@@ -70,7 +70,7 @@ def measure(
         raise BadInput(
             f"{scenario.label}: expected a cluster of as many workers, found {len(workers)}"
         )
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     try:
         with host_lock(progress), Programs(cluster, scenario.label) as programs:
             progress(f"start {scenario.workload.dnn}: {len(workers)} worker(s) load PyTorch")

@@ -9,11 +9,11 @@ import shutil
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 
 import polars as pl
 
+from profilers import clock
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
 from profilers.operation_tables import dnn_row, operation_time, step_samples
@@ -61,7 +61,7 @@ def profile(
     """
     if scenario.strategy.workers != 1:
         raise BadInput(f"a profile needs one worker, {scenario.label} has more")
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     try:
         with host_lock(progress), SyncJob(cluster, scenario, [1], progress) as job:
             nodes = job.cluster_node(1)

@@ -5,11 +5,12 @@ Every step ends when all nodes have averaged their gradients, so its time is tha
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 import polars as pl
 
+from profilers import clock
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
 from profilers.quiet import Measured, Patience
@@ -61,12 +62,12 @@ def measure(
     largest = check_family(scenarios, len(cluster.of_role("worker")))
     world_sizes = sorted({scenario.strategy.workers for scenario in scenarios})
     remaining = list(scenarios)
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     try:
         with host_lock(progress), SyncJob(cluster, largest, world_sizes, progress) as job:
             job.confine()
             while remaining:
-                started_at, scenario = datetime.now(UTC), remaining[0]
+                started_at, scenario = clock.now(), remaining[0]
                 progress(f"measure {scenario.label}")
                 world_size = scenario.strategy.workers
                 trained = _train(job, world_size, windows)

@@ -7,10 +7,11 @@ windows in which all of them are stepping. The whole series of steps is kept.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import polars as pl
 
+from profilers import clock
 from profilers.clusters import Cluster, Node
 from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.host import CpuTimes
@@ -62,11 +63,11 @@ def measure(
     """
     largest = check_family(scenarios, len(cluster.of_role("worker")))
     remaining = list(scenarios)
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     try:
         with host_lock(progress), AsyncJob(cluster, largest, progress) as job:
             while remaining:
-                started_at, scenario = datetime.now(UTC), remaining[0]
+                started_at, scenario = clock.now(), remaining[0]
                 progress(f"measure {scenario.label}")
                 recorder = Recorder(cluster.cpu_times, scenario.strategy.workers, windows)
                 with cross_traffic(cluster, scenario.cross_traffic):
@@ -112,7 +113,7 @@ class Recorder:
         self.measured: list[Measured[Window]] = []
         self.stationary = False
         self._asked, self._judged, self._full = asked, 0, False
-        self._started_us = time.time_ns() // 1000
+        self._started_us: int | None = None
         self._opened_us: int | None = None
         self._cpu_times = cpu_times
         self._cpu = cpu_times()
@@ -133,9 +134,11 @@ class Recorder:
         self.series[worker].append(step)
         if self._full:
             return True
+        if self._started_us is None:
+            self._started_us = step.start_us
         now_us = step.end_us
         if self._opened_us is None:
-            if self._settled(now_us):
+            if self._settled(now_us - self._started_us, now_us):
                 self._open(now_us)
         elif now_us - self._opened_us >= self._asked.window_s * 1e6:
             idle, stolen = self._cpu_times().fractions_since(self._cpu)
@@ -165,12 +168,12 @@ class Recorder:
     def _open(self, now_us: int) -> None:
         self._opened_us, self._cpu = now_us, self._cpu_times()
 
-    def _settled(self, now_us: int) -> bool:
+    def _settled(self, lasting_us: int, now_us: int) -> bool:
         if min(len(steps) for steps in self.series.values()) < MIN_DISCARDED_STEPS:
             return False
         self.stationary = is_stationary(self.series, now_us, self._asked.window_s / 2, TOLERANCE)
         limit_us = self._asked.window_s * MAX_SETTLING_WINDOWS * 1e6
-        return self.stationary or now_us - self._started_us > limit_us
+        return self.stationary or lasting_us > limit_us
 
 
 def _result(

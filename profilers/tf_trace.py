@@ -8,12 +8,12 @@ import statistics
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import polars as pl
 
+from profilers import clock
 from profilers.captures import JobCapture
 from profilers.clusters import Cluster
 from profilers.hostlock import host_lock
@@ -62,7 +62,7 @@ def profile(
     """
     if scenario.strategy.workers != 1:
         raise BadInput(f"a profile needs one worker, {scenario.label} has more")
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     dnn = scenario.workload.dnn
     packets = JobCapture(cluster, context.scratch, wanted=capture)
     patience = Patience(cluster.cpu_times)
@@ -80,6 +80,8 @@ def profile(
                 traces = patience.pieces(partial(job.trace, worker), traced_steps, PIECE_STEPS)
             rest = untraced_steps - untraced_steps // 2
             after = patience.pieces(partial(_untraced, job), rest, PIECE_STEPS)
+            if cluster.here:
+                clock.check_unset(cluster.clock)
             traced = [time for piece in traces for time in piece.value[0]]
             files = [file for piece in traces for file in piece.value[1]]
             progress(f"profile {dnn}: read traces")

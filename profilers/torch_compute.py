@@ -7,12 +7,12 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean, median
 
 import polars as pl
 
+from profilers import clock
 from profilers.clusters import Cluster
 from profilers.compute_job import ComputeJob, check_single
 from profilers.confidence import half_width
@@ -75,7 +75,7 @@ def profile(
         raise BadInput(f"batch_sizes: expected some, 1 or more, found {list(batch_sizes)}")
     workload = scenario.workload.model_copy(update={"batch_size": max(batch_sizes)})
     scenario = scenario.model_copy(update={"workload": workload})
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     patience = Patience(cluster.cpu_times)
     sizes = up_and_down(batch_sizes)
     times: Times = {size: [] for size in sizes}

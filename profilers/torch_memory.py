@@ -5,13 +5,12 @@ control group; being killed by it means that the batch does not fit.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
 import polars as pl
 
-from profilers import host
+from profilers import clock, host
 from profilers.clusters import Cluster
 from profilers.compute_job import ComputeJob, check_single
 from profilers.hostlock import host_lock
@@ -52,7 +51,7 @@ def search(
     check_limited(cluster.backend, cluster.of_role("worker")[0].group)
     if most < 1:
         raise BadInput(f"most: expected 1 or more, found {most}")
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     try:
         with host_lock(progress), _Attempts(cluster, scenario, progress) as attempts:
             largest = largest_that_fits(attempts.fits, most)

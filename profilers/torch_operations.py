@@ -10,12 +10,12 @@ import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, cast
 
 import polars as pl
 
+from profilers import clock
 from profilers.clusters import Cluster
 from profilers.compute_job import STEP_TIMEOUT_S, check_single
 from profilers.compute_node import ComputeConfig
@@ -61,7 +61,7 @@ def profile(
         BadInput: W is not 1, or another strategy or framework.
     """
     check_single(scenario)
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     dnn = scenario.workload.dnn
     patience = Patience(cluster.cpu_times)
     try:

@@ -9,13 +9,14 @@ Source: Srift, section 5.1: the mean of at least 100 iterations, without start-u
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from statistics import fmean
 from typing import cast
 
 import polars as pl
 
+from profilers import clock
 from profilers.allreduce_node import RankConfig
 from profilers.clusters import Cluster, Node
 from profilers.compute_job import STEP_TIMEOUT_S, check_all_reduce
@@ -74,7 +75,7 @@ def measure(
     batches = {one: _batches(cluster, one) for one in scenarios}
     first = scenarios[0]
     remaining = list(scenarios)
-    started_at = datetime.now(UTC)
+    started_at = clock.now()
     try:
         with host_lock(progress), Programs(cluster, first.workload.dnn) as programs:
             used = {node for nodes in batches.values() for node in nodes}
@@ -84,7 +85,7 @@ def measure(
             each = first.strategy.devices_per_node
             ranks = Ranks(cluster, programs, nodes, "profilers.ddp_node", config, each)
             while remaining:
-                started_at, scenario = datetime.now(UTC), remaining[0]
+                started_at, scenario = clock.now(), remaining[0]
                 progress(f"measure {scenario.label}")
                 trained = _train(ranks, scenario, batches[scenario], goal)
                 yield _result(cluster, scenario, context, started_at, trained)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import timedelta
 from pathlib import Path
 
 from models.srift.performance import Performance
@@ -98,7 +98,7 @@ def _run(job: TrainingJob, backend: Backend, keeper: Keeper, state: State, fleet
         status="failed" if error else "ok",
         error=error,
         started_at=keeper.began_at,
-        ended_at=datetime.now(UTC),
+        ended_at=keeper.began_at + timedelta(seconds=keeper.now_s()),
         host_id=host_id(backend),
         host=fleet.host,
         software=fleet.software,

@@ -12,6 +12,9 @@ _NAME = re.compile(r"checkpoint-\d{10}\.pt")
 def write(folder: Path, step: int, content: bytes, keep: int) -> Path:
     """Write the checkpoint of an iteration, and remove all but the last `keep`.
 
+    Those of later iterations go too: their rank was ahead of the one that writes now, and is gone.
+    So the checkpoint of the last iteration is the one written last, whatever the clock says.
+
     Raises:
         OSError: it could not be written, for example to a full disk; older ones are still there.
     """
@@ -24,8 +27,10 @@ def write(folder: Path, step: int, content: bytes, keep: int) -> Path:
     finally:
         remove(fresh)
     sync(folder)
-    for old in _found(folder)[:-keep]:
-        remove(old)
+    found = _found(folder)
+    ahead = [one for one in found if one > written]
+    for other in (*ahead, *[one for one in found if one <= written][:-keep]):
+        remove(other)
     return written
 
 
@@ -47,12 +52,8 @@ def of_step(folder: Path, step: int) -> Path | None:
 
 
 def _found(folder: Path) -> list[Path]:
-    """Return all checkpoints in the order in which they were written.
-
-    That need not be the order of iterations: rank 0 may have been ahead of the one that followed.
-    """
-    found = [one for one in folder.iterdir() if _NAME.fullmatch(one.name)]
-    return sorted(found, key=lambda one: (one.stat().st_mtime_ns, one.name))
+    """Return all checkpoints in the order of their iterations."""
+    return sorted(one for one in folder.iterdir() if _NAME.fullmatch(one.name))
 
 
 def _step(checkpoint: Path) -> int:

@@ -1,10 +1,9 @@
 """The folder of a job: its state and its story, for whoever goes on."""
 
 import os
-import time
 import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +13,7 @@ from pipelines.runtime.appending import Appender
 from pipelines.runtime.job_file import TrainingJob
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, read
+from profilers import clock
 from warehouse.durable import remove, sweep, sync, temporary
 from warehouse.records import BadInput, Record, Run, StepcastError
 
@@ -24,13 +24,16 @@ _STATE, _STORY = "state.json", "story.jsonl"
 class _Kept(Record):
     """What is known of an attempt.
 
-    `run` is what lands of it, once it is over. Attempts without a `run_id` are of earlier versions:
-    what is over of them has landed, or cannot any more.
+    `began_counted_s` is when it began by `profilers.clock.counted_ns` of the machine that started
+    as `boot_id`. `run` is what lands of it, once it is over. Attempts without a `run_id` are of
+    earlier versions: what is over of them has landed, or cannot any more.
     """
 
     training_id: str
     began_at: AwareDatetime
     state: State
+    boot_id: str = ""
+    began_counted_s: float = 0.0
     run_id: str | None = None
     run: Run | None = None
     landed: bool = False
@@ -40,12 +43,18 @@ class _Kept(Record):
         """Whether there is nothing left to do."""
         return self.state.over and (self.landed or self.run_id is None)
 
-    def named(self) -> "_Kept":
-        """Return this with the name of its run."""
-        if self.run_id is not None:
-            return self
-        run_id = f"{self.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
-        return self.model_copy(update={"run_id": run_id})
+    def here(self) -> "_Kept":
+        """Return this with the name of its run, and with when it began by this machine's count.
+
+        Only where the machine has restarted since, or is another, the wall clock tells how long
+        ago that was: at least as long as what is known took.
+        """
+        run_id = self.run_id or f"{self.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
+        changes: dict[str, object] = {"run_id": run_id}
+        if self.boot_id != clock.boot_id():
+            ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
+            changes |= {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
+        return self.model_copy(update=changes)
 
 
 class Keeper:
@@ -74,12 +83,12 @@ class Keeper:
                     "something else; give this one another name, or remove that folder"
                 )
             sweep(file.parent)
-            return cls(file.parent, kept.named())
-        now = datetime.now(UTC)
+            return cls(file.parent, kept.here())
+        now = clock.now()
         folder = attempts / f"{now:%Y%m%dT%H%M%S.%f}"
         folder.mkdir()
         kept = _Kept(training_id=job.training_id, began_at=now, state=job.state())
-        return cls(folder, kept.named())
+        return cls(folder, kept.here())
 
     @property
     def state(self) -> State:
@@ -107,8 +116,11 @@ class Keeper:
         return read(self.folder / _STORY)
 
     def now_s(self) -> float:
-        """Return how long ago the job began, also if that was another controller's doing."""
-        return time.time() - self._kept.began_at.timestamp()
+        """Return how long ago the job began, also if that was another controller's doing.
+
+        Nobody who sets the wall clock changes it.
+        """
+        return _counted_s() - self._kept.began_counted_s
 
     def keep(self, state: State, story: Sequence[Entry]) -> None:
         """Remember a state; on disk, both or neither, where there is something to tell.
@@ -170,3 +182,7 @@ class Keeper:
 
     def __exit__(self, *_: object) -> None:
         self._story.__exit__()
+
+
+def _counted_s() -> float:
+    return clock.counted_ns() / 1e9

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-from profilers import commands, host
+from profilers import clock, commands, host
 from profilers.host import CpuTimes
 from warehouse.records import Backend, NodeGroup, Role
 
@@ -51,6 +51,7 @@ class Cluster(ABC):
         self.link_mbps = link_mbps
         self.nodes: tuple[Node, ...] = ()
         self._processes: list[tuple[Node, subprocess.Popen[str]]] = []
+        self.clock = clock.environment()
 
     @abstractmethod
     def up(self) -> None:
@@ -114,7 +115,7 @@ class Cluster(ABC):
         bound = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", UNLESS_ORPHANED, str(os.getpid())]
         with stderr.open("w") if stderr else open("/dev/null", "w") as errors:
             process = subprocess.Popen(
-                [*bound, *self._argv(node, argv, env or {})],
+                [*bound, *self._argv(node, argv, {**self.clock, **(env or {})})],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

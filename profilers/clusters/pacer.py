@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 from collections import deque
-from datetime import UTC, datetime
+from datetime import datetime
 from statistics import fmean
 from threading import Thread
 
+from profilers import clock
 from profilers.clusters.base import SOURCE
 from warehouse.records import ProbeFailed
 
@@ -70,4 +71,4 @@ class Pacer:
     def _listen(self, program: "subprocess.Popen[bytes]") -> None:
         assert program.stdout is not None
         for line in program.stdout:
-            self._read.append((datetime.now(UTC), float(line)))
+            self._read.append((clock.now(), float(line)))

@@ -73,7 +73,7 @@ def test_windows_go_on_until_their_mean_is_known() -> None:
     assert 2 < len(other.measured) < 30
     rates = [steps_per_s(other.series, one.value) for one in other.counted]
     assert half_width(rates) <= 0.02 < half_width(rates[:-1])
-    wild = (round(STEP_US * scatter.uniform(0.2, 3)) for _ in itertools.count())
+    wild = (round(STEP_US * scatter.uniform(0.05, 6)) for _ in itertools.count())
     assert len(recorded([0.0] * 31, asked_for, wild).measured) == 30
 
 

@@ -1,6 +1,7 @@
 """Checkpoints that are there whole or not at all."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,25 @@ def test_the_newest_is_found_and_old_ones_go(tmp_path: Path) -> None:
 
 
 def test_the_last_one_counts_even_if_it_is_behind(tmp_path: Path) -> None:
-    checkpoints.write(tmp_path, 10, b"of rank 0, which died", keep=1)
-    os.utime(tmp_path / "checkpoint-0000000010.pt", (1, 1))
-    path = checkpoints.write(tmp_path, 9, b"of its successor", keep=1)
+    checkpoints.write(tmp_path, 5, b"before", keep=2)
+    checkpoints.write(tmp_path, 10, b"of rank 0, which died", keep=2)
+    path = checkpoints.write(tmp_path, 9, b"of its successor", keep=2)
     assert checkpoints.newest(tmp_path) == (9, path)
+    assert [checkpoints.of_step(tmp_path, step) is None for step in (5, 9, 10)] == [
+        False,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_the_last_one_counts_whatever_the_clock_says(tmp_path: Path, days: int) -> None:
+    for step in (10, 15, 20):
+        path = checkpoints.write(tmp_path, step, b"%d" % step, keep=2)
+        written_s = time.time() + 86_400 * days * step
+        os.utime(path, (written_s, written_s))
+    assert checkpoints.newest(tmp_path) == (20, path)
+    assert checkpoints.of_step(tmp_path, 15) is not None
     assert checkpoints.of_step(tmp_path, 10) is None
 
 

@@ -1,6 +1,7 @@
 """The folder of a job: who goes on, and with what."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from pipelines.runtime.job_file import TrainingJob, read_job
 from pipelines.runtime.keeping import Keeper
 from pipelines.runtime.story import Entry, progress
+from tests.clocks import DAY, WallClock
 from tests.pipelines.runtime.jobs import write_job
 from tests.pipelines.runtime.test_appending import limited
 from warehouse.records import BadInput, StepcastError
@@ -107,3 +109,53 @@ def test_attempts_of_earlier_versions(tmp_path: Path) -> None:
     file.write_text(json.dumps({**earlier, "state": {**kept["state"], "phase": "finished"}}))
     with Keeper.open(tmp_path, job(tmp_path)) as keeper:
         assert keeper.folder != file.parent, "what an earlier one has ended is done"
+
+
+@pytest.mark.parametrize("by", [DAY, -DAY])
+def test_nobody_who_sets_the_clock_changes_how_long_ago_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: timedelta
+) -> None:
+    wall = WallClock(monkeypatch)
+    with Keeper.open(tmp_path, job(tmp_path)) as first:
+        wall.set(by)
+        assert 0 <= first.now_s() < 60
+        state = first.state.but(at_s=first.now_s())
+        first.keep(state, [progress(state, 1)])
+        now_s = first.now_s()
+    wall.set(by)
+    with Keeper.open(tmp_path, job(tmp_path)) as second:
+        assert second.folder == first.folder
+        assert now_s <= second.now_s() < now_s + 60
+
+
+@pytest.mark.parametrize(("by", "at_s", "expected_s"), [(-DAY, 50.0, 50.0), (DAY, 50.0, 86_400.0)])
+def test_after_a_restart_of_the_machine_the_date_counts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    by: timedelta,
+    at_s: float,
+    expected_s: float,
+) -> None:
+    """No clock goes on meanwhile but the wall clock; what is known has taken its time anyhow."""
+    with Keeper.open(tmp_path, job(tmp_path)) as first:
+        state = first.state.but(at_s=at_s)
+        first.keep(state, [progress(state, 1)])
+    file = first.folder / "state.json"
+    kept = json.loads(file.read_text())
+    began_at = (first.began_at - by).isoformat()
+    file.write_text(json.dumps({**kept, "boot_id": "another", "began_at": began_at}))
+    with Keeper.open(tmp_path, job(tmp_path)) as second:
+        assert expected_s <= second.now_s() < expected_s + 60
+
+
+def test_an_attempt_is_gone_on_with_though_its_date_is_earlier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Keeper.open(tmp_path, job(tmp_path)) as first:
+        first.keep(first.state.but(phase="finished"), [progress(first.state, 20)])
+        first.landed()
+    first.folder.rename(first.folder.with_name("99991231T000000.000000"))
+    with Keeper.open(tmp_path, job(tmp_path)) as second:
+        second.keep(second.state, [progress(second.state, 1)])
+    with Keeper.open(tmp_path, job(tmp_path)) as third:
+        assert third.folder == second.folder

@@ -3,6 +3,7 @@
 import json
 import resource
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from pipelines.runtime.job_file import read_job
 from pipelines.runtime.planning import Infeasible, Way
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, frame
-from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE, profile, write_job
+from tests.clocks import DAY, WallClock
+from tests.pipelines.runtime.jobs import FAST, PRICES, SLOW, SPARE, profile, write_job
 from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
 from warehouse.landing import read_tables, run_folders
 from warehouse.records import StepcastError
@@ -206,6 +208,31 @@ def test_a_torn_story_does_not_keep_a_job_from_landing(tmp_path: Path) -> None:
     assert [one.event for one in ran.story].count("resumed") == 1
     (landed,) = run_folders(tmp_path / "home" / "landing")
     assert read_tables(landed)["runtime_event"].num_rows == len(ran.story)
+
+
+@pytest.mark.parametrize("by", [DAY, -DAY])
+def test_a_clock_that_is_set_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: timedelta
+) -> None:
+    """No node counts as silent, and none costs more, or less, for it."""
+    wall = WallClock(monkeypatch)
+
+    def change(entry: Entry) -> None:
+        if entry.event == "training":
+            wall.set(by)
+
+    ran = Ran(tmp_path, told=change, iterations=20)
+    assert (ran.state.phase, ran.losses) == ("finished", [])
+    assert len(ran.of("training")) == 1
+    times = [one.at_s for one in ran.story]
+    assert times == sorted(times)
+    assert times[-1] < 600
+    hours = times[-1] / 3600
+    assert 0 < ran.state.spent_usd <= 2 * PRICES[FAST] * hours
+    (landed,) = run_folders(tmp_path / "home" / "landing")
+    (run,) = read_tables(landed)["run"].to_pylist()
+    took = run["ended_at"] - run["started_at"]
+    assert timedelta(0) < took < timedelta(seconds=600)
 
 
 def test_it_lands_and_sql_can_ask_about_it(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""Times that nobody can set."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from profilers import clock, tf_stepper
+from profilers.clusters.loopback import LoopbackCluster
+from profilers.gauge import Gauge
+from tests.clocks import DAY, WallClock
+from warehouse.records import NodeGroup, ProbeFailed
+
+BOTH_WAYS = pytest.mark.parametrize("by", [DAY, -DAY])
+WORKER = NodeGroup(role="worker", node_type="w", count=1)
+READ = "from profilers import clock; print(clock.now_us())"
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> WallClock:
+    """Return the wall clock."""
+    return WallClock(monkeypatch)
+
+
+def test_it_is_the_wall_clock_until_that_is_set() -> None:
+    assert abs(datetime.now(UTC) - clock.now()) < timedelta(seconds=1)
+    assert abs(clock.now_us() - time.time_ns() // 1000) < 1_000_000
+
+
+@BOTH_WAYS
+def test_dates_stay_in_order_and_as_far_apart(wall: WallClock, by: timedelta) -> None:
+    before = clock.now()
+    wall.set(by)
+    assert timedelta(0) <= clock.now() - before < timedelta(minutes=1)
+
+
+@BOTH_WAYS
+def test_a_step_is_as_long_as_it_was(wall: WallClock, by: timedelta) -> None:
+    start_us, end_us = tf_stepper.timed(lambda: wall.set(by))
+    assert 0 <= end_us - start_us < 60e6
+
+
+@BOTH_WAYS
+def test_the_gauge_knows_what_was_timed_since(wall: WallClock, by: timedelta) -> None:
+    gauge = Gauge()
+    before = clock.now()
+    wall.set(by)
+    with gauge.running():
+        while gauge.mean_us(before) is None:
+            time.sleep(0.01)
+    assert gauge.mean_us(clock.now()) is None
+
+
+def read_us(cluster: LoopbackCluster) -> int:
+    """Return what a program of a node takes for the time."""
+    (node,) = cluster.nodes
+    process = cluster.popen(node, [*cluster.python(node), "-c", READ])
+    assert process.stdout is not None
+    return int(process.stdout.read())
+
+
+@BOTH_WAYS
+def test_programs_of_a_cluster_agree(wall: WallClock, by: timedelta) -> None:
+    """They go on with the clock of when it came up."""
+    wall.set(by)
+    with LoopbackCluster([WORKER], None) as cluster:
+        assert abs(read_us(cluster) - time.time_ns() // 1000) < 60e6
+
+
+def test_programs_of_another_machine_read_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LoopbackCluster([WORKER], None) as cluster:
+        monkeypatch.setattr(cluster, "clock", {clock.VARIABLE: "another-boot 12345"})
+        assert abs(read_us(cluster) - time.time_ns() // 1000) < 60e6
+
+
+@BOTH_WAYS
+def test_traces_beside_our_times_are_refused(wall: WallClock, by: timedelta) -> None:
+    given = clock.environment()
+    clock.check_unset(given)
+    wall.set(by)
+    with pytest.raises(ProbeFailed, match=r"the wall clock was set by [+-]86400.000 s"):
+        clock.check_unset(given)
