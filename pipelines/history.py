@@ -4,11 +4,13 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import yaml
 from dagster import DagsterInstance
 
 from assets.home import CHECKOUT
+from warehouse.documents import read_document
 from warehouse.durable import remove, temporary
 
 _RELATIVE = ".stepcast/dagster"
@@ -44,7 +46,9 @@ def instance(home: Path) -> Iterator[DagsterInstance]:
 
 
 def _settings(home: Path) -> Mapping[str, object]:
-    settings = yaml.safe_load((CHECKOUT / "dagster.yaml").read_text())
+    settings = cast(
+        Mapping[str, object], read_document(CHECKOUT / "dagster.yaml", "Dagster's settings")
+    )
     return {key: _absolute(value, home / "dagster") for key, value in settings.items()}
 
 

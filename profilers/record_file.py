@@ -5,10 +5,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar, get_args
 
-import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from warehouse.documents import read_document
 from warehouse.records import BadInput, Record
 
 R = TypeVar("R", bound=Record)
@@ -23,19 +23,14 @@ def read_record(path: Path, kind: type[R], what: str) -> R:
         what: what people call such a file: "study".
 
     Raises:
-        BadInput: it is missing, no YAML, or has a wrong key or value; the message names the file
+        BadInput: as `read_document`, or it has a wrong key or value; the message names the file
             and the field.
     """
-    try:
-        content = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
+    if not path.exists():
         near = sorted(str(file) for file in path.parent.glob("*.yaml"))
         hint = f"; there are {', '.join(near)}" if near else ""
-        raise BadInput(f"{what} {path} does not exist{hint}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{what} {path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        raise BadInput(f"{what} {path} does not exist{hint}")
+    content = read_document(path, what)
     if not isinstance(content, dict):
         expected = ", ".join(kind.model_fields)
         raise BadInput(f"{path}: expected a mapping with {expected}; found {content!r:.60}")

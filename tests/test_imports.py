@@ -11,17 +11,12 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("assets", "benchmarks", "models", "networks", "pipelines", "profilers", "warehouse")
+_WORDS = ("warehouse.documents", "warehouse.limits", "warehouse.names", "warehouse.records")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "networks": (),
     "warehouse": (),
-    "profilers": (
-        "networks",
-        "warehouse.home",
-        "warehouse.limits",
-        "warehouse.names",
-        "warehouse.records",
-    ),
-    "models": ("networks", "warehouse.limits", "warehouse.records"),
+    "profilers": ("networks", "warehouse.home", "warehouse.names", *_WORDS),
+    "models": ("networks", *_WORDS),
     "assets": ("models", "networks", "profilers", "warehouse"),
     "benchmarks": ("models", "networks", "profilers", "warehouse"),
     "pipelines": ("assets", "benchmarks", "models", "networks", "profilers", "warehouse"),

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 import polars as pl
-import yaml
+from pydantic import TypeAdapter
 
+from warehouse.documents import read_document
 from warehouse.records import BadInput, Record
 
 OperationClass = Literal["heavy", "light", "cpu"]
@@ -36,7 +37,8 @@ class Classes(Record):
 @cache
 def cpu_operations() -> frozenset[str]:
     """Return the types that lack a GPU kernel (cpu_operations.yaml says how they were found)."""
-    return frozenset(yaml.safe_load((Path(__file__).parent / "cpu_operations.yaml").read_text()))
+    listed = read_document(Path(__file__).parent / "cpu_operations.yaml", "operations")
+    return TypeAdapter(frozenset[str]).validate_python(listed)
 
 
 def classify(rows: pl.DataFrame, threshold_us: float = HEAVY_US) -> Classes:

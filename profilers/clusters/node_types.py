@@ -4,11 +4,11 @@ import difflib
 from functools import cache
 from pathlib import Path
 
-import yaml
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from profilers.clusters.fleet import FleetType, fleet, has_fleet
 from profilers.host import instruction_sets
+from warehouse.documents import read_document
 from warehouse.records import BadInput, NodeGroup, Record, Role
 
 ISA_ORDER = ("SSE41", "AVX2", "AVX512_CORE", "AVX512_CORE_VNNI")
@@ -39,8 +39,8 @@ class NodeType(Record):
 @cache
 def node_types() -> dict[str, NodeType]:
     """All emulated node types by name."""
-    listed = yaml.safe_load((Path(__file__).parent / "node_types.yaml").read_text())
-    return {name: NodeType.model_validate(fields) for name, fields in listed.items()}
+    listed = read_document(Path(__file__).parent / "node_types.yaml", "node types")
+    return TypeAdapter(dict[str, NodeType]).validate_python(listed)
 
 
 def fleet_types() -> dict[str, FleetType]:

@@ -165,7 +165,6 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "iterate: {iterations: 20}\nmeasure:",
             "iterate: asynchronous jobs have no use for it; leave it out",
         ),
-        ("name: paper", "name: [", "not valid YAML: "),
     ],
 )
 def test_a_mistake_is_one_line(right: str, wrong: str, expected: str, tmp_path: Path) -> None:

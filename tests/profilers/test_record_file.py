@@ -56,7 +56,6 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ("{name: 1, leaf: {}}", "name: input should be a valid string, found 1 (and 1 more)"),
         ("[oak]", "expected a mapping with name, leaf, row, named; found ['oak']"),
         ("", "expected a mapping with name, leaf, row, named; found None"),
-        ("name: {", "not valid YAML: "),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, expected: str) -> None:
@@ -69,5 +68,5 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     (tmp_path / "elm.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match=r"does not exist; there are .*elm\.yaml"):
         read_record(tmp_path / "oak.yaml", Tree, "tree")
-    with pytest.raises(BadInput, match=r"tree .*elm\.yaml cannot be read"):
+    with pytest.raises(BadInput, match=r"^.*elm\.yaml line 1: not UTF-8 text; save it as such$"):
         read_record(tmp_path / "elm.yaml", Tree, "tree")

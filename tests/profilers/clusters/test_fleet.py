@@ -48,15 +48,15 @@ def test_other_machines_are_another_host(file: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("node_types: [", "not valid YAML"),
-        ("node_types: {}", "node_types: "),
-        ("node_types: {a: {threads: 0}}", r"node_types\.a\.threads: "),
-        (TWO + "machine: []", "machine: "),
+        ("node_types: [", " line 1: not valid YAML"),
+        ("node_types: {}", ": node_types: "),
+        ("node_types: {a: {threads: 0}}", r": node_types\.a\.threads: "),
+        (TWO + "machine: []", ": machine: "),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(file: Path, content: str, said: str) -> None:
     file.write_text(content)
-    with pytest.raises(BadInput, match=f"fleet.yaml: {said}"):
+    with pytest.raises(BadInput, match=f"fleet.yaml{said}"):
         fleet()
 
 

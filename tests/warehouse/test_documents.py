@@ -1,0 +1,165 @@
+"""YAML of people: what is read, and that everything else is one line with its place."""
+
+import os
+import resource
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from warehouse import limits
+from warehouse.documents import read_document
+from warehouse.records import BadInput
+
+CHECKOUT = Path(__file__).parents[2]
+LAUGHS = "a0: &a0 [l, l]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join(10 * [f'*a{i - 1}'])}]\n" for i in range(1, 30)
+)
+LAUGHING_MERGES = "a0: &a0 {k: v}\n" + "".join(
+    f"a{i}: &a{i}\n  <<: [{', '.join(10 * [f'*a{i - 1}'])}]\n" for i in range(1, 30)
+)
+STAIRS = "a0: &a0 [l]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 100))
+
+
+def told(folder: Path, content: bytes | str) -> str:
+    """Return what is said about a file after its folder."""
+    path = folder / "a.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(BadInput) as caught:
+        read_document(path, "study")
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix("study ").removeprefix(f"{folder}/")
+
+
+def test_what_people_write_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(
+        b"\xef\xbb\xbf# With a mark, comments, an alias and a merge.\n"
+        b"one: &one {size: 3, on: [1.5, .inf, true, ~]}\n"
+        b"two: {<<: *one, size: 4}\nday: 2026-01-02\nword: '0\xc3\xa9'\n"
+    )
+    one = {"size": 3, "on": [1.5, float("inf"), True, None]}
+    expected = {"one": one, "two": {**one, "size": 4}, "day": date(2026, 1, 2), "word": "0é"}
+    with pytest.raises(BadInput, match="line 2: the key 'on' is a bool; put it in quotes"):
+        read_document(path, "study")
+    path.write_bytes(path.read_bytes().replace(b" on:", b" 'on':"))
+    assert read_document(path, "study") == expected
+
+
+def test_ours_are_read() -> None:
+    listed = ["git", "ls-files", "*.yaml", "*.yml"]
+    found = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    files = [one for one in found.stdout.split() if not one.startswith(".")]
+    assert len(files) > 10
+    for file in files:
+        assert read_document(CHECKOUT / file, "file")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a: 1\nb: [", "a.yaml line 2: not valid YAML: "),
+        ("a: 1\n b: 2", "a.yaml line 2: not valid YAML: "),
+        ("a: *b", "a.yaml line 1: not valid YAML: found undefined alias 'b'"),
+        ("a: 1\n---\nb: 1", "a.yaml line 2: not valid YAML: "),
+        ("a: 1\n\nb: 2\na: 3", "a.yaml line 4: the key a is given twice, it is in line 1 too"),
+        ("a:\n  b: {c: 1, c: 1}", "a.yaml line 2: the key c is given twice"),
+        (b"a: 1\nb: \xff\xfe", "a.yaml line 2: not UTF-8 text"),
+        ("a: 1".encode("utf-16"), "a.yaml line 1: not UTF-8 text"),
+        (b"a: 1\nb: \x00", "a.yaml line 2: the character 0x0 is no text"),
+        ('a: "\\0"', "a.yaml line 1: '\\x00' has a character that is no text"),
+        ('a: "\\ud800"', "a.yaml line 1: '\\ud800' has a character that is no text"),
+        ('a: 1\nb: "\\UFFFFFFFF"', "a.yaml line 2: not valid YAML: "),
+        ("2026-01-02: 1", "a.yaml line 1: the key '2026-01-02' is a timestamp; put it in quotes"),
+        ("b: 1\n7: 1", "a.yaml line 2: the key '7' is a int; put it in quotes"),
+        ("? [1, 2]\n: 1", "a.yaml line 1: the key "),
+        ("a: 2026-13-45", "a.yaml line 1: '2026-13-45' is no timestamp; put it in quotes"),
+        ("a: 1\nb: " + 5000 * "9", "a.yaml line 2: a number of 5000 characters"),
+        ("a: 0x" + 5000 * "f", "a.yaml line 1: a number of 5002 characters"),
+        ("a: 1" + 400_000 * ":1", "a.yaml line 1: a number of 800001 characters"),
+        ("a: 1" + 400_000 * ":1" + ".5", "a.yaml line 1: a number of 800003 characters"),
+        ("a: !!int b", "a.yaml line 1: 'b' is no int"),
+        ("a: !!float ''", "a.yaml line 1: '' is no float"),
+        ("a: !!bool b", "a.yaml line 1: 'b' is no bool"),
+        ("a: !!timestamp b", "a.yaml line 1: 'b' is no timestamp"),
+        ("a: !!python/object/apply:os.getcwd []", "a.yaml line 1: !!python/object/apply:os.g"),
+        ("a: !!set {b}", "a.yaml line 1: !!set is of no use here"),
+        ("%YAML " + 5000 * "1" + ".1\n---\na: 1", "a.yaml line 1: not valid YAML: "),
+        ("b: 1\na: &a [*a]", "a.yaml line 2: *a stands for what it is a part of"),
+        ("b: 1\na: &a {b: {c: *a}}", "a.yaml line 2: *a stands for what it is a part of"),
+        ("b: 1\na: &a {<<: *a}", "a.yaml line 2: *a stands for what it is a part of"),
+        (100_000 * "[", "a.yaml line 1: lists or mappings inside each other deeper than 64"),
+        (100_000 * "- ", "a.yaml line 1: lists or mappings inside each other deeper than 64"),
+        (100_000 * "{a: ", "a.yaml line 1: lists or mappings inside each other deeper than 64"),
+        (STAIRS, "a.yaml line 65: lists or mappings inside each other deeper than 64"),
+        (LAUGHS, "a.yaml line 6: more than 100,000 values, aliases followed"),
+        (LAUGHING_MERGES, "a.yaml line 11: more than 100,000 values, aliases followed"),
+        ("a: 1\n" + "#" * limits.DOCUMENT_BYTES, "a.yaml is longer than 1 MiB"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(
+    tmp_path: Path, content: bytes | str, expected: str
+) -> None:
+    assert told(tmp_path, content).startswith(expected)
+
+
+def test_depth_as_deep_as_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(limits.DEPTH * "[" + "x" + limits.DEPTH * "]")
+    expected: object = "x"
+    for _ in range(limits.DEPTH):
+        expected = [expected]
+    assert read_document(path, "study") == expected
+
+
+def test_values_as_many_as_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DOCUMENT_NODES", 4)
+    path = tmp_path / "a.yaml"
+    path.write_text("[1, 2, 3]")
+    assert read_document(path, "study") == [1, 2, 3]
+    assert told(tmp_path, "[1, 2, 3, 4]") == "a.yaml line 1: more than 4 values, aliases followed"
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path, found in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "fifo", "is no regular file"),
+        (Path("/dev/zero"), "is no regular file"),
+        (tmp_path / "none", "does not exist"),
+        (tmp_path / ("n" * 300), "cannot be read: File name too long"),
+    ):
+        with pytest.raises(BadInput, match=f"^study {path} {found}"):
+            read_document(path, "study")
+
+
+READ = """
+import resource, sys
+from pathlib import Path
+from warehouse.documents import read_document
+from warehouse.records import BadInput
+try:
+    read_document(Path(sys.argv[1]), "study")
+except BadInput as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("content", [LAUGHS, LAUGHING_MERGES])
+def test_little_memory_is_taken(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(content)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+
+    read = [sys.executable, "-c", READ, str(path)]
+    done = subprocess.run(
+        read, cwd=CHECKOUT, capture_output=True, text=True, check=True, preexec_fn=limit
+    )
+    message, peak_kib = done.stdout.splitlines()
+    assert message.startswith(f"{path} line ")
+    assert int(peak_kib) < 200 << 10
