@@ -9,30 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from profilers.readers.nccl_measured import Measured, Printed, is_size_over_time
 from warehouse.records import BadInput
 
 _LAUNCHER = re.compile(r"^\s*(?:\[[\d,]+\](?:<std(?:out|err)>:?)?|\d+:)\s?")
-_RANK = re.compile(r"#\s+Rank\s+(\d+)(?:\s+Group\s+(\d+))?.*?\[[\w:.]+\]\s+(.+)")
+_RANK = re.compile(r"#\s+Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?.*?\[[\w:.]+\]\s+(.+)")
 _COLLECTIVE = re.compile(r"#\s*Collective test starting:\s*(\S+)")
-_VERSION = re.compile(r"nccl-library=(\d+)|NCCL version (\d+(?:\.\d+)+)")
+_VERSION = re.compile(r"nccl-library=([0-9]{1,9})|NCCL version (\d+(?:\.\d+)+)")
 _TESTS_VERSION = re.compile(r"# nccl-tests version (\S+)")
+_COUNT = re.compile(r"[0-9]{1,18}")
+_SHORTEST_S = 1e-12
 _UNITS_S = {"(us)": 1e-6, "(ms)": 1e-3, "(s)": 1.0}
-_TIMES = ("time", "cputime")
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One time of one size: `wrong` results make it worthless; bandwidths are GB/s as printed."""
-
-    world_size: int
-    kind: str
-    operation: str
-    size_bytes: int
-    in_place: bool | None
-    seconds: float
-    algorithm_GBps: float | None
-    bus_GBps: float | None
-    wrong: bool
+CPU_TIME = (
+    "the times are those in which the CPU started an all-reduce, not those it took; run "
+    "all_reduce_perf without -C"
+)
 
 
 @dataclass
@@ -54,7 +45,7 @@ class _Log:
             self.ranks[int(rank[2] or 0), int(rank[1])] = rank[3].strip()
         elif "in-place" in words or "out-of-place" in words:
             self.places = [word for word in words if word in ("in-place", "out-of-place")]
-        elif words and words[0] in ("size", "bytes") and set(words) & set(_TIMES):
+        elif words and words[0] in ("size", "bytes") and {"time", "cputime"} & set(words):
             self.columns, self.unit_s = words, None
         elif self.columns and (unit := next((_UNITS_S[w] for w in words if w in _UNITS_S), None)):
             self.unit_s = unit
@@ -99,7 +90,7 @@ def from_text(
 
 def _is_row(line: str) -> bool:
     words = line.split()
-    return len(words) > 2 and words[0].isdigit() and words[1].isdigit()
+    return len(words) > 2 and all(_COUNT.fullmatch(word) for word in words[:2])
 
 
 def _group_size(ranks: Mapping[tuple[int, int], str]) -> int | None:
@@ -115,62 +106,62 @@ def _row(where: str, words: Sequence[str], log: _Log, world_size: int) -> Iterat
             f"{where}: {len(words)} columns, but the header above names {len(names)} "
             f"({' '.join(names)}); remove the line if it was cut off or mixed with another"
         )
-    starts = [i for i, name in enumerate(names) if name in _TIMES]
+    if "cputime" in names:
+        raise BadInput(f"{where}: {CPU_TIME}")
+    starts = [i for i, name in enumerate(names) if name == "time"]
     common = dict(zip(names[: starts[0]], words, strict=False))
     places = log.places if len(log.places) == len(starts) else []
     for i, (start, end) in enumerate(itertools.pairwise([*starts, len(names)])):
         cells = dict(zip(names[start:end], words[start:end], strict=True))
-        time, algorithm = _number(where, cells, *_TIMES), _number(where, cells, "algbw")
+        time, algorithm = _number(where, cells, "time"), _number(where, cells, "algbw")
         size = int(words[0])
         if size == 0:
             continue
         unit_s = log.unit_s or _inferred_unit_s(where, size, time, algorithm)
         place = places[i] if places else ("out-of-place", "in-place")[i] if starts[1:] else None
         yield Measured(
+            where,
             world_size,
             common.get("type", "unknown"),
             common.get("redop", common.get("op", "unknown")),
             size,
             None if place is None else place == "in-place",
             positive(where, time, unit_s),
+            unit_s,
             algorithm,
             _number(where, cells, "busbw"),
             wrong=cells.get("#wrong", "0") not in ("N/A", "0", "0e+00"),
         )
 
 
-def _number(where: str, cells: Mapping[str, str], *names: str) -> float | None:
-    """Return the first of the named columns, None where the log has none of them."""
-    name = next((name for name in names if name in cells), None)
-    if name is None or cells[name] == "N/A":
+def _number(where: str, cells: Mapping[str, str], name: str) -> Printed | None:
+    """Return the number in a column, None where there is none."""
+    if cells.get(name, "N/A") == "N/A":
         return None
-    try:
-        return float(cells[name])
-    except ValueError:
-        raise BadInput(
-            f"{where}: column {name}: expected a number, found {cells[name]!r}"
-        ) from None
+    if (number := Printed.of(cells[name])) is None:
+        raise BadInput(f"{where}: column {name}: expected a number, found {cells[name]!r:.40}")
+    return number
 
 
-def positive(where: str, time: float | None, unit_s: float) -> float:
-    """Return a time in seconds.
+def positive(where: str, time: Printed | None, unit_s: float) -> Printed:
+    """Return a time if it is one.
 
     Raises:
         BadInput: there is none, or it is not above 0.
     """
-    if time is None or not time > 0:
-        raise BadInput(f"{where}: expected a time above 0, found {time}; remove the line")
-    return time * unit_s
+    if time is None or time.value * unit_s < _SHORTEST_S:
+        found = None if time is None else time.value
+        raise BadInput(f"{where}: expected a time above 0, found {found}; remove the line")
+    return time
 
 
 def _inferred_unit_s(
-    where: str, size: int, time: float | None, algorithm_GBps: float | None
+    where: str, size: int, time: Printed | None, algorithm_GBps: Printed | None
 ) -> float:
     """Return the unit in which size / time is the printed bandwidth; first releases print ms."""
-    if time and algorithm_GBps:
-        seconds = size / (algorithm_GBps * 1e9)
+    if time and algorithm_GBps and algorithm_GBps.low > 0:
         for unit_s in _UNITS_S.values():
-            if 0.5 < time * unit_s / seconds < 2:
+            if is_size_over_time(size, time, unit_s, algorithm_GBps):
                 return unit_s
     raise BadInput(
         f"{where}: no line (us) or (ms) under the header, and the bandwidth does not tell the "

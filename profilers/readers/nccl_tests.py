@@ -10,12 +10,12 @@ import polars as pl
 
 from profilers.readers import nccl_log
 from profilers.readers.imported import Imported, Options, read_text
-from profilers.readers.nccl_log import Measured
+from profilers.readers.nccl_measured import Measured, Printed, check_bandwidths
 from profilers.result import Setting
 from warehouse.records import BadInput
 
-_RATIO_TOLERANCE = 0.06
-"""How far bus / algorithm bandwidth may be from 2 (n − 1) / n: both are printed rounded."""
+_JSON_EXPONENT = -6
+"""Of the last digit of times and bandwidths in JSON."""
 
 
 def bus_bandwidth_Bps(size_bytes: float, world_size: int, seconds: float) -> float:
@@ -39,7 +39,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         measured, host, software = nccl_log.from_text(path, text, options.world_size)
     if not measured:
         raise BadInput(f"{path}: no row of an all-reduce; expected output of all_reduce_perf")
-    _check_ratios(path, measured)
+    check_bandwidths(measured)
 
     def setting(one: Measured) -> tuple[int, str, str]:
         return one.world_size, one.kind, one.operation
@@ -109,16 +109,20 @@ def _from_json(
 
 def _json_row(where: str, result: Any, place: str, world_size: int) -> Measured:
     timed = result[place]
-    time = timed["time"] if "time" in timed else timed["cpu_time"]
+    at = f"{where}, size {result['size']}"
+    if "cpu_time" in timed:
+        raise BadInput(f"{at}: {nccl_log.CPU_TIME}")
     return Measured(
+        at,
         world_size,
         result["type"],
         result["redop"],
         result["size"],
         place == "in_place",
-        nccl_log.positive(f"{where}, size {result['size']}", time, 1e-6),
-        timed["alg_bw"],
-        timed["bus_bw"],
+        nccl_log.positive(at, Printed.rounded(timed["time"], _JSON_EXPONENT), 1e-6),
+        1e-6,
+        Printed.rounded(timed["alg_bw"], _JSON_EXPONENT),
+        Printed.rounded(timed["bus_bw"], _JSON_EXPONENT),
         wrong=bool(timed.get("nwrong")),
     )
 
@@ -130,17 +134,3 @@ def _parsed(path: Path, text: str) -> Any:
         raise BadInput(
             f"{path} line {error.lineno}: not JSON ({error.msg}); is it whole?"
         ) from None
-
-
-def _check_ratios(path: Path, measured: Sequence[Measured]) -> None:
-    """Compare bus with algorithm bandwidth: of an all-reduce they are 2 (n − 1) / n apart."""
-    for one in measured:
-        if one.algorithm_GBps is None or one.bus_GBps is None or one.algorithm_GBps < 1:
-            continue
-        found, expected = one.bus_GBps / one.algorithm_GBps, 2 - 2 / one.world_size
-        if abs(found - expected) > _RATIO_TOLERANCE:
-            raise BadInput(
-                f"{path}: bus / algorithm bandwidth is {found:.3f} at {one.size_bytes} bytes, but "
-                f"an all-reduce of {one.world_size} ranks has {expected:.3f}; another collective, "
-                "or another --world-size?"
-            )

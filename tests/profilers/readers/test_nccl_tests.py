@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profilers.readers.imported import Options
+from profilers.readers.nccl_measured import Measured, Printed, check_bandwidths
 from profilers.readers.nccl_tests import bus_bandwidth_Bps
 from tests.profilers.readers.imports import imported, only
 from warehouse.records import BadInput
@@ -116,8 +117,19 @@ def test_ranks_that_no_header_names_come_from_the_option(log: Path) -> None:
         (NEW.replace("   8.00      3", ""), "line 13: 11 columns, but the header above names 13"),
         (NEW.replace("400.00", "4oo.00"), "line 13: column time: expected a number, found '4oo"),
         (NEW.replace(" 400.00", "   0.00"), "line 13: expected a time above 0"),
-        (NEW.replace("10.00  10.00", "10.00  15.00"), "is 1.500 .* 2 ranks has 1.000"),
+        (
+            NEW.replace("10.00  10.00", "10.00  15.00"),
+            "line 13: .* is 1.5000, .* 2 ranks has 1.0000; is it another",
+        ),
         (OLD.replace("4.00", "0.00"), "line 10: no line .us. or .ms."),
+        (
+            NEW.replace(" 400.00", " 40.00"),
+            "line 13: 4000000 bytes in 4e-05 s are 100 GB/s, .* is 10;",
+        ),
+        (
+            NEW.replace("  time", " cputime"),
+            "line 12: the times are those in which the CPU started",
+        ),
         ("nothing here\n", "no row of an all-reduce"),
     ],
 )
@@ -125,6 +137,71 @@ def test_what_is_refused(log: Path, text: str, message: str) -> None:
     log.write_text(text)
     with pytest.raises(BadInput, match=message):
         imported("nccl-tests", log)
+
+
+def cut(*bandwidths: tuple[str, str]) -> str:
+    """Return a log of more ranks than the two it lists, of 1 GB each."""
+    header, _, _ = NEW.partition("     1024")
+    rows = (
+        f" 1000000000 250000000 float sum -1 {1e6 / float(algorithm):.1f} {algorithm} {bus} N/A "
+        f"{1e6 / float(algorithm):.1f} {algorithm} {bus} N/A\n"
+        for algorithm, bus in bandwidths
+    )
+    return header + "".join(rows)
+
+
+@pytest.mark.parametrize(
+    ("bandwidths", "asked"),
+    [
+        # 2 (n - 1) / n of 4, 1024, 4000 and 20 ranks.
+        ([("10.00", "15.00")], r"is 1\.5000, .* those of --world-size 4$"),
+        ([("183.83", "367.29"), ("169.24", "338.15")], "of two, --world-size 1024$"),
+        ([("200.0", "399.9")], "at least .* say how many with --world-size$"),
+        ([("20.0", "38.0")], "those of 19 to 21 ranks: say how many with --world-size$"),
+        ([("10.00", "7.50")], "is it another collective"),
+        ([("10.00", "15.00"), ("10.00", "17.50")], "is it another collective"),
+    ],
+)
+def test_a_list_of_ranks_that_was_cut(
+    log: Path, bandwidths: list[tuple[str, str]], asked: str
+) -> None:
+    log.write_text(cut(*bandwidths))
+    with pytest.raises(BadInput, match=asked):
+        imported("nccl-tests", log)
+
+
+def test_ranks_that_the_bandwidths_confirm(log: Path) -> None:
+    log.write_text(cut(("183.83", "367.29")))
+    run = only("nccl-tests", log, Options(world_size=1024))
+    rows = run.tables["allreduce"]
+    assert rows["bus_bandwidth_Bps"].to_list() == pytest.approx([367.3e9] * 2, rel=1e-4)
+    # 1.980 and 1.998 differ by less than a hundredth.
+    with pytest.raises(BadInput, match=r"of 100 ranks has 1\.9800; .* --world-size 1024"):
+        imported("nccl-tests", log, Options(world_size=100))
+
+
+@given(
+    st.integers(2, 4096),
+    st.floats(1e-6, 1e3),
+    st.integers(1, 1 << 40),
+    st.sampled_from([".2f", ".1f", ".0f", ".0e"]),
+)
+def test_rounded_bandwidths_are_never_refused(
+    ranks: int, seconds: float, size: int, digits: str
+) -> None:
+    printed = [
+        Printed.of(f"{number:{digits}}")
+        for number in (
+            seconds * 1e6,
+            size / seconds / 1e9,
+            bus_bandwidth_Bps(size, ranks, seconds) / 1e9,
+        )
+    ]
+    time, algorithm, bus = printed
+    assert time is not None
+    check_bandwidths(
+        [Measured("here", ranks, "float", "sum", size, None, time, 1e-6, algorithm, bus, False)]
+    )
 
 
 def report() -> dict[str, object]:

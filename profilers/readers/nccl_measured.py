@@ -1,0 +1,148 @@
+"""Times of all-reduces as nccl-tests print them, checked against the bandwidths beside them.
+
+Of an all-reduce of n ranks, bus is 2 (n − 1) / n of algorithm bandwidth, and that is size / time.
+All three are printed rounded, so they agree as far as their digits tell and no further.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Self
+
+from warehouse.records import BadInput
+
+_NUMBER = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,3})?")
+_SLACK = 1e-9
+"""Share by which our own arithmetic on doubles may be off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A rounded number: what was rounded is from `low` to `high`."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, text: str) -> Self | None:
+        """Return the number that a text is, None if it is none or infinite."""
+        if not _NUMBER.fullmatch(text):
+            return None
+        number = Decimal(text)
+        return cls.rounded(float(number), int(number.as_tuple().exponent))
+
+    @classmethod
+    def rounded(cls, value: float, exponent: int) -> Self | None:
+        """Return a number whose last digit counts 10 ** `exponent`, None if it is not finite."""
+        half = float(Decimal((0, (5,), exponent - 1)))
+        return cls(value, value - half, value + half) if math.isfinite(value + half) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One time of one size: `wrong` results make it worthless; bandwidths are GB/s as printed.
+
+    `where` is the file and the place in it.
+    """
+
+    where: str
+    world_size: int
+    kind: str
+    operation: str
+    size_bytes: int
+    in_place: bool | None
+    time: Printed
+    unit_s: float
+    algorithm_GBps: Printed | None
+    bus_GBps: Printed | None
+    wrong: bool
+
+    @property
+    def seconds(self) -> float:
+        """The time in seconds."""
+        return self.time.value * self.unit_s
+
+
+def is_size_over_time(
+    size_bytes: int, time: Printed, unit_s: float, algorithm_GBps: Printed
+) -> bool:
+    """Say whether a bandwidth is that size in that time, as far as the digits tell."""
+    most = algorithm_GBps.high * time.high * unit_s * 1e9
+    least = max(algorithm_GBps.low, 0) * max(time.low, 0) * unit_s * 1e9
+    return least <= size_bytes * (1 + _SLACK) and size_bytes <= most * (1 + _SLACK)
+
+
+def check_bandwidths(measured: Sequence[Measured]) -> None:
+    """Refuse bandwidths that are not those of the sizes, times and ranks beside them.
+
+    Raises:
+        BadInput: the message names the line, and how many ranks would have such bandwidths.
+    """
+    for one in measured:
+        if one.algorithm_GBps and not is_size_over_time(
+            one.size_bytes, one.time, one.unit_s, one.algorithm_GBps
+        ):
+            raise BadInput(
+                f"{one.where}: {one.size_bytes} bytes in {one.seconds:g} s are "
+                f"{one.size_bytes / one.seconds / 1e9:.4g} GB/s, but the algorithm bandwidth is "
+                f"{one.algorithm_GBps.value:g}; is the time that of the CPU alone (-C), or was the "
+                "line altered?"
+            )
+    by_ranks = sorted(measured, key=lambda one: one.world_size)
+    for world_size, group in itertools.groupby(by_ranks, lambda one: one.world_size):
+        _check_ranks(world_size, list(group))
+
+
+def _check_ranks(world_size: int, rows: Sequence[Measured]) -> None:
+    ratios = [(one, *ratio) for one in rows if (ratio := _ratio(one))]
+    expected = 2 - 2 / world_size
+    wrong = [
+        one
+        for one, low, high in ratios
+        if not low * (1 - _SLACK) <= expected <= high * (1 + _SLACK)
+    ]
+    if not wrong:
+        return
+    # The largest bandwidth has the most digits.
+    first = max(wrong, key=lambda one: one.bus_GBps.value if one.bus_GBps else 0)
+    assert first.bus_GBps and first.algorithm_GBps
+    raise BadInput(
+        f"{first.where}: bus / algorithm bandwidth is "
+        f"{first.bus_GBps.value / first.algorithm_GBps.value:.4f}, but an all-reduce of "
+        f"{world_size} ranks has {expected:.4f}; "
+        f"{_ranks_told((low, high) for _, low, high in ratios)}"
+    )
+
+
+def _ratio(one: Measured) -> tuple[float, float] | None:
+    """Return between which values bus / algorithm bandwidth is; None where it tells nothing."""
+    if one.algorithm_GBps is None or one.bus_GBps is None or one.algorithm_GBps.low <= 0:
+        return None
+    low = one.bus_GBps.low / one.algorithm_GBps.high
+    return low, one.bus_GBps.high / one.algorithm_GBps.low
+
+
+def _ranks_told(ratios: Iterable[tuple[float, float]]) -> str:
+    """Say which numbers of ranks n have 2 (n − 1) / n within all the ratios."""
+    lows, highs = zip(*ratios, strict=True)
+    low, high = max(lows) * (1 - _SLACK), min(highs) * (1 + _SLACK)
+    if low > high or low >= 2 or high < 1 - _SLACK:
+        return "is it another collective, or were lines altered?"
+    fewest = max(2, math.ceil(2 / (2 - low)))
+    if high >= 2:
+        return f"at least {fewest} ranks have such bandwidths: say how many with --world-size"
+    most = math.floor(2 / (2 - high))
+    if fewest > most:
+        return "no number of ranks has such bandwidths; is it another collective?"
+    if fewest == most:
+        return f"was the list of ranks cut? Such bandwidths are those of --world-size {most}"
+    power = 1 << (most.bit_length() - 1)
+    near = f"; of powers of two, --world-size {power}" if power >= fewest > power // 2 else ""
+    return (
+        f"was the list of ranks cut? Such bandwidths are those of {fewest} to {most} ranks: say "
+        f"how many with --world-size{near}"
+    )
