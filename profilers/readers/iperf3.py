@@ -4,17 +4,86 @@ The client counts as worker, the other end as server, as in our own probe of lin
 client sends is uplink, what it receives (`--reverse`) downlink. Figures are the receiver's.
 """
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import polars as pl
 
-from profilers.readers.imported import Imported, Options, read_text
+from profilers.readers.imported import Imported, Kept, Options
+from profilers.readers.json_stream import documents, of_kind
 from warehouse.records import BadInput
+
+_MICROSECOND_S = 1e-6
+"""The last digit of iperf3's times."""
+_DIGITS = 1e-5
+"""Share by which a bandwidth may be off: first releases print six digits."""
+_SCHEMA = {
+    "direction": pl.String,
+    "flows": pl.Int32,
+    "flow": pl.Int32,
+    "trial": pl.Int32,
+    "seconds": pl.Float64,
+    "bytes": pl.Int64,
+    "bandwidth_Bps": pl.Float64,
+    "retransmits": pl.Int32,
+}
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+_Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+
+
+class _Sender(msgspec.Struct):
+    bytes: _Amount = 0
+    sender: bool | None = None
+    retransmits: Annotated[int, msgspec.Meta(ge=-1, lt=1 << 31)] | None = None
+
+
+class _Receiver(msgspec.Struct):
+    bytes: _Count | _Amount
+    bits_per_second: _Amount
+    seconds: _Amount
+    start: _Amount = 0
+    end: _Amount | None = None
+
+
+class _Stream(msgspec.Struct):
+    sender: _Sender
+    receiver: _Receiver
+
+
+class _Test(msgspec.Struct):
+    protocol: str
+    duration: _Amount = 0
+    bytes: _Count = 0
+    omit: _Amount | None = None
+    reverse: int = 0
+    bidir: int = 0
+
+
+class _Time(msgspec.Struct):
+    timesecs: Annotated[float, msgspec.Meta(ge=0, lt=1 << 32)]
+
+
+class _Start(msgspec.Struct):
+    version: str
+    timestamp: _Time
+    test_start: _Test
+    system_info: str = ""
+    accepted_connection: dict[str, Any] | None = None
+
+
+class _End(msgspec.Struct):
+    streams: list[_Stream]
+    sender_tcp_congestion: str | None = None
+
+
+class _Report(msgspec.Struct):
+    start: _Start
+    end: _End
 
 
 def read(path: Path, options: Options) -> Iterator[Imported]:
@@ -24,82 +93,106 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     writes.
 
     Raises:
-        BadInput: not a report of iperf3 over TCP, or one that says that iperf3 failed.
+        BadInput: not a report of iperf3 over TCP, one that says that iperf3 failed, or bytes,
+            seconds and bandwidth that contradict each other.
     """
-    reports = list(_reports(path, read_text(path)))
-    rows: list[dict[str, Any]] = []
+    kept = Kept(path)
+    rows: list[tuple[Any, ...]] = []
     trials: Counter[tuple[str, int]] = Counter()
-    try:
-        for report in reports:
-            rows += _flows(path, report, trials)
-        start = reports[0]["start"]
-        test = start["test_start"]
-        yield Imported(
-            {"link": pl.DataFrame(rows, schema_overrides={"retransmits": pl.Int32})},
-            {
-                "seconds": test["duration"],
-                "omit_seconds": test.get("omit"),
-                "congestion_control": reports[0]["end"].get("sender_tcp_congestion"),
-                "reports": len(reports),
-            },
-            {"system": start["system_info"]} if start.get("system_info") else {},
-            {"iperf3": start["version"].removeprefix("iperf ")},
-            datetime.fromtimestamp(start["timestamp"]["timesecs"], UTC),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise BadInput(
-            f"{path}: key {error} is missing or of another kind; expected what iperf3 --json writes"
-        ) from None
-
-
-def _reports(path: Path, text: str) -> Iterator[Any]:
-    decoder, at, streamed = json.JSONDecoder(), 0, dict[str, Any]()
-    while rest := len(text[at:].lstrip()):
-        at = len(text) - rest
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            raise BadInput(
-                f"{path} line {error.lineno}: not JSON ({error.msg}); run iperf3 with --json"
-            ) from None
-        for one in value if isinstance(value, list) else [value]:
-            if not isinstance(one, dict):
-                raise BadInput(f"{path}: expected a report of iperf3, found {one!r:.40}")
-            if "error" in one or one.get("event") == "error":
-                said = one.get("error", one.get("data"))
-                raise BadInput(f"{path}: iperf3 failed there ({said}); nothing to import")
-            if "event" in one:
-                streamed[str(one["event"])] = one.get("data")
-                if one["event"] == "end":
-                    yield dict(streamed)
-            else:
-                yield one
-    if at == 0:
+    count, first = 0, None
+    for value, where in _reports(path):
+        report = of_kind(value, _Report, where)
+        first, count = first or report, count + 1
+        for row in _flows(where, report, trials):
+            kept.event()
+            rows.append(row)
+    if first is None:
         raise BadInput(f"{path} is empty; expected what iperf3 --json writes")
+    test = first.start.test_start
+    yield Imported(
+        {"link": pl.DataFrame(rows, _SCHEMA, orient="row")},
+        {
+            "seconds": test.duration or None,
+            "bytes": test.bytes or None,
+            "omit_seconds": test.omit,
+            "congestion_control": first.end.sender_tcp_congestion,
+            "reports": count,
+        },
+        {"system": first.start.system_info} if first.start.system_info else {},
+        {"iperf3": first.start.version.removeprefix("iperf ")},
+        datetime.fromtimestamp(first.start.timestamp.timesecs, UTC),
+    )
+
+
+def _reports(path: Path) -> Iterator[tuple[Any, str]]:
+    streamed: dict[str, Any] = {}
+    for value, where in documents(path):
+        if not isinstance(value, dict):
+            raise BadInput(f"{where}: expected a report of iperf3, found {value!r:.40}")
+        if "error" in value or value.get("event") == "error":
+            said = value.get("error", value.get("data"))
+            raise BadInput(f"{where}: iperf3 failed there ({said!s:.200}); nothing to import")
+        if "event" not in value:
+            yield value, where
+        elif value["event"] in ("start", "end"):
+            streamed[value["event"]] = value.get("data")
+            if value["event"] == "end":
+                yield streamed, where
+                streamed = {}
 
 
 def _flows(
-    path: Path, report: Mapping[str, Any], trials: Counter[tuple[str, int]]
-) -> Iterator[dict[str, Any]]:
-    test = report["start"]["test_start"]
-    if test["protocol"] != "TCP":
-        raise BadInput(f"{path}: measures {test['protocol']}; expected a TCP test")
-    directions: dict[str, list[Any]] = {}
-    for stream in report["end"]["streams"]:
-        sent_by_client = stream["sender"].get("sender", not test.get("reverse", 0))
-        directions.setdefault("uplink" if sent_by_client else "downlink", []).append(stream)
+    where: str, report: _Report, trials: Counter[tuple[str, int]]
+) -> Iterator[tuple[Any, ...]]:
+    test = report.start.test_start
+    if test.protocol != "TCP":
+        raise BadInput(f"{where}: measures {test.protocol:.40}; expected a TCP test")
+    directions: dict[str, list[_Stream]] = {}
+    for stream in report.end.streams:
+        directions.setdefault(_direction(where, report.start, stream.sender), []).append(stream)
     for direction, streams in directions.items():
         trial = trials[direction, len(streams)]
         trials[direction, len(streams)] += 1
         for flow, stream in enumerate(streams):
-            received = stream["receiver"]
-            yield {
-                "direction": direction,
-                "flows": len(streams),
-                "flow": flow,
-                "trial": trial,
-                "seconds": float(received["seconds"]),
-                "bytes": received["bytes"],
-                "bandwidth_Bps": received["bits_per_second"] / 8,
-                "retransmits": stream["sender"].get("retransmits"),
-            }
+            received = stream.receiver
+            seconds = _seconds(f"{where}, stream {flow + 1} {direction}", received)
+            yield (
+                direction,
+                len(streams),
+                flow,
+                trial,
+                seconds,
+                int(received.bytes),
+                received.bytes / seconds,
+                None if stream.sender.retransmits == -1 else stream.sender.retransmits,
+            )
+
+
+def _direction(where: str, start: _Start, sender: _Sender) -> str:
+    """Return uplink for what the client sent; each end says whether it sent itself."""
+    if sender.sender is None:
+        if start.test_start.bidir:
+            raise BadInput(f"{where}: both ends sent, and no stream says which of them did")
+        return "downlink" if start.test_start.reverse else "uplink"
+    is_server = start.accepted_connection is not None
+    return "uplink" if sender.sender != is_server else "downlink"
+
+
+def _seconds(where: str, received: _Receiver) -> float:
+    """Return the time in which bytes have the bandwidth: `seconds` may be the sender's.
+
+    Source: iperf_api.c, iperf_print_results, divides by the receiver's time, which it prints as
+    `end`, and prints the time of its own end as `seconds`.
+    """
+    given = (None if received.end is None else received.end - received.start, received.seconds)
+    for seconds in given:
+        if seconds is None or not seconds > 0:
+            continue
+        off = abs(received.bytes * 8 - received.bits_per_second * seconds)
+        if off <= received.bits_per_second * (_MICROSECOND_S + _DIGITS * seconds):
+            return seconds
+    found = ", ".join(f"{one:g}" for one in given if one is not None)
+    raise BadInput(
+        f"{where}: {received.bytes:,} bytes are not {received.bits_per_second:,.0f} bit/s in any "
+        f"of the seconds given ({found}); was the report altered?"
+    )

@@ -78,6 +78,21 @@ class Members:
         text.expect("}")
 
 
+def documents(path: Path) -> Iterator[tuple[Any, str]]:
+    """Yield each JSON value of a file that holds several behind each other, and where it begins.
+
+    Of a list, its elements are yielded.
+
+    Raises:
+        BadInput: while iterating, what comes is no JSON, or longer than `limits.JSON_BYTES`.
+    """
+    with opened(path) as file:
+        text = _Text(path, file, limits.JSON_BYTES)
+        while first := text.next():
+            for value in text.elements() if first == "[" else (text.value(),):
+                yield value, text.where
+
+
 def of_kind(value: object, kind: type[T], where: object) -> T:
     """Return a parsed JSON value as `kind`: a `msgspec.Struct` or a type that msgspec knows.
 
@@ -140,9 +155,10 @@ def _explained(error: msgspec.ValidationError) -> str:
 class _Text:
     """The part of a file that has not been parsed yet."""
 
-    def __init__(self, path: Path, file: IO[str]) -> None:
+    def __init__(self, path: Path, file: IO[str], most: int | None = None) -> None:
         self.path = path
         self.file = file
+        self.most = most or limits.VALUE_CHARACTERS
         self.buffer = ""
         self.at = 0
         self.began = 0
@@ -198,8 +214,8 @@ class _Text:
                 if self.ended or self.buffer[end : end + 1] not in _MAY_GO_ON:
                     self.began, self.at = self.at, end
                     return found
-            if len(self.buffer) - self.at > limits.VALUE_CHARACTERS:
-                raise self.error(f"a value longer than {limits.VALUE_CHARACTERS:,} characters")
+            if len(self.buffer) - self.at > self.most:
+                raise self.error(f"a value longer than {self.most:,} characters")
             self._fill(more)
             more *= 2
 

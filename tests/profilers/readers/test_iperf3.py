@@ -83,14 +83,70 @@ def test_a_stream_of_events(file: Path) -> None:
     assert only("iperf3", file).tables["link"].height == 1
 
 
+def test_seconds_are_those_of_the_bytes(file: Path) -> None:
+    """Release 3.9 prints the sender's seconds beside the receiver's bytes."""
+    whole = report(True)
+    whole["end"]["streams"][0]["receiver"] |= {
+        "start": 0,
+        "end": 19.440951,
+        "seconds": 19.199383,
+        "bytes": 202362368,
+        "bits_per_second": 83272620.97414885,
+    }
+    file.write_text(json.dumps(whole))
+    row = only("iperf3", file).tables["link"].row(0, named=True)
+    assert row["seconds"] == 19.440951
+    assert row["bytes"] == 202362368
+    assert row["bandwidth_Bps"] == row["bytes"] / row["seconds"]
+    assert row["bandwidth_Bps"] == pytest.approx(10_409_077.6, abs=0.1)
+
+
+def test_first_releases_print_six_digits(file: Path) -> None:
+    whole = report(True)
+    bandwidth = {"start": 0, "end": 10.0003, "bytes": 11763449856, "bits_per_second": 9.41048e09}
+    whole["end"]["streams"][0]["receiver"] |= bandwidth
+    file.write_text(json.dumps(whole))
+    assert only("iperf3", file).tables["link"]["seconds"].to_list() == [10.0003]
+
+
+def test_a_size_that_was_asked_for_is_no_duration(file: Path) -> None:
+    whole = report(True)
+    whole["start"]["test_start"] |= {"duration": 0, "bytes": 1000}
+    file.write_text(json.dumps(whole))
+    config = only("iperf3", file).config
+    assert (config["seconds"], config["bytes"]) == (None, 1000)
+
+
+def test_a_report_of_the_server(file: Path) -> None:
+    """A server that does not send receives what the client sends: uplink."""
+    whole = report(False, True)
+    whole["start"]["accepted_connection"] = {"host": "10.0.0.1", "port": 40000}
+    file.write_text(json.dumps(whole))
+    assert only("iperf3", file).tables["link"]["direction"].to_list() == ["uplink", "downlink"]
+
+
+def with_receiver(**values: Any) -> str:
+    whole = report(True)
+    whole["end"]["streams"][0]["receiver"] |= values
+    return json.dumps(whole)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (with_receiver(bytes=1100), "line 1, stream 1 uplink: 1,100 bytes are not 4,000 bit/s"),
+        (with_receiver(bytes=0, seconds=0), "0 bytes are not 4,000 bit/s in any"),
+        (with_receiver(bytes=-1), r"receiver\.bytes: expected `int` >= 0"),
+        (with_receiver(bytes=1 << 70), r"receiver\.bytes: "),
+        (with_receiver(bits_per_second=float("nan")), r"bits_per_second: expected `float`"),
         ("", "is empty"),
         ("iperf Done.", "line 1: not JSON"),
         (json.dumps({"error": "unable to connect"}), "iperf3 failed there .unable to connect"),
         (json.dumps(report(True)).replace("TCP", "UDP"), "measures UDP; expected a TCP test"),
-        (json.dumps(report(True)).replace('"bytes"', '"octets"'), "key 'bytes' is missing"),
+        (
+            json.dumps(report(True)).replace('"bytes"', '"octets"'),
+            r"line 1: end\.streams\[0\]\.receiver: .* missing required field `bytes`",
+        ),
         ("[1]", "expected a report of iperf3, found 1"),
     ],
 )
