@@ -18,6 +18,8 @@ _LINE = "\x00line"
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _DIGITS = 15
 """Significant digits kept of a value times a factor: what doubles hold."""
+_EXACT = 1 << 53
+"""Up to here a double is every integer."""
 
 
 def read(path: Path, options: Options) -> Iterator[Imported]:
@@ -98,7 +100,9 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
 
 def _check_values(path: Path, lines: pl.LazyFrame, mapping: CsvMapping) -> None:
     """Find the first value that is not of its kind."""
-    converted = {(str(one.column), one.kind, one.pattern): one for one in mapping.sources()}
+    converted = {
+        (str(one.column), one.kind, one.pattern, one.factor): one for one in mapping.sources()
+    }
     wrong = {
         f"{i}": pl.col(str(one.column)).is_not_null() & _converted(one).is_null()
         for i, one in enumerate(converted.values())
@@ -133,12 +137,28 @@ def _converted(column: Column) -> pl.Expr:
         return text.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
     if column.kind == "text":
         return text
-    number = text.cast(pl.Float64, strict=False)
-    number = pl.when(number.is_finite()).then(number)
-    if column.kind == "real" or column.factor is not None:
-        return number
-    # 8.0 is a whole number, 8.5 is none.
-    return pl.when(number == number.round()).then(number).cast(pl.Int64)
+    real = _finite(text.cast(pl.Float64, strict=False))
+    if column.kind == "real":
+        return real if column.factor is None else _finite(_scaled(real, column.factor))
+    if column.factor is not None:
+        return _integer(_scaled(real, column.factor))
+    # 8.0 and 1e3 are whole numbers, 8.5 is none. A float is not always the number written.
+    digits = text.str.strip_chars().str.replace(r"^([-+]?[0-9]+)\.0*$", "$1")
+    is_whole = text.str.contains("[eE]") & (real == real.round()) & (real.abs() < _EXACT)
+    return pl.coalesce(digits.cast(pl.Int64, strict=False), _integer(pl.when(is_whole).then(real)))
+
+
+def _finite(number: pl.Expr) -> pl.Expr:
+    return pl.when(number.is_finite()).then(number)
+
+
+def _scaled(number: pl.Expr, factor: float) -> pl.Expr:
+    return (number * factor).round_sig_figs(_DIGITS)
+
+
+def _integer(number: pl.Expr) -> pl.Expr:
+    """Return a float rounded to a 64 bit integer; NULL where it is too large for one."""
+    return number.round().cast(pl.Int64, strict=False)
 
 
 def _expression(column: Column) -> pl.Expr:
@@ -147,11 +167,7 @@ def _expression(column: Column) -> pl.Expr:
         return pl.struct(parts).struct.json_encode()
     if column.column is None:
         return pl.lit(column.constant)
-    value = _converted(column)
-    if column.factor is None:
-        return value
-    scaled = (value * column.factor).round_sig_figs(_DIGITS)
-    return scaled.round().cast(pl.Int64) if column.kind == "integer" else scaled
+    return _converted(column)
 
 
 def _completed(table: str, rows: pl.DataFrame) -> pl.DataFrame:

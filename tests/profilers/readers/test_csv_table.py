@@ -77,6 +77,34 @@ def test_a_factor_comes_before_rounding_to_an_integer(csv: Path, mapping: Option
     assert json.loads(subject)["workers"] == 1_130_000
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("9007199254740993", 2**53 + 1),
+        ("-9007199254740993.0", -(2**53) - 1),
+        ("9223372036854775807", 2**63 - 1),
+        ("+12", 12),
+        ("8.", 8),
+        ("1e3", 1000),
+    ],
+)
+def test_integers_keep_their_value(csv: Path, mapping: Options, text: str, value: int) -> None:
+    csv.write_text(f"model,n,xla,ms\nvgg,{text},0,1\n")
+    subject = only("csv", csv, mapping).tables["external"]["subject"][0]
+    assert json.loads(subject)["workers"] == value
+
+
+def test_an_integer_times_a_factor_that_is_too_large(csv: Path, mapping: Options) -> None:
+    csv.write_text("model,n,xla,ms\nvgg,1e10,0,1\n")
+    options = edited(mapping, "type: integer}", "type: integer, factor: 1.0e+10}")
+    with pytest.raises(BadInput, match=r"line 2, column n: expected integer, found '1e10'"):
+        imported("csv", csv, options)
+    csv.write_text("model,n,xla,ms\nvgg,1,0,1e300\n")
+    options = edited(mapping, "factor: 0.001", "factor: 1.0e+300")
+    with pytest.raises(BadInput, match=r"line 2, column ms: expected real, found '1e300'"):
+        imported("csv", csv, options)
+
+
 def test_lines_of_other_machines_and_logs_are_other_runs(csv: Path) -> None:
     header = "system,path,ranks,size_B,oop_time_us,ip_time_us,gpu,repo,commit,block,nodes"
     header += ",gpus_per_node,env_setup,dtype,redop"
@@ -143,6 +171,14 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
         (
             "model,n,xla,ms\nvgg,1,0,1\nvgg,1.5,0,1\n",
             "line 3, column n: expected integer, found '1.5'",
+        ),
+        (
+            "model,n,xla,ms\nvgg,9223372036854775808,0,1\n",
+            "line 2, column n: expected integer, found '9223372036854775808'",
+        ),
+        (
+            "model,n,xla,ms\nvgg,4503599627370497.1,0,1\n",
+            "line 2, column n: expected integer, found '4503599627370497.1'",
         ),
         ("model,n,xla,ms\nvgg,1,maybe,1\n", "line 2, column xla: expected flag, found 'maybe'"),
         ("model,n,xla,ms\nvgg,1,0,inf\n", "line 2, column ms: expected real, found 'inf'"),
