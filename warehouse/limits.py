@@ -13,6 +13,8 @@ JSON_BYTES = 1 << 26
 """Of a JSON document that is parsed whole: 64 MiB, which as Python objects is up to 1.5 GiB."""
 VALUE_CHARACTERS = 1 << 24
 """Of one value in a JSON stream, such as an event: 16 Mi characters."""
+LINE_CHARACTERS = 1 << 20
+"""Of a line of a text that is read line by line, such as a log or the header of a CSV."""
 DEPTH = 64
 """Of lists and mappings inside each other, in JSON and in YAML."""
 EVENTS = 10_000_000

@@ -103,6 +103,24 @@ def read_text(path: Path, most: int = limits.TEXT_BYTES) -> str:
     return read_bytes(path, most).decode("utf-8-sig", errors="replace")
 
 
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line of a file, without its end.
+
+    Raises:
+        BadInput: as `opened`, or a line is longer than `limits.LINE_CHARACTERS`.
+    """
+    with opened(path) as file:
+        number = 0
+        while line := file.readline(limits.LINE_CHARACTERS):
+            number += 1
+            if len(line) == limits.LINE_CHARACTERS:
+                raise BadInput(
+                    f"{path} line {number}: longer than {limits.LINE_CHARACTERS:,} characters; "
+                    "is it a text?"
+                )
+            yield number, line.removesuffix("\n")
+
+
 class Kept:
     """Counts what a reader keeps of one file, so that its memory has a bound."""
 

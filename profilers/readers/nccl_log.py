@@ -9,114 +9,155 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profilers.readers.nccl_measured import Measured, Printed, is_size_over_time
+from profilers.readers.imported import Kept, lines
+from profilers.readers.launchers import unprefixed
+from profilers.readers.nccl_measured import (
+    CPU_TIME,
+    ZERO_BYTES,
+    Found,
+    Measured,
+    Printed,
+    check_collective,
+    checked_time,
+    is_size_over_time,
+    nccl_version,
+)
 from warehouse.records import BadInput
 
-_LAUNCHER = re.compile(r"^\s*(?:\[[\d,]+\](?:<std(?:out|err)>:?)?|\d+:)\s?")
-_RANK = re.compile(r"#\s+Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?.*?\[[\w:.]+\]\s+(.+)")
-_COLLECTIVE = re.compile(r"#\s*Collective test starting:\s*(\S+)")
-_VERSION = re.compile(r"nccl-library=([0-9]{1,9})|NCCL version (\d+(?:\.\d+)+)")
-_TESTS_VERSION = re.compile(r"# nccl-tests version (\S+)")
-_COUNT = re.compile(r"[0-9]{1,18}")
-_SHORTEST_S = 1e-12
-_UNITS_S = {"(us)": 1e-6, "(ms)": 1e-3, "(s)": 1.0}
-CPU_TIME = (
-    "the times are those in which the CPU started an all-reduce, not those it took; run "
-    "all_reduce_perf without -C"
+_RANK = re.compile(
+    r"#\s+Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?.*?\[[\w:.]+\]\s+(.{1,200})"
 )
+_COLLECTIVE = re.compile(r"#\s*Collective test starting:\s*(\S+)")
+_VERSION = re.compile(r"nccl-library=([0-9]{1,9})|NCCL version ([0-9]{1,4}(?:\.[0-9]{1,4}){1,4})")
+_TESTS_VERSION = re.compile(r"# nccl-tests version (\S{1,60})")
+_COUNT = re.compile(r"[0-9]{1,18}")
+_ROW_WITHIN = re.compile(
+    r"(?<![0-9])[0-9]{1,18}\s+[0-9]{1,18}\s+(?:float|double|half|bfloat16|char|u?int[0-9]*|"
+    r"fp8\w{0,9}|f8\w{0,9})\s+\w{1,20}\s+[-0-9]"
+)
+"""What a row begins with, wherever it stands in a line."""
+_UNITS_S = {"(us)": 1e-6, "(ms)": 1e-3, "(s)": 1.0}
 
 
 @dataclass
 class _Log:
     """What the lines so far say of the ranks and of the columns to come."""
 
+    kept: Kept
     ranks: dict[tuple[int, int], str] = field(default_factory=dict)
     places: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
+    prefix: str = ""
     unit_s: float | None = None
     rows: int = 0
 
-    def header(self, line: str) -> None:
-        """Take a line that begins with #."""
+    def header(self, before: str, line: str) -> None:
+        """Take a line from its # on, and what stands before that."""
         words = line.lstrip("# ").split()
         if "Using devices" in line and self.rows:
             self.ranks, self.rows = {}, 0
         if rank := _RANK.match(line):
+            self.kept.event()
+            self.kept.text(rank[3])
             self.ranks[int(rank[2] or 0), int(rank[1])] = rank[3].strip()
         elif "in-place" in words or "out-of-place" in words:
             self.places = [word for word in words if word in ("in-place", "out-of-place")]
         elif words and words[0] in ("size", "bytes") and {"time", "cputime"} & set(words):
-            self.columns, self.unit_s = words, None
+            self.columns, self.unit_s, self.prefix = words, None, before
         elif self.columns and (unit := next((_UNITS_S[w] for w in words if w in _UNITS_S), None)):
             self.unit_s = unit
 
+    def group_size(self, where: str) -> int:
+        """Return how many ranks reduce together: those of the first group.
 
-def from_text(
-    path: Path, text: str, world_size: int | None
-) -> tuple[list[Measured], Mapping[str, str], Mapping[str, str]]:
-    """Return the rows of a log, what it says of the hosts, and versions.
+        Raises:
+            BadInput: no ranks are listed, or not all.
+        """
+        if not self.ranks:
+            raise BadInput(
+                f"{where}: no line above lists ranks (# Rank 0 …); say how many there were with "
+                "--world-size"
+            )
+        highest = max(rank for _, rank in self.ranks)
+        if highest >= len(self.ranks):
+            raise BadInput(
+                f"{where}: the list of ranks above goes up to {highest} but has {len(self.ranks)}; "
+                "it was cut: say how many there were with --world-size"
+            )
+        first = min(self.ranks)[0]
+        return sum(group == first for group, _ in self.ranks)
+
+
+def read(path: Path, world_size: int | None) -> Found:
+    """Return what a log says.
 
     `world_size` overrules the ranks that the log lists.
 
     Raises:
-        BadInput: another collective, a row that cannot be read, or ranks that are not known.
+        BadInput: another collective, a row that cannot be read, ranks that are not known, or
+            nothing that is a row.
     """
-    log, found = _Log(), list[Measured]()
-    devices, software = set[str](), dict[str, str]()
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = _LAUNCHER.sub("", raw).strip()
+    log, found = _Log(Kept(path)), Found()
+    unread, ranks = "", world_size
+    for number, raw in lines(path):
+        line = unprefixed(raw)
         where = f"{path} line {number}"
         if said := _TESTS_VERSION.search(line):
-            software["nccl-tests"] = said[1]
+            found.software["nccl-tests"] = said[1]
         if said := _VERSION.search(line):
-            software["nccl"] = said[2] or version(int(said[1]))
-        if collective := _COLLECTIVE.match(line):
+            found.software["nccl"] = said[2] or nccl_version(int(said[1]))
+        before, mark, rest = line.partition("#")
+        if mark and (collective := _COLLECTIVE.match(mark + rest)):
             check_collective(where, collective[1])
-        if line.startswith("#"):
-            log.header(line)
-        elif log.columns and _is_row(line):
-            words = line.split()
-            ranks = world_size or _group_size(log.ranks)
-            if ranks is None:
-                raise BadInput(
-                    f"{where}: no line above lists ranks (# Rank 0 …); say how many there were "
-                    "with --world-size"
-                )
-            devices |= set(log.ranks.values())
-            found += _row(where, words, log, ranks)
+        if mark:
+            log.header(before, mark + rest)
+        line = line.removeprefix(log.prefix).lstrip()
+        if log.columns and _is_row(line):
+            if log.rows == 0 and world_size is None:
+                ranks = log.group_size(where)
+            assert ranks
+            found.devices |= set(log.ranks.values()) if log.rows == 0 else set()
+            for one in _row(where, line.split(), log, ranks, found):
+                found.add(one, log.kept)
             log.rows += 1
-    return found, {"gpu": ", ".join(sorted(devices))} if devices else {}, software
+        elif _ROW_WITHIN.search(line):
+            unread = unread or f"{where}: `{raw.strip():.60}`"
+            found.left_out["lines that look like rows behind something unknown"] += 1
+        elif line and not mark:
+            found.left_out["lines of other programs"] += 1
+    if unread and not found.measured:
+        why = "what stands before it is unknown" if log.columns else "no line above names columns"
+        raise BadInput(f"{unread} looks like a row, but {why}; mend that (docs/import.md)")
+    return found
 
 
 def _is_row(line: str) -> bool:
-    words = line.split()
+    words = line.split(maxsplit=3)
     return len(words) > 2 and all(_COUNT.fullmatch(word) for word in words[:2])
 
 
-def _group_size(ranks: Mapping[tuple[int, int], str]) -> int | None:
-    """Ranks of the first group: those that reduce together."""
-    return sum(group == min(ranks)[0] for group, _ in ranks) if ranks else None
-
-
-def _row(where: str, words: Sequence[str], log: _Log, world_size: int) -> Iterator[Measured]:
+def _row(
+    where: str, words: Sequence[str], log: _Log, world_size: int, found: Found
+) -> Iterator[Measured]:
     names = [name for name in log.columns if name != "timestamp"]
     extra = len(words) - len(names)
     if extra < 0 or (extra > 0 and "timestamp" not in log.columns):
         raise BadInput(
             f"{where}: {len(words)} columns, but the header above names {len(names)} "
-            f"({' '.join(names)}); remove the line if it was cut off or mixed with another"
+            f"({' '.join(names):.120}); remove the line if it was cut off or mixed with another"
         )
     if "cputime" in names:
         raise BadInput(f"{where}: {CPU_TIME}")
     starts = [i for i, name in enumerate(names) if name == "time"]
     common = dict(zip(names[: starts[0]], words, strict=False))
     places = log.places if len(log.places) == len(starts) else []
+    size = int(words[0])
     for i, (start, end) in enumerate(itertools.pairwise([*starts, len(names)])):
+        if size == 0:
+            found.left_out[ZERO_BYTES] += 1
+            continue
         cells = dict(zip(names[start:end], words[start:end], strict=True))
         time, algorithm = _number(where, cells, "time"), _number(where, cells, "algbw")
-        size = int(words[0])
-        if size == 0:
-            continue
         unit_s = log.unit_s or _inferred_unit_s(where, size, time, algorithm)
         place = places[i] if places else ("out-of-place", "in-place")[i] if starts[1:] else None
         yield Measured(
@@ -126,7 +167,7 @@ def _row(where: str, words: Sequence[str], log: _Log, world_size: int) -> Iterat
             common.get("redop", common.get("op", "unknown")),
             size,
             None if place is None else place == "in-place",
-            positive(where, time, unit_s),
+            checked_time(where, time, unit_s),
             unit_s,
             algorithm,
             _number(where, cells, "busbw"),
@@ -143,18 +184,6 @@ def _number(where: str, cells: Mapping[str, str], name: str) -> Printed | None:
     return number
 
 
-def positive(where: str, time: Printed | None, unit_s: float) -> Printed:
-    """Return a time if it is one.
-
-    Raises:
-        BadInput: there is none, or it is not above 0.
-    """
-    if time is None or time.value * unit_s < _SHORTEST_S:
-        found = None if time is None else time.value
-        raise BadInput(f"{where}: expected a time above 0, found {found}; remove the line")
-    return time
-
-
 def _inferred_unit_s(
     where: str, size: int, time: Printed | None, algorithm_GBps: Printed | None
 ) -> float:
@@ -167,19 +196,3 @@ def _inferred_unit_s(
         f"{where}: no line (us) or (ms) under the header, and the bandwidth does not tell the "
         "unit of the time; add that line"
     )
-
-
-def check_collective(where: str, program: str) -> None:
-    """Refuse the output of another program than all_reduce_perf.
-
-    Raises:
-        BadInput: it is another.
-    """
-    if not program.startswith("all_reduce"):
-        raise BadInput(f"{where}: measures {program}; expected all_reduce_perf")
-
-
-def version(code: int) -> str:
-    """Return 2.19.3 for NCCL's 21903, 2.7.8 for 2708."""
-    major, rest = divmod(code, 10000) if code >= 10000 else divmod(code, 1000)
-    return f"{major}.{rest // 100}.{rest % 100}"

@@ -7,14 +7,22 @@ All three are printed rounded, so they agree as far as their digits tell and no 
 import itertools
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Self
 
+from profilers.readers.imported import Kept
 from warehouse.records import BadInput
 
+CPU_TIME = (
+    "the times are those in which the CPU started an all-reduce, not those it took; run "
+    "all_reduce_perf without -C"
+)
+ZERO_BYTES = "all-reduces of 0 bytes"
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,3})?")
+_SHORTEST_S = 1e-12
 _SLACK = 1e-9
 """Share by which our own arithmetic on doubles may be off."""
 
@@ -65,6 +73,55 @@ class Measured:
     def seconds(self) -> float:
         """The time in seconds."""
         return self.time.value * self.unit_s
+
+
+@dataclass
+class Found:
+    """What a file says: times, names of its GPUs, versions, and what is in no table, by why."""
+
+    measured: list[Measured] = field(default_factory=list)
+    devices: set[str] = field(default_factory=set)
+    software: dict[str, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(self, one: Measured, kept: Kept) -> None:
+        """Keep a time.
+
+        Raises:
+            BadInput: as `Kept`.
+        """
+        kept.event()
+        for text in (one.where, one.kind, one.operation):
+            kept.text(text)
+        self.measured.append(one)
+
+
+def checked_time(where: str, time: Printed | None, unit_s: float) -> Printed:
+    """Return a time if it is one.
+
+    Raises:
+        BadInput: there is none, or it is not above 0.
+    """
+    if time is None or time.value * unit_s < _SHORTEST_S:
+        found = None if time is None else time.value
+        raise BadInput(f"{where}: expected a time above 0, found {found}; remove the line")
+    return time
+
+
+def check_collective(where: str, program: str) -> None:
+    """Refuse the output of another program than all_reduce_perf.
+
+    Raises:
+        BadInput: it is another.
+    """
+    if not program.startswith("all_reduce"):
+        raise BadInput(f"{where}: measures {program:.60}; expected all_reduce_perf")
+
+
+def nccl_version(code: int) -> str:
+    """Return 2.19.3 for NCCL's 21903, 2.7.8 for 2708."""
+    major, rest = divmod(code, 10000) if code >= 10000 else divmod(code, 1000)
+    return f"{major}.{rest // 100}.{rest % 100}"
 
 
 def is_size_over_time(

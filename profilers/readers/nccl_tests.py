@@ -1,21 +1,20 @@
-"""Output of nccl-tests' all_reduce_perf (text or JSON, any version) → table `allreduce`."""
+"""Output of nccl-tests' all_reduce_perf (text or JSON, of NVIDIA or AMD) → table `allreduce`."""
 
 import itertools
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from profilers.readers import nccl_log
-from profilers.readers.imported import Imported, Options, read_text
-from profilers.readers.nccl_measured import Measured, Printed, check_bandwidths
+from profilers.readers import nccl_json, nccl_log
+from profilers.readers.imported import Imported, Options, opened
+from profilers.readers.nccl_measured import Measured, check_bandwidths
 from profilers.result import Setting
 from warehouse.records import BadInput
 
-_JSON_EXPONENT = -6
-"""Of the last digit of times and bandwidths in JSON."""
+_JSON = re.compile(r"\s*(?:\[\s*)?\{")
+_HEAD_CHARACTERS = 1 << 12
 
 
 def bus_bandwidth_Bps(size_bytes: float, world_size: int, seconds: float) -> float:
@@ -26,37 +25,45 @@ def bus_bandwidth_Bps(size_bytes: float, world_size: int, seconds: float) -> flo
 def read(path: Path, options: Options) -> Iterator[Imported]:
     """Yield one run for each world size, data type and operation in the log.
 
-    Times whose results were wrong are left out and counted in config `wrong_results`.
+    Times whose results were wrong are left out and counted in config `wrong_results`. The first
+    run has the counts of what the file's tables lack.
 
     Raises:
         BadInput: no all-reduce in it, an unreadable row, or a world size that is not known or
-            contradicts the printed bus bandwidths.
+            contradicts the printed bandwidths.
     """
-    text = read_text(path)
-    if text.lstrip().startswith("{"):
-        measured, host, software = _from_json(path, text, options.world_size)
-    else:
-        measured, host, software = nccl_log.from_text(path, text, options.world_size)
-    if not measured:
+    with opened(path) as file:
+        is_json = _JSON.match(file.read(_HEAD_CHARACTERS))
+    found = (nccl_json if is_json else nccl_log).read(path, options.world_size)
+    if not found.measured:
         raise BadInput(f"{path}: no row of an all-reduce; expected output of all_reduce_perf")
-    check_bandwidths(measured)
+    check_bandwidths(found.measured)
+    if wrong := sum(row.wrong for row in found.measured):
+        found.left_out["times of wrong results"] += wrong
+    if wrong == len(found.measured):
+        raise BadInput(f"{path}: all {wrong} results are wrong, so no time is worth anything")
 
     def setting(one: Measured) -> tuple[int, str, str]:
         return one.world_size, one.kind, one.operation
 
+    host = {"gpu": ", ".join(sorted(found.devices))} if found.devices else {}
     for (world_size, kind, operation), group in itertools.groupby(
-        sorted(measured, key=setting), setting
+        sorted(found.measured, key=setting), setting
     ):
         rows = list(group)
+        right = [row for row in rows if not row.wrong]
         config: dict[str, Setting] = {
             "collective": "all_reduce",
             "world_size": world_size,
             "data_type": kind,
             "reduction": operation,
-            "wrong_results": sum(row.wrong for row in rows),
+            "wrong_results": len(rows) - len(right),
         }
-        frame = _frame([row for row in rows if not row.wrong])
-        yield Imported({"allreduce": frame}, config, host, software)
+        if right:
+            left_out = dict(found.left_out)
+            found.left_out.clear()
+            tables = {"allreduce": _frame(right)}
+            yield Imported(tables, config, host, found.software, left_out=left_out)
 
 
 def _frame(rows: Sequence[Measured]) -> pl.DataFrame:
@@ -77,60 +84,3 @@ def _frame(rows: Sequence[Measured]) -> pl.DataFrame:
         pl.lit(1).alias("concurrent"),
         (pl.int_range(pl.len()).over("size_bytes", "in_place")).alias("trial"),
     )
-
-
-def _from_json(
-    path: Path, text: str, world_size: int | None
-) -> tuple[list[Measured], Mapping[str, str], Mapping[str, str]]:
-    report = _parsed(path, text)
-    try:
-        config, results = report["config"], report["results"]
-        nccl_log.check_collective(str(path), Path(report["args"][0]).name)
-        group = min(device["group"] for device in config["devices"])
-        # One device is listed per process, whatever number it drives.
-        processes = sum(device["group"] == group for device in config["devices"])
-        ranks = world_size or processes * config["nthreads"] * config["ngpus"]
-        devices = {device["device_info"] for device in config["devices"]}
-        found = [
-            one
-            for result in results
-            for place in ("out_of_place", "in_place")
-            if result.get(place) and result["size"]
-            for one in [_json_row(str(path), result, place, ranks)]
-        ]
-        software = {"nccl": nccl_log.version(int(report["nccl_version"]))}
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise BadInput(
-            f"{path}: key {error} is missing or of another kind; expected the JSON that "
-            "all_reduce_perf writes with --output_file"
-        ) from None
-    return found, {"gpu": ", ".join(sorted(devices))}, software
-
-
-def _json_row(where: str, result: Any, place: str, world_size: int) -> Measured:
-    timed = result[place]
-    at = f"{where}, size {result['size']}"
-    if "cpu_time" in timed:
-        raise BadInput(f"{at}: {nccl_log.CPU_TIME}")
-    return Measured(
-        at,
-        world_size,
-        result["type"],
-        result["redop"],
-        result["size"],
-        place == "in_place",
-        nccl_log.positive(at, Printed.rounded(timed["time"], _JSON_EXPONENT), 1e-6),
-        1e-6,
-        Printed.rounded(timed["alg_bw"], _JSON_EXPONENT),
-        Printed.rounded(timed["bus_bw"], _JSON_EXPONENT),
-        wrong=bool(timed.get("nwrong")),
-    )
-
-
-def _parsed(path: Path, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            f"{path} line {error.lineno}: not JSON ({error.msg}); is it whole?"
-        ) from None

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from profilers.readers.formats import FORMATS
 from profilers.readers.imported import Options
 from profilers.readers.nccl_measured import Measured, Printed, check_bandwidths
 from profilers.readers.nccl_tests import bus_bandwidth_Bps
@@ -74,9 +75,98 @@ def test_an_old_log_has_milliseconds_and_deviations(log: Path) -> None:
     assert rows["bus_bandwidth_Bps"].to_list() == pytest.approx([6e9, 7.5e9])
 
 
-def test_a_log_of_several_processes_with_a_launcher_prefix(log: Path) -> None:
-    log.write_text("".join(f"[1,0]<stdout>:{line}\n" for line in NEW.splitlines()))
-    assert only("nccl-tests", log).tables["allreduce"].height == 3
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[1,0]<stdout>:",  # mpirun --tag-output
+        "[prterun-node-a-1234@1,0]<stdout>: ",
+        "0: ",  # srun --label
+        " 12: ",
+        "[pod/nccl-launcher-x7k2/nccl] ",  # kubectl logs --prefix
+        "(pid=1234) ",  # Ray
+        "(Tester pid=1234, ip=10.0.0.1) ",
+        "[rank0]: ",  # torchrun
+        "> ",
+        "> > ",
+        "2026-05-01T10:00:00.123456789Z ",
+        "[2026-05-01 10:00:00,123] ",
+        "\x1b[32m0: \x1b[0m",
+        "> [1,0]<stdout>:0: ",
+        "nccl-launcher-x7k2 nccl ",  # stern, and whatever else stands before the header's #
+        "[STAT]:",
+        "- ",
+    ],
+)
+def test_what_stands_before_every_line(log: Path, prefix: str) -> None:
+    log.write_text(NEW)
+    bare = only("nccl-tests", log)
+    log.write_text("".join(f"{prefix}{line}\n" for line in NEW.splitlines()))
+    run = only("nccl-tests", log)
+    assert run.tables["allreduce"].equals(bare.tables["allreduce"])
+    assert (run.host, run.software, run.left_out) == (bare.host, bare.software, bare.left_out)
+
+
+def test_rows_behind_what_nobody_knows_are_named(log: Path) -> None:
+    header, mark, rows = NEW.partition("     1024")
+    log.write_text(header + "".join(f"[STAT]:{row}\n" for row in (mark + rows).splitlines()))
+    with pytest.raises(BadInput, match=r"line 12: `\[STAT\]: +1024 .*looks like a row, but what"):
+        imported("nccl-tests", log)
+    log.write_text("  1024 256 float sum -1 20.00 0.05\n")
+    with pytest.raises(BadInput, match=r"line 1: `1024 256 .*, but no line above names columns"):
+        imported("nccl-tests", log)
+
+
+def test_what_is_left_out_is_counted(log: Path) -> None:
+    zero = "  0 0 float sum -1 6.21 0.00 0.00 0 6.23 0.00 0.00 0\n"
+    lost = "[STAT]: 2048 512 float sum -1 6.21 0.33 0.33 0 6.23 0.33 0.33 0\n"
+    digits = zero.replace("0 0", "9" * 5000 + " \u00b2")
+    log.write_text(f"node-a:11:11 NCCL INFO Bootstrap\n\n{NEW}{zero}{lost}{digits}")
+    run = only("nccl-tests", log)
+    assert run.tables["allreduce"].height == 3
+    assert run.left_out == {
+        "all-reduces of 0 bytes": 2,
+        "lines of other programs": 2,
+        "lines that look like rows behind something unknown": 1,
+        "times of wrong results": 1,
+    }
+
+
+def test_nothing_but_wrong_results(log: Path) -> None:
+    log.write_text(NEW.replace("   N/A", "     7").replace("      0", "      1"))
+    with pytest.raises(BadInput, match="all 4 results are wrong"):
+        imported("nccl-tests", log)
+
+
+def test_a_list_of_ranks_with_a_gap(log: Path) -> None:
+    log.write_text(NEW.replace("#  Rank  1", "#  Rank  7"))
+    with pytest.raises(BadInput, match="line 12: the list of ranks above goes up to 7 but has 2"):
+        imported("nccl-tests", log)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 5000 + " 1 float sum\n",
+        NEW.replace("Rank  1", "Rank " + "9" * 5000),
+        NEW.replace("10.00", "1e" + "9" * 20),
+        NEW.replace("10.00", "nan"),
+        "1 " * 600_000,
+        "[1,0]" * 300_000,
+        "1" * 3_000_000,
+        "\x00" * 1000,
+        "{" * 100_000,
+        "[{" * 100_000,
+        '{"algBw": ' + "[" * 100_000,
+        '{"algBw": 1' + "0" * 5000 + "}",
+        "[1, 2]",
+        "{}",
+    ],
+    ids=lambda text: f"{text:.12}",
+)
+def test_hostile_bytes_are_refused(log: Path, text: str) -> None:
+    log.write_text(text)
+    with pytest.raises(BadInput, match=str(log)):
+        list(FORMATS["nccl-tests"].reader(log, Options()))
 
 
 def test_the_same_size_again_is_the_next_trial(log: Path) -> None:
@@ -240,7 +330,57 @@ def test_json_without_a_key_is_refused(log: Path) -> None:
     whole = report()
     del whole["config"]
     log.write_text(json.dumps(whole))
-    with pytest.raises(BadInput, match="key 'config' is missing"):
+    with pytest.raises(BadInput, match="line 1: object missing required field `config`"):
+        imported("nccl-tests", log)
+
+
+def amd(**values: object) -> str:
+    """Return a line that rccl-tests write with -Z json; two processes with two GPUs each."""
+    line = {
+        "numCycle": 0,
+        "name": "AllReduce",
+        "nodes": 1,
+        "ranks": 2,
+        "ranksPerNode": 2,
+        "gpusPerRank": 2,
+        "size": 1_000_000,
+        "type": "float",
+        "redop": "sum",
+        "inPlace": 0,
+        "time": 100.0,
+        "algBw": 10.0,
+        "busBw": 15.0,
+        "wrong": "0",
+    }
+    return json.dumps(line | values)
+
+
+@pytest.mark.parametrize("between", ["{}\n{}\n{}", "[\n{},\n{},\n{}\n]"])
+def test_json_of_amd(log: Path, between: str) -> None:
+    log.write_text(between.format(amd(), amd(inPlace=1), amd(wrong="3")))
+    run = only("nccl-tests", log)
+    rows = run.tables["allreduce"]
+    assert rows.select("world_size", "in_place").rows() == [(4, False), (4, True)]
+    assert rows["seconds"].to_list() == pytest.approx([1e-4, 1e-4])
+    assert rows["bus_bandwidth_Bps"].to_list() == pytest.approx([15e9, 15e9])
+    assert run.left_out == {"times of wrong results": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (amd(name="AllGather"), "line 1: measures AllGather"),
+        (amd(ranks=4), r"is 1\.5000, but an all-reduce of 8 ranks .* --world-size 4"),
+        (amd(time=10.0), "line 1: 1000000 bytes in 1e-05 s are 100 GB/s"),
+        (amd(size="big"), "line 1: size: expected `int`"),
+        (amd(size=2**70), "line 1: size: "),
+        (json.dumps(report()).replace('"time"', '"cpu_time"'), "size 1000000: the times are those"),
+        (json.dumps(report()).replace('"time": 100.0', '"time": NaN'), "above 0, found None"),
+    ],
+)
+def test_json_that_is_refused(log: Path, text: str, message: str) -> None:
+    log.write_text(text)
+    with pytest.raises(BadInput, match=message):
         imported("nccl-tests", log)
 
 
