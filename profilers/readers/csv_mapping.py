@@ -4,14 +4,17 @@ A mapping is YAML; those of public data sets are in `mappings/`, found by the fi
 """
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+import polars as pl
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from profilers.record_file import read_record
 from warehouse.records import BadInput, Record
+from warehouse.tables import SCHEMAS, one_line
 
 Kind = Literal["text", "integer", "real", "flag", "time"]
 FOLDER = Path(__file__).parent / "mappings"
@@ -43,12 +46,26 @@ class Column(Record):
             raise ValueError("type, factor and pattern are of source columns only")
         if self.factor is not None and self.kind not in ("integer", "real"):
             raise ValueError(f"factor needs a number, not {self.kind}")
+        if self.factor is not None and not math.isfinite(self.factor):
+            raise ValueError(f"factor: expected a finite number, found {self.factor}")
+        if isinstance(self.constant, int) and not -(1 << 63) <= self.constant < 1 << 63:
+            raise ValueError(f"constant: {self.constant:.3e} is no 64 bit integer")
+        if self.pattern is not None:
+            _check_pattern(self.pattern)
         return self
 
     @property
     def kind(self) -> Kind:
         """Type of the values: real if only a factor is given."""
         return self.type or ("text" if self.factor is None else "real")
+
+
+def _check_pattern(pattern: str) -> None:
+    """Refuse what is no regular expression with a group."""
+    try:
+        pl.select(pl.lit("").str.extract(pattern, 1))
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"pattern {pattern!r:.60}: {one_line(error):.120}") from None
 
 
 def _spelt_out(value: object) -> object:
@@ -77,6 +94,15 @@ class CsvMapping(Record):
     host: Mapping[str, str] = Field(default_factory=dict)
     columns: Mapping[str, Source]
     rows: tuple[Mapping[str, Source], ...] = ({},)
+
+    @field_validator("table")
+    @classmethod
+    def _is_raw(cls, name: str) -> str:
+        if name not in SCHEMAS:
+            near = difflib.get_close_matches(name, SCHEMAS, n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"there is no raw table {name!r:.60}{meant}")
+        return name
 
     def sources(self) -> Iterator[Column]:
         """Yield every source column, those within subjects included."""

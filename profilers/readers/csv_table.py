@@ -4,17 +4,24 @@ Everything is read as text and converted where the mapping says so, so that a va
 is named by its line, not guessed at.
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from profilers.readers.csv_mapping import Column, CsvMapping, find, load
-from profilers.readers.imported import Imported, Options, opened
+from profilers.readers.imported import Imported, Options, lines, read_bytes
 from profilers.result import Setting
+from warehouse import limits
 from warehouse.records import BadInput, content_hash
+from warehouse.tables import one_line
 
 _LINE = "\x00line"
+_OTHER_PACKERS = (b"\x78\x01", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
+"""How zlib's and zstd's bytes begin, which polars would unpack without a limit."""
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _DIGITS = 15
 """Significant digits kept of a value times a factor: what doubles hold."""
@@ -30,11 +37,11 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     """
     file = find(path, options.mapping)
     mapping = load(file)
-    lines = _scan(path, mapping, file)
-    _check_values(path, lines, mapping)
+    cells = _scan(path, mapping, file)
+    _check_values(path, cells, mapping)
     keys = sorted({*mapping.runs, *mapping.host.values()})
     frames = [
-        lines.select(
+        cells.select(
             *(pl.col(name).alias(f"\x00{name}") for name in keys),
             pl.col(_LINE),
             *(
@@ -44,10 +51,34 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         )
         for row in mapping.rows
     ]
-    table = pl.concat(frames).sort(_LINE, maintain_order=True).collect(engine="streaming")
-    if table.is_empty():
-        raise BadInput(f"{path}: no line below the header; expected measurements")
+    with _refused(path, f"does not fit {file.name}"):
+        table = pl.concat(frames).sort(_LINE, maintain_order=True).collect(engine="streaming")
+        left_out = Counter(_unnamed(cells, mapping))
+        for run in _runs(path, table, mapping, file):
+            yield replace(run, left_out=dict(left_out))
+            left_out.clear()
+
+
+@contextmanager
+def _refused(path: Path, why: str) -> Iterator[None]:
+    """Turn what polars finds wrong into a refusal."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise BadInput(f"{path}: {why} ({one_line(error):.200})") from None
+
+
+def _unnamed(cells: pl.LazyFrame, mapping: CsvMapping) -> dict[str, int]:
+    """Count the columns that no table gets."""
+    unnamed = set(cells.collect_schema().names()) - mapping.source_names() - {_LINE}
+    return {"columns that the mapping does not name": len(unnamed)} if unnamed else {}
+
+
+def _runs(path: Path, table: pl.DataFrame, mapping: CsvMapping, file: Path) -> Iterator[Imported]:
+    keys = sorted({*mapping.runs, *mapping.host.values()})
     named = [f"\x00{name}" for name in keys]
+    if mapping.table == "external" and table["value"].null_count() == table.height:
+        raise BadInput(f"{path}: every value is missing; is it another file or --mapping?")
     parts = table.partition_by(named, maintain_order=True) if named else [table]
     for part in parts:
         values = {name: part[f"\x00{name}"][0] for name in keys}
@@ -74,55 +105,70 @@ def provenance(path: Path, options: Options) -> CsvMapping:
 
 
 def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
-    with opened(path) as start:
-        header = start.readline()
+    """Return the cells of a file as text, and their lines; a gzipped one is unpacked here."""
+    _, header = next(lines(path), (1, ""))
     if not header.strip():
         raise BadInput(f"{path} is empty; expected a header line and measurements")
-    lines = pl.scan_csv(
-        path,
-        infer_schema=False,
-        row_index_name=_LINE,
-        row_index_offset=2,
-        null_values=["", *mapping.missing],
-    )
-    try:
-        found = lines.collect_schema().names()[1:]
-    except pl.exceptions.PolarsError as error:
-        raise BadInput(f"{path}: not a CSV file ({_first_line(error)})") from None
+    with path.open("rb") as start:
+        packed = start.read(4)
+    if packed.startswith(_OTHER_PACKERS):
+        raise BadInput(f"{path}: packed, but not with gzip; unpack it first")
+    if path.stat().st_size > limits.UNPACKED_BYTES:
+        raise BadInput(
+            f"{path}: longer than {limits.UNPACKED_BYTES / 2**20:,.0f} MiB; import parts"
+        )
+    with _refused(path, "not a CSV file"):
+        cells = pl.scan_csv(
+            read_bytes(path) if packed.startswith(b"\x1f\x8b") else path,
+            infer_schema=False,
+            row_index_name=_LINE,
+            row_index_offset=2,
+            null_values=["", *mapping.missing],
+        )
+        found = cells.collect_schema().names()[1:]
     missing = sorted(mapping.source_names() - set(found))
     if missing:
         raise BadInput(
-            f"{path}: no column {', '.join(missing)}, which {file.name} maps; found "
-            f"{', '.join(found)}; another file, or another --mapping?"
+            f"{path}: no column {', '.join(missing):.200}, which {file.name} maps; found "
+            f"{', '.join(found):.400}; another file, or another --mapping?"
         )
-    return lines
+    return cells
 
 
-def _check_values(path: Path, lines: pl.LazyFrame, mapping: CsvMapping) -> None:
-    """Find the first value that is not of its kind."""
+def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
+    """Refuse a file without lines, with more than can be kept, or with a value of another kind."""
     converted = {
         (str(one.column), one.kind, one.pattern, one.factor): one for one in mapping.sources()
     }
-    wrong = {
-        f"{i}": pl.col(str(one.column)).is_not_null() & _converted(one).is_null()
+    first_wrong = {
+        f"{i}": pl.col(_LINE)
+        .filter(pl.col(str(one.column)).is_not_null() & _converted(one).is_null())
+        .min()
         for i, one in enumerate(converted.values())
     }
-    try:
-        first = (
-            lines.with_columns(**wrong)
-            .filter(pl.any_horizontal(*wrong))
-            .head(1)
-            .collect(engine="streaming")
+    texts = [pl.col(name).str.len_bytes().sum() for name in mapping.source_names()]
+    with _refused(path, "not a whole CSV file"):
+        counted = cells.select(
+            pl.len().alias("rows"), pl.sum_horizontal(texts).alias("bytes"), **first_wrong
+        ).collect(engine="streaming")
+    count, size = counted["rows"][0] * len(mapping.rows), counted["bytes"][0] * len(mapping.rows)
+    if not count:
+        raise BadInput(f"{path}: no line below the header; expected measurements")
+    if count > limits.EVENTS or size > limits.KEPT_CHARACTERS:
+        raise BadInput(
+            f"{path}: {count:,} rows with {size:,} bytes of text; at most {limits.EVENTS:,} and "
+            f"{limits.KEPT_CHARACTERS:,} are kept; import parts of it"
         )
-    except pl.exceptions.PolarsError as error:
-        raise BadInput(f"{path}: not a whole CSV file ({_first_line(error)})") from None
-    if first.is_empty():
+    wrong = [(line, i) for i in range(len(converted)) if (line := counted[f"{i}"][0]) is not None]
+    if not wrong:
         return
-    one = next(one for i, one in enumerate(converted.values()) if first[f"{i}"][0])
+    line, i = min(wrong)
+    one = list(converted.values())[i]
+    cell = cells.filter(pl.col(_LINE) == line).select(str(one.column)).collect().item()
     expected = f"text like {one.pattern}" if one.pattern else f"{one.kind}"
     raise BadInput(
-        f"{path} line {first[_LINE][0]}, column {one.column}: expected {expected}, found "
-        f"{first[str(one.column)][0]!r}; mend the file, or list it under `missing` in the mapping"
+        f"{path} line {line}, column {one.column}: expected {expected}, found {cell!r:.80}; mend "
+        "the file, or list it under `missing` in the mapping"
     )
 
 
@@ -186,7 +232,3 @@ def _completed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
         added["trial"] = pl.int_range(pl.len()).over(settings)
     new = [one.alias(name) for name, one in added.items() if name not in names]
     return rows.with_columns(new).drop(_LINE)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]

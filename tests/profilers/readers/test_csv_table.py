@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import zlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from profilers.readers.csv_mapping import FOLDER, load
 from profilers.readers.imported import Options
 from tests.profilers.readers.imports import imported, only
+from warehouse import limits
 from warehouse.records import BadInput
 from warehouse.tables import SCHEMAS
 
@@ -47,6 +50,39 @@ def edited(options: Options, old: str, new: str) -> Options:
     assert old in EXTERNAL
     options.mapping.write_text(EXTERNAL.replace(old, new))
     return options
+
+
+def test_columns_that_no_table_gets_are_counted(csv: Path, mapping: Options) -> None:
+    csv.write_text("model,n,xla,ms,who,when\nvgg,2,0,1.1,a,b\n")
+    left_out = only("csv", csv, mapping).left_out
+    assert left_out == {"columns that the mapping does not name": 2}
+
+
+@pytest.mark.parametrize("pack", [zlib.compress, lambda text: b"\x28\xb5\x2f\xfd" + text])
+def test_other_packers_are_refused(
+    csv: Path, mapping: Options, pack: Callable[[bytes], bytes]
+) -> None:
+    csv.write_bytes(pack(b"model,n,xla,ms\nvgg,2,0,1\n"))
+    with pytest.raises(BadInput, match="packed, but not with gzip"):
+        imported("csv", csv, mapping)
+
+
+def test_more_than_can_be_kept_is_refused(
+    csv: Path, mapping: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "model,n,xla,ms\n" + "vgg,2,0,1\n" * 3
+    csv.write_text(text)
+    monkeypatch.setattr(limits, "EVENTS", 2)
+    with pytest.raises(BadInput, match="3 rows with 18 bytes of text; at most 2"):
+        imported("csv", csv, mapping)
+    monkeypatch.setattr(limits, "EVENTS", 3)
+    monkeypatch.setattr(limits, "KEPT_CHARACTERS", 17)
+    with pytest.raises(BadInput, match="at most 3 and 17 are kept"):
+        imported("csv", csv, mapping)
+    monkeypatch.setattr(limits, "UNPACKED_BYTES", len(text) - 1)
+    csv.write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(BadInput, match="longer than"):
+        imported("csv", csv, mapping)
 
 
 def test_external_rows(csv: Path, mapping: Options) -> None:
@@ -183,6 +219,15 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
         ("model,n,xla,ms\nvgg,1,maybe,1\n", "line 2, column xla: expected flag, found 'maybe'"),
         ("model,n,xla,ms\nvgg,1,0,inf\n", "line 2, column ms: expected real, found 'inf'"),
         ("model,n,xla,ms\nvgg,1,0,1,2,3\n", "not a whole CSV file"),
+        ("model,n,xla,ms\nvgg,1,0,n/a\n", "every value is missing"),
+        ("model,n,xla,ms\nvgg,1\x00,0,1\n", r"line 2, column n: expected integer, found '1\\x00'"),
+        ("\x00line,model,n,xla,ms\n1,vgg,1,0,1\n", "not a CSV file"),
+        ("a" * (1 << 20), "line 1: longer than 1,048,576 characters"),
+        ("a," * 100_000 + "b\n1\n", "no column model, ms, n, xla,.* found a, .*; another"),
+        ("x\x9cmodel", "no column"),
+        ("model,n,xla,ms\nvgg,1,0," + "9" * 5000 + "\n", "line 2, column ms: expected real"),
+        ("model,n,xla,ms\nvgg," + "9" * 5000 + ",0,1\n", "line 2, column n: expected integer"),
+        ('model,n,xla,ms\n"vgg,1,0,1\n', "CSV file|expected"),
     ],
 )
 def test_bad_files_are_refused(csv: Path, mapping: Options, text: str, message: str) -> None:
@@ -217,6 +262,12 @@ def test_bad_files_are_refused(csv: Path, mapping: Options, text: str, message: 
         ),
         ("{constant: s}", "{constant: s, type: real}", "of source columns only"),
         ("source: somebody\n", "", "source: missing"),
+        ("table: external", "table: extrenal", "no raw table .*; did you mean external?"),
+        ("table: external", "table: ../../etc", "there is no raw table"),
+        ("table: external", "table: allreduce", "does not fit mine.yaml"),
+        ("{constant: s}", "{constant: 99999999999999999999}", "is no 64 bit integer"),
+        ("factor: 0.001", "factor: .inf", "expected a finite number"),
+        ("{dnn: model,", "{dnn: {column: model, pattern: '('},", "pattern"),
         ("missing: [n/a]", "missing: [n/a", r"mine\.yaml line \d+: not valid YAML: "),
     ],
 )
