@@ -21,6 +21,7 @@ _MICROSECOND_S = 1e-6
 """The last digit of iperf3's times."""
 _DIGITS = 1e-5
 """Share by which a bandwidth may be off: first releases print six digits."""
+_NO_END = "tests without an end"
 _SCHEMA = {
     "direction": pl.String,
     "flows": pl.Int32,
@@ -84,6 +85,7 @@ class _End(msgspec.Struct):
 class _Report(msgspec.Struct):
     start: _Start
     end: _End
+    intervals: list[Any] = []
 
 
 def read(path: Path, options: Options) -> Iterator[Imported]:
@@ -93,21 +95,27 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     writes.
 
     Raises:
-        BadInput: not a report of iperf3 over TCP, one that says that iperf3 failed, or bytes,
+        BadInput: not a report of iperf3 over TCP, none of a test that did not fail, or bytes,
             seconds and bandwidth that contradict each other.
     """
-    kept = Kept(path)
+    kept, left_out = Kept(path), Counter[str]()
     rows: list[tuple[Any, ...]] = []
     trials: Counter[tuple[str, int]] = Counter()
     count, first = 0, None
-    for value, where in _reports(path):
+    for value, where in _reports(path, left_out):
         report = of_kind(value, _Report, where)
         first, count = first or report, count + 1
-        for row in _flows(where, report, trials):
+        left_out["intervals"] += len(report.intervals)
+        for row in _flows(where, report, trials, left_out):
             kept.event()
             rows.append(row)
-    if first is None:
-        raise BadInput(f"{path} is empty; expected what iperf3 --json writes")
+    left_out = +left_out
+    if first is None or not rows:
+        found = ", ".join(f"{count} {what}" for what, count in left_out.items())
+        raise BadInput(
+            f"{path}: no flow with its receiver's figures ({found or 'it is empty'}); expected "
+            "what iperf3 --json writes"
+        )
     test = first.start.test_start
     yield Imported(
         {"link": pl.DataFrame(rows, _SCHEMA, orient="row")},
@@ -121,28 +129,48 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         {"system": first.start.system_info} if first.start.system_info else {},
         {"iperf3": first.start.version.removeprefix("iperf ")},
         datetime.fromtimestamp(first.start.timestamp.timesecs, UTC),
+        left_out,
     )
 
 
-def _reports(path: Path) -> Iterator[tuple[Any, str]]:
-    streamed: dict[str, Any] = {}
+def _reports(path: Path, left_out: Counter[str]) -> Iterator[tuple[Any, str]]:
+    """Yield each report once: those that stand as one, and those put together from events."""
+    events: dict[str, Any] = {}
+    seen, failed = set[int](), ""
     for value, where in documents(path):
         if not isinstance(value, dict):
             raise BadInput(f"{where}: expected a report of iperf3, found {value!r:.40}")
-        if "error" in value or value.get("event") == "error":
-            said = value.get("error", value.get("data"))
-            raise BadInput(f"{where}: iperf3 failed there ({said!s:.200}); nothing to import")
-        if "event" not in value:
-            yield value, where
-        elif value["event"] in ("start", "end"):
-            streamed[value["event"]] = value.get("data")
-            if value["event"] == "end":
-                yield streamed, where
-                streamed = {}
+        event, data, report = value.get("event"), value.get("data"), None
+        if "error" in value or event == "error":
+            failed = f"{where}: iperf3 failed there ({value.get('error', data)!s:.200})"
+            left_out["tests that failed"] += 1
+            events = {"error": data}
+        elif event == "start":
+            left_out[_NO_END] += "start" in events
+            events = {"start": data}
+        elif event == "interval":
+            left_out["intervals"] += 1
+        elif event == "end":
+            report = None if "error" in events else {**events, "end": data}
+            events = {}
+        elif event is None:
+            report = value
+        if report is None:
+            continue
+        # --json-stream-full-output writes the report behind its events.
+        same = hash(repr((report.get("start"), report.get("end"))))
+        if same in seen:
+            left_out["reports that were there before"] += 1
+        else:
+            seen.add(same)
+            yield report, where
+    left_out[_NO_END] += "start" in events
+    if failed and not seen:
+        raise BadInput(f"{failed}; nothing to import")
 
 
 def _flows(
-    where: str, report: _Report, trials: Counter[tuple[str, int]]
+    where: str, report: _Report, trials: Counter[tuple[str, int]], left_out: Counter[str]
 ) -> Iterator[tuple[Any, ...]]:
     test = report.start.test_start
     if test.protocol != "TCP":
@@ -155,6 +183,9 @@ def _flows(
         trials[direction, len(streams)] += 1
         for flow, stream in enumerate(streams):
             received = stream.receiver
+            if stream.sender.bytes and not received.bytes:
+                left_out["flows whose receiver is not in the report"] += 1
+                continue
             seconds = _seconds(f"{where}, stream {flow + 1} {direction}", received)
             yield (
                 direction,

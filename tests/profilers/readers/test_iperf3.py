@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from profilers.readers.formats import FORMATS
+from profilers.readers.imported import Options
 from tests.profilers.readers.imports import imported, only
 from warehouse.records import BadInput
 
@@ -76,11 +78,84 @@ def test_releases_that_do_not_say_who_sent(file: Path) -> None:
     assert only("iperf3", file).tables["link"]["direction"].to_list() == ["downlink"]
 
 
+def stream(whole: dict[str, Any], *between: tuple[str, Any]) -> str:
+    """Return what --json-stream writes."""
+    events = [("start", whole["start"]), *between, ("end", whole["end"])]
+    return "\n".join(json.dumps({"event": event, "data": data}) for event, data in events) + "\n"
+
+
 def test_a_stream_of_events(file: Path) -> None:
+    file.write_text(stream(report(True), ("interval", {}), ("interval", {})))
+    run = only("iperf3", file)
+    assert run.tables["link"].height == 1
+    assert run.left_out == {"intervals": 2}
+
+
+def test_a_report_behind_its_own_events_counts_once(file: Path) -> None:
     whole = report(True)
-    events = [("start", whole["start"]), ("interval", {}), ("end", whole["end"])]
-    file.write_text("\n".join(json.dumps({"event": e, "data": d}) for e, d in events))
-    assert only("iperf3", file).tables["link"].height == 1
+    file.write_text(stream(whole) + json.dumps(whole | {"intervals": [1, 2, 3]}, indent=1))
+    run = only("iperf3", file)
+    assert run.tables["link"].height == 1
+    assert run.left_out == {"reports that were there before": 1}
+
+
+def test_failed_and_unfinished_tests_are_counted(file: Path) -> None:
+    cut = stream(report(True)).splitlines()[0] + "\n"
+    failed = json.dumps({"start": {}, "error": "unable to connect"})
+    broken = stream(report(True), ("error", "the server has terminated"))
+    file.write_text(failed + broken + cut + stream(report(True)) + cut)
+    run = only("iperf3", file)
+    assert run.tables["link"].height == 1
+    assert run.left_out == {"tests that failed": 2, "tests without an end": 2}
+
+
+def test_a_server_that_sends_does_not_know_what_arrived(file: Path) -> None:
+    whole = report(True, False)
+    whole["start"]["accepted_connection"] = {"host": "10.0.0.1", "port": 40000}
+    whole["end"]["streams"][0]["receiver"] |= {"bytes": 0, "bits_per_second": 0}
+    file.write_text(json.dumps(whole))
+    run = only("iperf3", file)
+    assert run.tables["link"]["direction"].to_list() == ["uplink"]
+    assert run.left_out == {"flows whose receiver is not in the report": 1}
+
+
+def test_both_ways_with_several_flows(file: Path) -> None:
+    whole = report(True, True, False, False)
+    whole["start"]["test_start"] |= {"bidir": 1, "num_streams": 2}
+    file.write_text(json.dumps(whole))
+    link = only("iperf3", file).tables["link"]
+    assert link.select("direction", "flows", "flow").rows() == [
+        ("uplink", 2, 0),
+        ("uplink", 2, 1),
+        ("downlink", 2, 0),
+        ("downlink", 2, 1),
+    ]
+    for one in whole["end"]["streams"]:
+        del one["sender"]["sender"]
+    file.write_text(json.dumps(whole))
+    with pytest.raises(BadInput, match="line 1: both ends sent, and no stream says which"):
+        imported("iperf3", file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"end":' * 100_000,
+        '{"start": ' + "9" * 5000 + "}",
+        "\x00" * 1000,
+        "NaN",
+        '"' + "a" * 100_000,
+        json.dumps(report(True)).replace("1700000000", "1e300"),
+        json.dumps(report(True)).replace("1000", "1e400"),
+        json.dumps(report(True) | {"end": {"streams": []}}),
+    ],
+    ids=lambda text: f"{text:.12}",
+)
+def test_hostile_bytes_are_refused(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(BadInput, match=str(file)):
+        list(FORMATS["iperf3"].reader(file, Options()))
 
 
 def test_seconds_are_those_of_the_bytes(file: Path) -> None:
@@ -135,11 +210,11 @@ def with_receiver(**values: Any) -> str:
     ("text", "message"),
     [
         (with_receiver(bytes=1100), "line 1, stream 1 uplink: 1,100 bytes are not 4,000 bit/s"),
-        (with_receiver(bytes=0, seconds=0), "0 bytes are not 4,000 bit/s in any"),
+        (with_receiver(seconds=0), "1,000 bytes are not 4,000 bit/s in any"),
         (with_receiver(bytes=-1), r"receiver\.bytes: expected `int` >= 0"),
         (with_receiver(bytes=1 << 70), r"receiver\.bytes: "),
         (with_receiver(bits_per_second=float("nan")), r"bits_per_second: expected `float`"),
-        ("", "is empty"),
+        ("", "it is empty"),
         ("iperf Done.", "line 1: not JSON"),
         (json.dumps({"error": "unable to connect"}), "iperf3 failed there .unable to connect"),
         (json.dumps(report(True)).replace("TCP", "UDP"), "measures UDP; expected a TCP test"),

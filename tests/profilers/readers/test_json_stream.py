@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profilers.readers import json_stream
+from profilers.readers.json_stream import documents
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -139,3 +140,24 @@ def test_depth_is_bounded() -> None:
     json_stream.check_depth(deep, "here")
     with pytest.raises(BadInput, match="here: lists or objects inside each other"):
         json_stream.check_depth([deep], "here")
+
+
+def test_documents_behind_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "several.json"
+    file.write_text('{"a": 1}\n\n[2,\n"x"] 3.5{}\n')
+    found = [(value, where.removeprefix(f"{file} ")) for value, where in documents(file)]
+    assert found == [
+        ({"a": 1}, "line 1"),
+        (2, "line 3"),
+        ("x", "line 4"),
+        (3.5, "line 4"),
+        ({}, "line 4"),
+    ]
+    # Each may be as long as the limit, all together longer.
+    file.write_text("{} " * 100)
+    monkeypatch.setattr(limits, "JSON_BYTES", 50)
+    monkeypatch.setattr(json_stream, "CHUNK", 10)
+    assert len(list(documents(file))) == 100
+    file.write_text("[" + "{" * 100)
+    with pytest.raises(BadInput, match="line 1: not JSON"):
+        list(documents(file))
