@@ -1,5 +1,6 @@
 """From a file of somebody else to landed runs: identity, provenance, all files or none."""
 
+import difflib
 import hashlib
 import json
 import os
@@ -15,12 +16,16 @@ import polars as pl
 from profilers.readers import csv_table
 from profilers.readers.formats import named
 from profilers.readers.imported import Imported, Options
+from profilers.readers.likeness import likeness
 from profilers.result import Setting
 from warehouse.durable import remove, sync, temporary
 from warehouse.landing import land, landed_run
 from warehouse.records import BadInput, Purpose, Run, content_hash
+from warehouse.tables import SCHEMAS
 
 STUDY = "imported"
+_OURS = {"run", "scenario", "source"}
+"""Raw tables that say what a run is; imports fill them, mappings do not."""
 _UNKNOWN_HOST = "imported"
 _MOST_TOLD = 5
 """Kinds of things left out that the message names; `config` has all."""
@@ -101,7 +106,7 @@ def import_file(
     runs = 0
     notes: list[str] = []
     left_out: Counter[str] = Counter()
-    read = named(format_name, options).read(path, options)
+    read = _read(path, format_name, options)
     for runs, one in enumerate(_parts(read, part), start=1):
         run = _run(f"{stem}-{runs}", format_name, purpose, one, asked, part)
         origin = _origin(format_name, path, sha256, provenance)
@@ -133,6 +138,14 @@ def _left_out(counted: Mapping[str, int]) -> str:
     return f"; left out: {', '.join(most)}{f' and {more} kinds more (config)' if more else ''}"
 
 
+def _read(path: Path, format_name: str, options: Options) -> Iterator[Imported]:
+    """Yield the runs of a file; a refusal says which other format the file looks like."""
+    try:
+        yield from named(format_name, options).read(path, options)
+    except BadInput as error:
+        raise BadInput(f"{error}{likeness(path, format_name)}") from error
+
+
 def _parts(read: Iterator[Imported], part: Part | None) -> Iterator[Imported]:
     for one in read:
         if part is None:
@@ -149,12 +162,22 @@ def _completed(path: Path, format_name: str, options: Options, given: Provenance
     """Fill what the user did not say from the mapping, where the format has one."""
     if format_name == "csv":
         ours = csv_table.provenance(path, options)
+        _check_table(path, ours.table)
         return Provenance(
             given.source or ours.source, given.licence or ours.licence, given.url or ours.url
         )
     if not given.source:
         raise BadInput(f"{path.name}: who measured it? Say so with --source")
     return given
+
+
+def _check_table(path: Path, name: str) -> None:
+    """Refuse a mapping whose table is none that measurements go to."""
+    tables = sorted(SCHEMAS.keys() - _OURS)
+    if name not in tables:
+        near = difflib.get_close_matches(name, tables, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(tables)}"
+        raise BadInput(f"{path.name}: its mapping names the raw table {name!r:.60}; {meant}")
 
 
 def _asked(path: Path, format_name: str, options: Options, purpose: Purpose) -> dict[str, Setting]:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import polars as pl
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from profilers.record_file import read_record
 from warehouse.records import BadInput, Record
-from warehouse.tables import SCHEMAS, one_line
 
 Kind = Literal["text", "integer", "real", "flag", "time"]
 FOLDER = Path(__file__).parent / "mappings"
@@ -65,7 +64,7 @@ def _check_pattern(pattern: str) -> None:
     try:
         pl.select(pl.lit("").str.extract(pattern, 1))
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"pattern {pattern!r:.60}: {one_line(error):.120}") from None
+        raise ValueError(f"pattern {pattern!r:.60}: {' '.join(str(error).split()):.120}") from None
 
 
 def _spelt_out(value: object) -> object:
@@ -94,15 +93,6 @@ class CsvMapping(Record):
     host: Mapping[str, str] = Field(default_factory=dict)
     columns: Mapping[str, Source]
     rows: tuple[Mapping[str, Source], ...] = ({},)
-
-    @field_validator("table")
-    @classmethod
-    def _is_raw(cls, name: str) -> str:
-        if name not in SCHEMAS:
-            near = difflib.get_close_matches(name, SCHEMAS, n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(f"there is no raw table {name!r:.60}{meant}")
-        return name
 
     def sources(self) -> Iterator[Column]:
         """Yield every source column, those within subjects included."""

@@ -4,10 +4,8 @@ Everything is read as text and converted where the mapping says so, so that a va
 is named by its line, not guessed at.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -17,7 +15,6 @@ from profilers.readers.imported import Imported, Options, lines, read_bytes
 from profilers.result import Setting
 from warehouse import limits
 from warehouse.records import BadInput, content_hash
-from warehouse.tables import one_line
 
 _LINE = "\x00line"
 _OTHER_PACKERS = (b"\x78\x01", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
@@ -53,10 +50,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     ]
     with _refused(path, f"does not fit {file.name}"):
         table = pl.concat(frames).sort(_LINE, maintain_order=True).collect(engine="streaming")
-        left_out = Counter(_unnamed(cells, mapping))
-        for run in _runs(path, table, mapping, file):
-            yield replace(run, left_out=dict(left_out))
-            left_out.clear()
+        yield from _runs(path, table, mapping, file)
 
 
 @contextmanager
@@ -65,13 +59,7 @@ def _refused(path: Path, why: str) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise BadInput(f"{path}: {why} ({one_line(error):.200})") from None
-
-
-def _unnamed(cells: pl.LazyFrame, mapping: CsvMapping) -> dict[str, int]:
-    """Count the columns that no table gets."""
-    unnamed = set(cells.collect_schema().names()) - mapping.source_names() - {_LINE}
-    return {"columns that the mapping does not name": len(unnamed)} if unnamed else {}
+        raise BadInput(f"{path}: {why} ({' '.join(str(error).split()):.200})") from None
 
 
 def _runs(path: Path, table: pl.DataFrame, mapping: CsvMapping, file: Path) -> Iterator[Imported]:

@@ -51,6 +51,48 @@ def test_a_run_keeps_where_it_is_from(stepcast: Callable[..., Any], home: Path, 
     assert len(row["sha256"]) == 64
 
 
+def test_a_file_of_another_format_is_told(
+    stepcast: Callable[..., Any], home: Path, log: Path
+) -> None:
+    answer = stepcast("import", "iperf3", str(log), "--source", "us")
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert f"{log} line 1: not JSON" in line
+    assert line.endswith("; the file looks like nccl-tests: stepcast import nccl-tests nccl.log …")
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("extrenal", "did you mean external?"),
+        ("../../x", "there are"),
+        ("source", "there are"),
+        ("run", "there are"),
+    ],
+)
+def test_a_mapping_fills_tables_of_measurements_only(
+    stepcast: Callable[..., Any], home: Path, file: Path, tmp_path: Path, table: str, said: str
+) -> None:
+    mapping = tmp_path / "mine.yaml"
+    mapping.write_text(f"table: {table}\nsource: me\ncolumns: {{n: n_workers}}\n")
+    answer = stepcast("import", "csv", str(file), "--mapping", str(mapping))
+    assert (answer.code, answer.out) == (2, "")
+    assert f"names the raw table {table!r}; {said}" in answer.err
+
+
+def test_what_is_left_out_is_told_and_kept(
+    stepcast: Callable[..., Any], home: Path, log: Path
+) -> None:
+    log.write_text(f"NCCL INFO\nNCCL INFO\n{log.read_text()} 0 0 float sum -1 9.0 0.00 0.00\n")
+    answer = stepcast("import", "nccl-tests", str(log), "--source", "us", "--world-size", "4")
+    assert answer.code == 0
+    told = "; left out: 2 lines of other programs, 1 all-reduces of 0 bytes"
+    assert answer.out.rstrip().endswith(told)
+    (config,) = asked(home, "SELECT config FROM raw.run")["config"]
+    counts = {"all-reduces of 0 bytes": 1, "lines of other programs": 2}
+    assert json.loads(json.loads(config)["left_out"]) == counts
+
+
 def test_again_changes_nothing(stepcast: Callable[..., Any], home: Path, file: Path) -> None:
     stepcast("import", "csv", str(file))
     before = asked(home, "SELECT * FROM raw.source")

@@ -52,12 +52,6 @@ def edited(options: Options, old: str, new: str) -> Options:
     return options
 
 
-def test_columns_that_no_table_gets_are_counted(csv: Path, mapping: Options) -> None:
-    csv.write_text("model,n,xla,ms,who,when\nvgg,2,0,1.1,a,b\n")
-    left_out = only("csv", csv, mapping).left_out
-    assert left_out == {"columns that the mapping does not name": 2}
-
-
 @pytest.mark.parametrize("pack", [zlib.compress, lambda text: b"\x28\xb5\x2f\xfd" + text])
 def test_other_packers_are_refused(
     csv: Path, mapping: Options, pack: Callable[[bytes], bytes]
@@ -262,8 +256,6 @@ def test_bad_files_are_refused(csv: Path, mapping: Options, text: str, message: 
         ),
         ("{constant: s}", "{constant: s, type: real}", "of source columns only"),
         ("source: somebody\n", "", "source: missing"),
-        ("table: external", "table: extrenal", "no raw table .*; did you mean external?"),
-        ("table: external", "table: ../../etc", "there is no raw table"),
         ("table: external", "table: allreduce", "does not fit mine.yaml"),
         ("{constant: s}", "{constant: 99999999999999999999}", "is no 64 bit integer"),
         ("factor: 0.001", "factor: .inf", "expected a finite number"),
