@@ -59,7 +59,7 @@ def _refused(path: Path, why: str) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise BadInput(f"{path}: {why} ({' '.join(str(error).split()):.200})") from None
+        raise BadInput(f"{path}: {why} ({_one_line(str(error)):.200})") from None
 
 
 def _runs(path: Path, table: pl.DataFrame, mapping: CsvMapping, file: Path) -> Iterator[Imported]:
@@ -118,7 +118,7 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
     if missing:
         raise BadInput(
             f"{path}: no column {', '.join(missing):.200}, which {file.name} maps; found "
-            f"{', '.join(found):.400}; another file, or another --mapping?"
+            f"{_one_line(', '.join(found)):.400}; another file, or another --mapping?"
         )
     return cells
 
@@ -153,10 +153,10 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     line, i = min(wrong)
     one = list(converted.values())[i]
     cell = cells.filter(pl.col(_LINE) == line).select(str(one.column)).collect().item()
-    expected = f"text like {one.pattern}" if one.pattern else f"{one.kind}"
+    expected = f"text like {one.pattern!r}" if one.pattern else f"{one.kind}"
     raise BadInput(
-        f"{path} line {line}, column {one.column}: expected {expected}, found {cell!r:.80}; mend "
-        "the file, or list it under `missing` in the mapping"
+        f"{path} line {line}, column {_one_line(str(one.column))}: expected {expected}, found "
+        f"{cell!r:.80}; mend the file, or list it under `missing` in the mapping"
     )
 
 
@@ -220,3 +220,7 @@ def _completed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
         added["trial"] = pl.int_range(pl.len()).over(settings)
     new = [one.alias(name) for name, one in added.items() if name not in names]
     return rows.with_columns(new).drop(_LINE)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

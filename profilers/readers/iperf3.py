@@ -142,7 +142,7 @@ def _reports(path: Path, left_out: Counter[str]) -> Iterator[tuple[Any, str]]:
             raise BadInput(f"{where}: expected a report of iperf3, found {value!r:.40}")
         event, data, report = value.get("event"), value.get("data"), None
         if "error" in value or event == "error":
-            failed = f"{where}: iperf3 failed there ({value.get('error', data)!s:.200})"
+            failed = f"{where}: iperf3 failed there ({value.get('error', data)!r:.200})"
             left_out["tests that failed"] += 1
             events = {"error": data}
         elif event == "start":
@@ -174,7 +174,7 @@ def _flows(
 ) -> Iterator[tuple[Any, ...]]:
     test = report.start.test_start
     if test.protocol != "TCP":
-        raise BadInput(f"{where}: measures {test.protocol:.40}; expected a TCP test")
+        raise BadInput(f"{where}: measures {test.protocol!r:.40}; expected a TCP test")
     directions: dict[str, list[_Stream]] = {}
     for stream in report.end.streams:
         directions.setdefault(_direction(where, report.start, stream.sender), []).append(stream)

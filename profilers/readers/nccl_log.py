@@ -159,7 +159,9 @@ def _row(
         cells = dict(zip(names[start:end], words[start:end], strict=True))
         time, algorithm = _number(where, cells, "time"), _number(where, cells, "algbw")
         unit_s = log.unit_s or _inferred_unit_s(where, size, time, algorithm)
-        place = places[i] if places else ("out-of-place", "in-place")[i] if starts[1:] else None
+        place = (
+            places[i] if places else ("out-of-place", "in-place")[i] if len(starts) == 2 else None
+        )
         yield Measured(
             where,
             world_size,

@@ -115,7 +115,7 @@ def check_collective(where: str, program: str) -> None:
         BadInput: it is another.
     """
     if not program.startswith("all_reduce"):
-        raise BadInput(f"{where}: measures {program:.60}; expected all_reduce_perf")
+        raise BadInput(f"{where}: measures {program!r:.60}; expected all_reduce_perf")
 
 
 def nccl_version(code: int) -> str:

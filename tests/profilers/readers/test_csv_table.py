@@ -197,6 +197,7 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("model,n,xla,ms\n", "no line below the header"),
+        ('model,n,"m\ns"\nvgg,1,1\n', r"no column ms, xla, .*; found model, n, m s; another"),
         ("model,n,ms\nvgg,1,1\n", r"no column xla, which mine\.yaml maps; found model, n, ms"),
         (
             "model,n,xla,ms\nvgg,1,0,1\nvgg,1.5,0,1\n",

@@ -216,8 +216,8 @@ def with_receiver(**values: Any) -> str:
         (with_receiver(bits_per_second=float("nan")), r"bits_per_second: expected `float`"),
         ("", "it is empty"),
         ("iperf Done.", "line 1: not JSON"),
-        (json.dumps({"error": "unable to connect"}), "iperf3 failed there .unable to connect"),
-        (json.dumps(report(True)).replace("TCP", "UDP"), "measures UDP; expected a TCP test"),
+        (json.dumps({"error": "unable to connect"}), "iperf3 failed there .'unable to connect"),
+        (json.dumps(report(True)).replace("TCP", "UDP"), "measures 'UDP'; expected a TCP test"),
         (
             json.dumps(report(True)).replace('"bytes"', '"octets"'),
             r"line 1: end\.streams\[0\]\.receiver: .* missing required field `bytes`",

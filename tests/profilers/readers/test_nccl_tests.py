@@ -131,6 +131,15 @@ def test_what_is_left_out_is_counted(log: Path) -> None:
     }
 
 
+def test_more_times_than_places_have_no_place(log: Path) -> None:
+    log.write_text(
+        f"{RANKS}# size count type redop root time algbw busbw time algbw busbw time algbw busbw\n"
+        f"# (B) (elements) (us)\n 1000 250 float sum -1{' 1.00 1.00 1.00' * 3}\n"
+    )
+    places = only("nccl-tests", log).tables["allreduce"]["in_place"]
+    assert places.to_list() == [None, None, None]
+
+
 def test_nothing_but_wrong_results(log: Path) -> None:
     log.write_text(NEW.replace("   N/A", "     7").replace("      0", "      1"))
     with pytest.raises(BadInput, match="all 4 results are wrong"):
@@ -203,7 +212,7 @@ def test_ranks_that_no_header_names_come_from_the_option(log: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (NEW.replace("all_reduce_perf", "all_gather_perf"), "measures all_gather_perf"),
+        (NEW.replace("all_reduce_perf", "all_gather_perf"), "measures 'all_gather_perf'"),
         (NEW.replace("   8.00      3", ""), "line 13: 11 columns, but the header above names 13"),
         (NEW.replace("400.00", "4oo.00"), "line 13: column time: expected a number, found '4oo"),
         (NEW.replace(" 400.00", "   0.00"), "line 13: expected a time above 0"),
@@ -369,7 +378,7 @@ def test_json_of_amd(log: Path, between: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (amd(name="AllGather"), "line 1: measures AllGather"),
+        (amd(name="AllGather"), "line 1: measures 'AllGather'"),
         (amd(ranks=4), r"is 1\.5000, but an all-reduce of 8 ranks .* --world-size 4"),
         (amd(time=10.0), "line 1: 1000000 bytes in 1e-05 s are 100 GB/s"),
         (amd(size="big"), "line 1: size: expected `int`"),
