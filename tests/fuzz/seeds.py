@@ -1,0 +1,381 @@
+"""Small whole files of every text format, of our own making."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _event(category: str, name: str, start: float, duration: float, **args: object) -> Any:
+    on_gpu = category in ("kernel", "gpu_memcpy")
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": 0 if on_gpu else 100,
+        "tid": 7 if on_gpu else 101,
+        "ts": start,
+        "dur": duration,
+        "args": args,
+    }
+
+
+def _kineto_step(number: int, start: float) -> list[Any]:
+    shapes = {"Input Dims": [[4, 8], [], [[2], [3]]], "Input type": ["float", "Scalar", ""]}
+    return [
+        _event("user_annotation", f"ProfilerStep#{number}", start, 90.0),
+        _event("cpu_op", "aten::linear", start + 10, 50.0),
+        _event("cpu_op", "aten::addmm", start + 10, 30.0, **shapes),
+        _event("cuda_runtime", "cudaLaunchKernel", start + 20, 5.0, correlation=number),
+        _event("kernel", "sgemm", start + 85, 4.5, correlation=number),
+        _event("gpu_memcpy", "Memcpy HtoD", start + 86, 2.0, correlation=number, bytes=4096),
+    ]
+
+
+KINETO = (
+    _json(
+        {
+            "schemaVersion": 1,
+            "deviceProperties": [{"id": 0, "name": "GPU"}],
+            "distributedInfo": {"backend": "nccl", "rank": 1, "world_size": 2},
+            "baseTimeNanoseconds": 1_700_000_000_000_000_000,
+            "traceEvents": [
+                {"ph": "M", "name": "process_name", "pid": 100, "args": {"name": "python"}},
+                *_kineto_step(7, 100),
+                *_kineto_step(8, 200),
+            ],
+        }
+    ),
+    _json({"traceEvents": [_event("cpu_op", "aten::relu", 5.0, 3.0), *_kineto_step(0, 10)[1:]]}),
+    _json([_event("Operator", "aten::relu", 5.0, 3.0), _event("Kernel", "relu", 6.0, 1.0)]),
+)
+
+
+def _process(number: int, name: str) -> Any:
+    return {"name": "process_name", "ph": "M", "pid": number, "args": {"name": name}}
+
+
+def _node(pid: int, start: int, duration: int, name: str, op: str, *inputs: str) -> Any:
+    args = {"name": name, "op": op, **{f"input{i}": one for i, one in enumerate(inputs)}}
+    common = {"ph": "X", "cat": "Op", "name": op, "pid": pid, "tid": 0}
+    return {**common, "ts": start, "dur": duration, "args": args}
+
+
+_WORKER = "/job:worker/replica:0/task:1/device:CPU:0"
+CHROME_TIMELINE = (
+    _json(
+        {
+            "traceEvents": [
+                _process(1, f"{_WORKER} Compute"),
+                _process(2, "/device:GPU:0/stream:all Compute"),
+                _process(3, "/job:ps/replica:0/task:2/device:CPU:0 Compute"),
+                _process(4, "/device:GPU:0/stream:1 Compute"),
+                _node(1, 1000, 7, "edge_1_w", "RecvTensor"),
+                _node(1, 1010, 2, "x", "Const"),
+                _node(1, 1013, 3, "product", "MatMul", "x", "w/_12", "^x"),
+                _node(2, 1015, 40, "product", "MatMul"),
+                _node(4, 1015, 40, "product", "MatMul"),
+                _node(1, 1060, 5, "sum", "Add", "product:0", "product:0"),
+                _node(3, 1070, 1, "w", "AssignSub", "sum"),
+                {"name": "product", "ph": "s", "pid": 1, "tid": 0, "ts": 1013, "id": 0},
+                {"name": "m", "ph": "C", "pid": 5, "ts": 1013, "args": {"m": 10}},
+            ]
+        }
+    ),
+)
+
+
+def _sides(values: list[Any], shapes: list[Any], types: list[str]) -> dict[str, list[Any]]:
+    return {"values": values, "shapes": shapes, "types": types}
+
+
+def _tensor(number: int, elements: int) -> list[Any]:
+    return [number, 100 + number, 0, elements, 4, "cuda:0"]
+
+
+def _call(number: int, parent: int, name: str, schema: str, inputs: Any, outputs: Any) -> Any:
+    attributes = [
+        {"name": "rf_id", "type": "uint64", "value": number},
+        {"name": "op_schema", "type": "string", "value": schema},
+    ]
+    node = {"id": number, "name": name, "ctrl_deps": parent, "attrs": attributes}
+    return {**node, "inputs": inputs, "outputs": outputs}
+
+
+_NOTHING = _sides([], [], [])
+_FLOAT = "Tensor(float)"
+EXECUTION_TRACE = (
+    _json(
+        {
+            "schema": "1.1.0-chakra.0.0.4",
+            "pid": 10,
+            "time": "2024-01-01 00:00:00",
+            "nodes": [
+                _call(2, 1, "[pytorch|profiler|execution_trace|thread]", "", _NOTHING, _NOTHING),
+                _call(
+                    8,
+                    2,
+                    "aten::conv2d",
+                    "aten::conv2d(Tensor input, Tensor weight, SymInt[2] stride=[1, 1])",
+                    _sides(
+                        [_tensor(10, 6), _tensor(11, 9), [2, 2]],
+                        [[2, 3], [3, 3], [[], []]],
+                        [_FLOAT, _FLOAT, "GenericList[Int,Int]"],
+                    ),
+                    _sides([_tensor(12, 4)], [[2, 2]], [_FLOAT]),
+                ),
+                _call(
+                    9,
+                    8,
+                    "aten::cudnn_convolution",
+                    "aten::cudnn_convolution(Tensor self) -> Tensor",
+                    _sides([_tensor(10, 6)], [[2, 3]], [_FLOAT]),
+                    _sides([_tensor(12, 4)], [[2, 2]], [_FLOAT]),
+                ),
+                _call(
+                    30,
+                    2,
+                    "aten::_foreach_add_",
+                    "aten::_foreach_add_.Scalar(Tensor(a!)[] self, *, Scalar alpha=1) -> ()",
+                    _sides(
+                        [[_tensor(12, 4), _tensor(14, 1)], 0.5],
+                        [[[2, 2], [1]], []],
+                        [f"GenericList[{_FLOAT},{_FLOAT}]", "Double"],
+                    ),
+                    _NOTHING,
+                ),
+            ],
+        }
+    ),
+    _json(
+        {
+            "schema": "1.0.1",
+            "pid": 10,
+            "nodes": [
+                {
+                    "name": "aten::relu",
+                    "id": 3,
+                    "parent": 2,
+                    "op_schema": "aten::relu(Tensor self) -> Tensor",
+                    "inputs": [_tensor(1, 4)],
+                    "input_shapes": [[2, 2]],
+                    "input_types": [_FLOAT],
+                    "outputs": [_tensor(2, 4)],
+                    "output_shapes": [[2, 2]],
+                    "output_types": [_FLOAT],
+                }
+            ],
+        }
+    ),
+)
+
+
+def _iperf3(*sends: bool, reverse: int = 0) -> Any:
+    def sums(sent: bool, size: int) -> Any:
+        figures = {"start": 0, "end": 2.0, "seconds": 2.0, "bytes": size}
+        return {**figures, "bits_per_second": size * 4.0, "sender": sent}
+
+    return {
+        "start": {
+            "connected": [{"socket": 5, "local_host": "10.0.0.1", "remote_host": "10.0.0.2"}],
+            "version": "iperf 3.12",
+            "system_info": "Linux a 6.1",
+            "timestamp": {"time": "Tue, 14 Nov 2023 22:13:20 GMT", "timesecs": 1_700_000_000},
+            "test_start": {"protocol": "TCP", "num_streams": 1, "duration": 2, "reverse": reverse},
+        },
+        "intervals": [{"streams": [sums(True, 600)], "sum": sums(True, 600)}],
+        "end": {
+            "streams": [
+                {"sender": {**sums(sent, 1200), "retransmits": 3}, "receiver": sums(sent, 1000)}
+                for sent in sends
+            ],
+            "sum_sent": sums(True, 1200 * len(sends)),
+            "sum_received": sums(True, 1000 * len(sends)),
+            "sender_tcp_congestion": "cubic",
+        },
+    }
+
+
+def _streamed(report: Any) -> bytes:
+    events = [("start", report["start"]), ("interval", report["intervals"][0])]
+    return b"\n".join(
+        _json({"event": name, "data": data}) for name, data in (*events, ("end", report["end"]))
+    )
+
+
+IPERF3 = (
+    _json(_iperf3(True, True)),
+    _json(_iperf3(False, reverse=1)) + b"\n" + _json(_iperf3(True, False)),
+    json.dumps(_iperf3(True), indent=1).encode(),
+    _streamed(_iperf3(True)),
+)
+
+_RANKS = """\
+# nThread 1 nGpus 2 minBytes 1024 maxBytes 4000000 step: 2(factor) warmup iters: 5 iters: 20
+#
+# Using devices
+#  Rank  0 Group  0 Pid  11 on node-a device  0 [0000:07:00] GPU 40GB
+#  Rank  1 Group  0 Pid  12 on node-a device  1 [0000:46:00] GPU 40GB
+#
+"""
+_NCCL = f"""\
+# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809
+# Collective test starting: all_reduce_perf
+{_RANKS}\
+#                                     out-of-place                  in-place
+#    size   count  type redop root   time  algbw  busbw #wrong   time  algbw  busbw #wrong
+#     (B) (elements)                 (us) (GB/s) (GB/s)          (us) (GB/s) (GB/s)
+     1024     256 float   sum   -1  20.00   0.05   0.05      0  10.00   0.10   0.10    N/A
+  4000000 1000000 float   sum   -1 400.00  10.00  10.00      0 500.00   8.00   8.00      3
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 4.5
+"""
+_NCCL_OLD = """\
+# NCCL Tests compiled with NCCL 2.0
+# Using devices
+#   Rank  0 on node-a device  0 [0x04] GPU X
+#   Rank  1 on node-a device  1 [0x05] GPU X
+
+#                                   out-of-place              in-place
+#     bytes        N   type   op   time  algbw  busbw    res   time  algbw  busbw    res
+   10000000  2500000  float  sum  2.500   4.00   4.00  1e-06  2.000   5.00   5.00  2e-06
+"""
+_PLACE = {"time": 400.0, "alg_bw": 10.0, "bus_bw": 10.0, "nwrong": 0}
+_NCCL_JSON = {
+    "version": 1,
+    "args": ["./build/all_reduce_perf", "-b", "8"],
+    "nccl_version": 22809,
+    "config": {
+        "nthreads": 1,
+        "ngpus": 1,
+        "devices": [
+            {"group": 0, "rank": rank, "pid": 11, "hostname": "a", "device_info": "GPU"}
+            for rank in (0, 1)
+        ],
+    },
+    "results": [
+        {
+            "size": 4_000_000,
+            "count": 1_000_000,
+            "type": "float",
+            "redop": "sum",
+            "root": -1,
+            "out_of_place": _PLACE,
+            "in_place": _PLACE,
+        }
+    ],
+    "out_of_bounds": {"out_of_bounds_count": 0, "okay": True},
+    "average_bus_bandwidth": {"bandwidth": 10.0},
+}
+NCCL_TESTS: Sequence[bytes] = (
+    _NCCL.encode(),
+    _NCCL_OLD.encode(),
+    "".join(f"[1,0]<stdout>:{line}\n" for line in _NCCL.splitlines()).encode(),
+    _json(_NCCL_JSON),
+)
+
+CSV = (
+    b"model,n,xla,ms,at,host\nvgg,2.0,True,1.1,2024-01-01T00:00:00Z,a1\nalex,1,,n/a,2024-01-02T00:00:00Z,b2\n",
+)
+MAPPING = (
+    b"""\
+table: external
+source: somebody
+missing: [n/a]
+runs: [host]
+host: {machine: host}
+columns:
+  subject:
+    subject:
+      {dnn: model, workers: {column: n, type: integer}, xla: {column: xla, type: flag}}
+  unit: {constant: s}
+rows:
+  - {metric: {constant: step_time_s}, value: {column: ms, factor: 0.001}}
+  - {metric: {constant: letters}, value: {column: host, type: real, pattern: "([0-9]+)"}}
+""",
+)
+PRICES = b"""\
+table: price
+source: somebody
+columns:
+  provider: {constant: aws}
+  node_type: model
+  region: host
+  market: {constant: spot}
+  usd_per_hour: {column: n, type: real}
+  observed_at: {column: at, type: time}
+  zone: {constant: null}
+  source: {constant: x}
+missing: [n/a]
+"""
+
+STUDY = (
+    b"""\
+name: demo
+description: Asynchronous SGD.
+backend: auto
+links: {flows: [1, 4], seconds: 2, trials: 2}
+profile: {traced_steps: 40, untraced_steps: 30}
+measure: {windows: 2, window_s: 6}
+jobs:
+  - dnn: small_cnn
+    image_size: 24
+    batch_size: 8
+    worker: emu.native.c25
+    server: emu.server
+    link_mbps: 200
+    workers: [1, 2, 3, 4]
+""",
+    b"""\
+name: lab
+links: {flows: [1], seconds: 1, trials: 1}
+allreduce: {sizes_bytes: [512, 65536], world_sizes: [2], trials: 1}
+compute: {batch_sizes: [2, 4], trials: 2, watched_trials: 1}
+iterate: {iterations: 20, interval: 0.02, most_s: 24}
+jobs:
+  - {dnn: small_cnn, image_size: 16, batch_size: 2, worker: emu.native.c25, framework: pytorch,
+     strategy: all_reduce, link_mbps: 100, workers: [1, 2]}
+""",
+)
+FLEET = (
+    b"""\
+python: python3
+ssh: ["-i", key]
+interface: eth0
+node_types:
+  lab.xeon: {threads: 16, memory_bytes: 1000000}
+machines:
+  - {node_type: lab.xeon, address: 10.0.0.1}
+  - {node_type: lab.xeon, address: 10.0.0.2, host: b, port: 2222}
+ec2:
+  region: eu-west-1
+  image: ami-1
+  key_name: key
+  subnet: subnet-1
+  security_groups: [sg-1]
+  spot: true
+""",
+)
+JOB = (
+    b"""\
+name: demo
+dnn: small_cnn
+image_size: 16
+samples: 1000
+global_batch: 32
+iterations: 200
+minimize: cost
+deadline_s: 300
+link_mbps: 200
+profile: profile.json
+offers:
+  - {node_type: emu.native.c25, market: spot, usd_per_hour: 0.060, capacity: 2}
+  - {node_type: emu.native.c15, market: spot, usd_per_hour: 0.040, capacity: 2}
+launch_s: 10
+interruptions:
+  - {after_iterations: 100, node_type: emu.native.c25, how: kill}
+""",
+)

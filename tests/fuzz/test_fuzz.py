@@ -1,0 +1,41 @@
+"""Mutated files end in a result or in BadInput: as many as a few seconds allow, always the same."""
+
+import pytest
+
+from tests.fuzz.campaign import reproduce, run
+from tests.fuzz.child import make
+from tests.fuzz.planted import FAULTS
+from tests.fuzz.targets import TARGETS, named
+
+FAULTY = "tests.fuzz.planted:FAULTY"
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_mutated_files_are_read_or_refused(name: str) -> None:
+    quick = TARGETS[name].quick
+    report = run(name, quick)
+    assert report.inputs == quick
+    assert report.accepted > quick / 20, "hardly any input is accepted: the mutations are too wild"
+    assert [
+        f"{one.finding.kind} in {one.finding.place}: {one.finding.message}; "
+        f"{reproduce(name, report.seed, one.number)}"
+        for one in report.found.values()
+    ] == []
+
+
+def test_the_fuzzer_finds_every_fault_that_was_planted() -> None:
+    target, seed = named(FAULTY), 1
+    first = {make(target, FAULTY, seed, i)[:1]: i for i in reversed(range(40))}
+    assert len(first) == len(FAULTS)
+    report = run(FAULTY, 40, seed)
+    assert report.inputs == 40
+    assert {(found.finding.kind, found.number) for found in report.found.values()} == {
+        ("KeyError", first[b"b"]),
+        ("MemoryError", first[b"c"]),
+        ("Overdue", first[b"d"]),
+        ("died (SIGABRT)", first[b"e"]),
+        ("RecursionError", first[b"f"]),
+    }
+    # What does not matter is left out of what is kept.
+    kept = {found.content for found in report.found.values()}
+    assert {b"b", b"c", b"d", b"f"} <= kept
