@@ -3,6 +3,7 @@
 Every such row has a number, counted from 1 over all of their tables, and the SHA-256 of its content
 and of the row before it. Clocks may jump; the numbers do not, so they decide what was predicted
 before it was known, and the hashes show any row that was changed, removed, put in or moved later.
+A load holds the SHA-256 of what landed, so that measured rows can be compared with it.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ from warehouse.records import BadInput, StepcastError
 KEYS: Mapping[str, str] = MappingProxyType(
     {
         "meta.loaded": "run_id",
+        "meta.reloaded": "run_id",
         "fit.fit": "fit_id",
         "pred.ledger": "prediction_id",
         "pred.recommendation": "recommendation_id",

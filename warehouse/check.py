@@ -6,9 +6,9 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from warehouse import ledger
+from warehouse.comparison import Rows, differences, rows_here
 from warehouse.connection import PATIENCE_S, confine, first_line
 from warehouse.landing import QUARANTINE, SCHEMAS, run_folders
 from warehouse.loader import REASON, signature_of
@@ -82,16 +82,35 @@ def _ledger(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
 
 
 def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Finding]:
-    known = dict(connection.execute("SELECT run_id, signature FROM meta.loaded").fetchall())
-    loaded = _counts(connection)
+    rows = connection.execute(
+        "SELECT run_id, signature, landed.landed_sha256 FROM meta.loaded "
+        "JOIN meta.landed AS landed USING (run_id)"
+    ).fetchall()
+    known = {run_id: (signature, sha256) for run_id, signature, sha256 in rows}
+    here = rows_here(connection)
     folders = {folder.name: folder for folder in run_folders(landing)}
-    for run_id, signature in sorted(known.items()):
+    for run_id, (signature, sha256) in sorted(known.items()):
         if run_id in folders:
-            yield from _run(folders[run_id], signature, loaded.get(run_id, {}))
+            own = here.get(run_id, {})
+            for text in _run(connection, folders[run_id], signature, sha256, own):
+                yield Finding(f"run {run_id}{text}")
+    yield from _not_compared(landing, known, folders)
+
+
+def _not_compared(
+    landing: Path, known: Mapping[str, tuple[str, str | None]], folders: Mapping[str, Path]
+) -> Iterator[Finding]:
     if gone := sorted(set(known) - set(folders)):
         yield Finding(
             f"{len(gone)} loaded runs are not in {landing} any more (first: {gone[0]}): their rows "
-            "are here, but cannot be compared with what landed",
+            "are unchecked, for they cannot be compared with what landed",
+            broken=False,
+        )
+    if unpinned := sorted(run for run, (_, sha256) in known.items() if sha256 is None):
+        yield Finding(
+            f"{len(unpinned)} runs are unpinned (first: {unpinned[0]}): loaded before the chain "
+            "held what landed, so they are compared with what is in landing now; `touch` their "
+            "run.parquet and `stepcast load` to pin that",
             broken=False,
         )
     if waiting := sorted(set(folders) - set(known)):
@@ -101,32 +120,25 @@ def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Find
         )
 
 
-def _run(folder: Path, signature: str, rows: Mapping[str, int]) -> Iterator[Finding]:
+def _run(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    signature: str,
+    sha256: str | None,
+    here: Mapping[str, Rows],
+) -> Iterator[str]:
+    """Yield the ends of sentences that say what is wrong with a run."""
     try:
         if signature_of(folder) != signature:
-            yield Finding(f"run {folder.name} has changed since it was loaded; `stepcast load`")
-            return
-        verify(folder)
-        files = sorted(folder.glob("*.parquet"))
-        landed = {file.stem: pq.read_metadata(file).num_rows for file in files}
-    except (BadInput, pa.ArrowException, OSError) as error:
-        yield Finding(f"run {folder.name} is damaged in {folder.parent}: {first_line(error)}")
-        return
-    derived = {"operation_time"} - set(landed)  # the loader makes it of timing
-    for table in sorted({*landed, *rows} - derived):
-        there, expected = rows.get(table, 0), landed.get(table, 0)
-        if there != expected:
-            yield Finding(f"run {folder.name}: {expected} rows of {table} landed, {there} are here")
-
-
-def _counts(connection: duckdb.DuckDBPyConnection) -> Mapping[str, dict[str, int]]:
-    """Return rows by run and table."""
-    counts: dict[str, dict[str, int]] = {}
-    for table in SCHEMAS:
-        rows = connection.execute(f'SELECT run_id, count(*) FROM raw."{table}" GROUP BY run_id')
-        for run_id, count in rows.fetchall():
-            counts.setdefault(run_id, {})[table] = count
-    return counts
+            yield " has changed since it was loaded; `stepcast load`"
+        elif sha256 not in (None, verify(folder)):
+            yield ": its files are not those that were loaded, whose SHA-256 the chain holds"
+        else:
+            files = sorted(folder.glob("*.parquet"))
+            for text in differences(connection, files, here):
+                yield f": {text}"
+    except (BadInput, duckdb.Error, pa.ArrowException, OSError) as error:
+        yield f" is damaged in {folder.parent}: {first_line(error)}"
 
 
 def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:

@@ -120,17 +120,17 @@ def read_tables(folder: Path) -> dict[str, pa.Table]:
     return tables
 
 
-def checked_files(folder: Path) -> list[Path]:
-    """Check all tables of one landed run as `read_tables` does, and return their files.
+def checked_files(folder: Path) -> tuple[list[Path], str]:
+    """Check all tables of one landed run as `read_tables` does.
 
-    At most `CHUNK_ROWS` rows are in memory at once.
+    Returns their files and the SHA-256 of the files' checksums. At most `CHUNK_ROWS` rows are in
+    memory at once.
     """
     files = _files(folder)
     for file in files:
         for _ in _own(file):
             pass
-    verify(folder)
-    return files
+    return files, verify(folder)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -26,7 +26,7 @@ MEMORY = "1GB"
 """What DuckDB may hold while it loads; past that it writes to disk."""
 _OF_THE_MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.InterruptException)
 """Errors that end a load: the disk of the warehouse, a database that DuckDB gave up, the user."""
-_OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
+OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
 def _load(
     connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, *, is_new: bool
 ) -> None:
-    files = checked_files(folder)
+    files, landed_sha256 = checked_files(folder)
     with transaction(connection):
         if not is_new:
             _delete(connection, folder.name)
         _insert(connection, files)
-        _remember(connection, folder.name, signature, is_new=is_new)
+        _remember(connection, folder.name, signature, landed_sha256, is_new=is_new)
 
 
 def _of_the_run(error: Exception, folder: Path) -> bool:
@@ -105,17 +105,29 @@ def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
 
 
 def _remember(
-    connection: duckdb.DuckDBPyConnection, run_id: str, signature: str, *, is_new: bool
+    connection: duckdb.DuckDBPyConnection,
+    run_id: str,
+    signature: str,
+    landed_sha256: str,
+    *,
+    is_new: bool,
 ) -> None:
-    """Note the load; a run that was loaded before keeps its number in the order of things."""
+    """Note the load in the chain.
+
+    A run that was loaded before keeps its number in the order of things; other files of it are
+    noted as a later edition.
+    """
+    row = {"run_id": run_id, "landed_sha256": landed_sha256, "loaded_at": datetime.now(UTC)}
     if is_new:
-        row = {"run_id": run_id, "signature": signature, "loaded_at": datetime.now(UTC)}
-        chain.append(connection, "meta.loaded", [row])
-    else:
-        connection.execute(
-            "UPDATE meta.loaded SET signature = ?, loaded_at = now() WHERE run_id = ?",
-            [signature, run_id],
-        )
+        chain.append(connection, "meta.loaded", [row | {"signature": signature}])
+        return
+    connection.execute(
+        "UPDATE meta.loaded SET signature = ?, loaded_at = now() WHERE run_id = ?",
+        [signature, run_id],
+    )
+    query = "SELECT landed_sha256 FROM meta.landed WHERE run_id = ?"
+    if connection.execute(query, [run_id]).fetchone() != (landed_sha256,):
+        chain.append(connection, "meta.reloaded", [row])
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
@@ -129,8 +141,12 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> Non
             {"file": paths[file.stem]},
         )
     if "timing" in paths and "operation_time" not in paths:
-        values = {"run_id": files[0].parent.name, "file": paths["timing"]}
-        connection.execute(_OPERATION_TIME, values)
+        connection.execute(
+            "INSERT INTO raw.operation_time BY NAME "
+            "WITH timing AS (FROM read_parquet($file, hive_partitioning = false)) "
+            f"SELECT $run_id AS run_id, * FROM ({OPERATION_TIME})",
+            {"run_id": files[0].parent.name, "file": paths["timing"]},
+        )
 
 
 def signature_of(folder: Path) -> str:

@@ -1,10 +1,9 @@
--- How long did each operation of run $run_id take, by the timings in the Parquet file $file? Written
--- with them, unless the run brings such statistics itself, so that questions about many runs need
--- not read every timing. An operation that runs several times in a step counts with their sum.
-INSERT INTO raw.operation_time BY NAME
+-- How long did each operation take, by the timings of one run in `timing`? Written with them, unless the
+-- run brings such statistics itself, so that questions about many runs need not read every timing. An
+-- operation that runs several times in a step counts with their sum.
 WITH of_step AS (
     SELECT operation, step, sum(duration_us)::BIGINT AS us
-    FROM read_parquet($file, hive_partitioning = false)
+    FROM timing
     GROUP BY operation, step
 ),
 of_operation AS (
@@ -15,7 +14,7 @@ of_operation AS (
     GROUP BY operation
 )
 SELECT
-    $run_id AS run_id, operation, steps, mean_us, quantiles_us[1] AS median_us,
+    operation, steps, mean_us, quantiles_us[1] AS median_us,
     coalesce(sd_us, 0) AS sd_us, min_us, quantiles_us[2] AS p95_us
 FROM of_operation
-ORDER BY operation;
+ORDER BY operation

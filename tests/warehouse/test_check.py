@@ -1,9 +1,20 @@
+import os
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from tests.warehouse.conftest import at
+from warehouse import chain
 from warehouse.check import check
+from warehouse.compact import compact
+from warehouse.loader import signature_of
+from warehouse.migrations import SCHEMA, migrate
+from warehouse.sums import seal
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -38,6 +49,16 @@ def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:
     ("damage", "said"),
     [
         ("DELETE FROM raw.timing WHERE operation = 1", "run p1: 2 rows of timing landed, 1 are"),
+        ("UPDATE raw.sample SET value = value * 2", "run m1: rows of sample were changed"),
+        ("UPDATE raw.sample SET value = NULL", "run m1: rows of sample were changed"),
+        ("UPDATE raw.timing SET start_us = 1 - start_us", "run p1: rows of timing were changed"),
+        ("UPDATE raw.scenario SET canonical = '{}'", "run p1: rows of scenario were changed"),
+        ("UPDATE raw.run SET config = '{}'", "run m1: rows of run were changed"),
+        ("UPDATE raw.operation_time SET mean_us = 2 * mean_us", "run p1: rows of operation_time"),
+        ("DELETE FROM raw.operation_time", "run p1: rows of operation_time were changed"),
+        ("INSERT INTO raw.operation_time FROM raw.operation_time", "run p1: rows of operation_t"),
+        ("UPDATE meta.loaded SET landed_sha256 = 'x'", "row 1 of the ledger (meta.loaded p1) was"),
+        ("UPDATE meta.loaded SET landed_sha256 = NULL", "row 1 of the ledger (meta.loaded p1) wa"),
         ("DELETE FROM raw.timing", "run p1: 2 rows of timing landed, 0 are here"),
         ("INSERT INTO raw.timing FROM raw.timing", "run p1: 2 rows of timing landed, 4 are here"),
         ("INSERT INTO raw.run FROM raw.run WHERE run_id = 'p1'", "run p1 is there 2 times in raw"),
@@ -61,8 +82,6 @@ def test_damage_is_found(filled: "Maker", damage: str, said: str) -> None:
 
 
 def test_rot_that_no_time_or_size_shows_is_found(filled: "Maker") -> None:
-    import os
-
     file = filled.home / "landing" / "p1" / "timing.parquet"
     state, content = file.stat(), bytearray(file.read_bytes())
     content[len(content) // 2] ^= 4
@@ -85,6 +104,7 @@ def test_what_is_odd_but_not_broken_is_noted(filled: "Maker") -> None:
     assert found.sound
     texts = "\n".join(finding.text for finding in found.findings)
     assert "1 loaded runs are not in" in texts
+    assert "their rows are unchecked" in texts
     assert "1 landed runs are not loaded yet (first: p4); `stepcast load`" in texts
     assert "run p3 is set aside in" in texts
     assert "quarantine: run.parquet is missing" in texts
@@ -98,3 +118,64 @@ def test_a_history_that_was_not_published_is_found(filled: "Maker") -> None:
     assert "history.duckdb is older than warehouse.duckdb; `stepcast load`" in finding.text
     filled.warehouse.load()
     assert check(filled.home).findings == ()
+
+
+def test_a_run_that_landed_again_in_the_place_of_another_is_found(filled: "Maker") -> None:
+    """Files with checksums of their own, of the same size and time, are still not those loaded."""
+    folder = filled.home / "landing" / "m1"
+    states = {file.name: file.stat() for file in folder.iterdir()}
+    table = pq.read_table(folder / "sample.parquet")
+    place = table.column_names.index("value")
+    forged = pc.multiply(table["value"], 2.0)
+    field = table.schema.field(place)
+    file = folder / "sample.parquet"
+    pq.write_table(table.set_column(place, field, forged), file, **compact(table.schema))
+    assert file.stat().st_size == states[file.name].st_size
+    seal(folder)
+    for name, state in states.items():
+        os.utime(folder / name, ns=(state.st_atime_ns, state.st_mtime_ns))
+    with duckdb.connect(str(filled.home / "warehouse.duckdb")) as connection:
+        connection.execute("UPDATE raw.sample SET value = value * 2")
+    texts = [finding.text for finding in check(filled.home).findings if finding.broken]
+    assert any("run m1: its files are not those that were loaded" in text for text in texts)
+
+
+def test_a_run_that_changed_is_pinned_anew(filled: "Maker") -> None:
+    folder = filled.home / "landing" / "m1"
+    table = pq.read_table(folder / "sample.parquet")
+    pq.write_table(table.slice(1), folder / "sample.parquet")
+    seal(folder)
+    assert filled.warehouse.load().loaded == ("m1",)
+    assert check(filled.home).findings == ()
+    assert filled.rows("SELECT run_id FROM meta.reloaded").rows() == [("m1",)]
+    (folder / "run.parquet").touch()
+    assert filled.warehouse.load().loaded == ("m1",)
+    assert filled.rows("FROM meta.reloaded").height == 1
+    with duckdb.connect(str(filled.home / "warehouse.duckdb")) as connection:
+        connection.execute("DELETE FROM meta.reloaded")
+    assert any("was removed" in finding.text for finding in check(filled.home).findings)
+
+
+def test_a_home_from_before_is_checked_and_said_to_be_unpinned(
+    make: "Maker",
+    tmp_path: Path,
+) -> None:
+    older = tmp_path / "schema"
+    shutil.copytree(SCHEMA, older, ignore=shutil.ignore_patterns("0019_*"))
+    main = make.home / "warehouse.duckdb"
+    main.unlink()
+    folder = make.measure("m1", make.scenario(2), [2.0], minute=5)
+    with duckdb.connect(str(main)) as connection:
+        migrate(connection, older)
+        columns = {"run_id": "m1", "signature": signature_of(folder), "loaded_at": at(9)}
+        chain.append(connection, "meta.loaded", [columns])
+        for file in folder.glob("*.parquet"):
+            connection.register("landed", pq.read_table(file))
+            connection.execute(f"INSERT INTO raw.{file.stem} BY NAME FROM landed")
+    assert make.warehouse.load().unchanged == 1
+    (finding,) = check(make.home).findings
+    assert not finding.broken
+    assert finding.text.startswith("1 runs are unpinned (first: m1): loaded before the chain")
+    (folder / "run.parquet").touch()
+    assert make.warehouse.load().loaded == ("m1",)
+    assert check(make.home).findings == ()
