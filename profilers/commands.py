@@ -1,10 +1,17 @@
 """Run other programs: argument lists, timeouts always, stderr kept for the message."""
 
+import os
+import select
 import shutil
 import subprocess
+import tempfile
+import time
 from collections.abc import Sequence
 
+from warehouse import limits
 from warehouse.records import MissingTool, ProbeFailed
+
+_PIECE_BYTES, _LAST_BYTES = 1 << 16, 10_000
 
 
 def run(argv: Sequence[str], *, timeout_s: float = 20) -> str:
@@ -15,22 +22,77 @@ def run(argv: Sequence[str], *, timeout_s: float = 20) -> str:
         ProbeFailed: it failed or did not end within `timeout_s`.
     """
     try:
-        done = subprocess.run(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        code, told, errors = captured(argv, timeout_s=timeout_s)
     except FileNotFoundError:
         raise MissingTool(f"{argv[0]} is not installed; `stepcast doctor` says how") from None
+    except ProbeFailed as error:
+        raise ProbeFailed(f"`{' '.join(argv)}`: {error}") from None
     except subprocess.TimeoutExpired:
         raise ProbeFailed(f"`{' '.join(argv)}` did not end within {timeout_s:g} s") from None
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip())[-500:]
-        raise ProbeFailed(f"`{' '.join(argv)}` exited with {done.returncode}: {said}")
-    return done.stdout
+    text = told.decode(errors="replace")
+    if code:
+        said = (errors.decode(errors="replace").strip() or text.strip())[-500:]
+        raise ProbeFailed(f"`{' '.join(argv)}` exited with {code}: {said}")
+    return text
+
+
+def captured(
+    argv: Sequence[str], given: bytes = b"", *, timeout_s: float
+) -> tuple[int, bytes, bytes]:
+    """Run a program that reads `given`; return its exit code, stdout and the end of its stderr.
+
+    Raises:
+        ProbeFailed: it told more than `limits.SENT_BYTES`.
+        subprocess.TimeoutExpired: it did not end within `timeout_s`.
+        FileNotFoundError: it is not installed.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
+        stdin.write(given)
+        stdin.seek(0)
+        with subprocess.Popen(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr) as program:
+            assert program.stdout is not None
+            try:
+                told = whole(program.stdout.fileno(), deadline_s, limits.SENT_BYTES)
+                program.wait(timeout=max(deadline_s - time.monotonic(), 0))
+            except (TimeoutError, subprocess.TimeoutExpired):
+                program.kill()
+                raise subprocess.TimeoutExpired(argv, timeout_s) from None
+            except BaseException:
+                program.kill()
+                raise
+        stderr.seek(max(stderr.seek(0, os.SEEK_END) - _LAST_BYTES, 0))
+        return program.returncode, told, stderr.read()
+
+
+def whole(pipe: int, deadline_s: float, most_bytes: int) -> bytes:
+    """Return all that comes through a pipe until a moment of monotonic time.
+
+    Raises:
+        ProbeFailed: that is more than `most_bytes`.
+        TimeoutError: it has not ended by then.
+    """
+    found, size = list[bytes](), 0
+    while piece := read(pipe, deadline_s):
+        size += len(piece)
+        if size > most_bytes:
+            raise ProbeFailed(f"more than {most_bytes:,} bytes in one answer")
+        found.append(piece)
+    return b"".join(found)
+
+
+def read(pipe: int, deadline_s: float) -> bytes:
+    """Return what a pipe has next, an empty piece at its end.
+
+    Raises:
+        TimeoutError: nothing came until that moment of monotonic time.
+    """
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0 or not waiting.poll(left_s * 1000):
+        raise TimeoutError
+    return os.read(pipe, _PIECE_BYTES)
 
 
 def missing(*tools: str) -> list[str]:

@@ -33,3 +33,9 @@ SQL_MEMORY = "2GB"
 """What DuckDB may hold for a reader of the history, such as `stepcast sql`."""
 SQL_SPILL = "16GB"
 """What it may write to disk beyond that, beside the history, for as long as the reader asks."""
+SENT_FILES = 10_000
+"""Files and folders that a node sends at a time; together they are `UNPACKED_BYTES` at most."""
+SENT_BYTES = 1 << 31
+"""Of a file or answer of a node that is read whole, such as a checkpoint: 2 GiB."""
+SENT_S = 3600.0
+"""How long a node may take to send its files."""

@@ -6,13 +6,13 @@ parent is sshd's process for the connection; so nothing there outlives this proc
 
 import hashlib
 import io
-import json
 import random
 import shlex
 import signal
 import subprocess
 import tarfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,12 +21,14 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
-from profilers.clusters import owner
+from pydantic import ValidationError
+
+from profilers.clusters import owner, received
 from profilers.clusters.base import SOURCE, Cluster, Node, with_env
 from profilers.clusters.fleet import Fleet, Machine, fleet
-from profilers.commands import missing
+from profilers.commands import captured, missing, read
 from profilers.host import CpuTimes, counted
-from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed, Role
+from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed, Record, Role
 
 PACKAGES = ("models", "networks", "pipelines", "profilers", "warehouse")
 """What programs on nodes import of this project."""
@@ -46,6 +48,16 @@ while read -r _; do head -n 1 /proc/stat; done
 """Shell: keep a folder and the machine's lock until the connection ends, tell its CPU times."""
 _SEND_TIMEOUT_S = 120.0
 _ABOUT_TIMEOUT_S = 120.0
+_ABOUT_BYTES = 1 << 20
+_WATCH_TIMEOUT_S = 60.0
+_LINE_BYTES = 4096
+
+
+class _About(Record):
+    """What a machine says of itself (`profilers.host`)."""
+
+    host: dict[str, str]
+    software: dict[str, str]
 
 
 class SshCluster(Cluster):
@@ -68,7 +80,7 @@ class SshCluster(Cluster):
         self._prefix = owner.new_prefix()
         self._machines: dict[str, Machine] = {}
         self._watches: dict[str, _Watch] = {}
-        self._about: dict[str, Mapping[str, Mapping[str, str]]] = {}
+        self._about: dict[str, _About] = {}
         self._ports = count(random.choice(PORTS))
         self._started = count()
         self._ids: dict[int, tuple[Node, str]] = {}
@@ -146,13 +158,13 @@ class SshCluster(Cluster):
         """Return what machines of each node type are; where they differ, all that they are."""
         found: dict[str, set[str]] = {}
         for node in self.nodes:
-            for key, value in self._about[node.name]["host"].items():
+            for key, value in self._about[node.name].host.items():
                 found.setdefault(f"{node.group.node_type} {key}", set()).add(value)
         return {key: " | ".join(sorted(values)) for key, values in found.items()}
 
     def software(self) -> Mapping[str, str]:
         """Return the versions on the nodes, which are the same on all."""
-        return self._about[self.nodes[0].name]["software"] if self.nodes else {}
+        return self._about[self.nodes[0].name].software if self.nodes else {}
 
     def cpu_times(self) -> CpuTimes:
         """Return what the machines' kernels have counted so far, added up."""
@@ -206,11 +218,18 @@ class SshCluster(Cluster):
             shlex.join([*self.python(node), "-m", "profilers.host"]),
             timeout_s=_ABOUT_TIMEOUT_S,
         )
-        self._about[node.name] = json.loads(told)
+        self._about[node.name] = self._understood(node, told)
+
+    def _understood(self, node: Node, told: bytes) -> _About:
+        """Return what a machine says of itself."""
+        try:
+            return _About.model_validate_json(told[:_ABOUT_BYTES])
+        except ValidationError:
+            raise ProbeFailed(f"{self._named(node)} told {told[:60]!r} of itself") from None
 
     def _check_versions(self) -> None:
         for node in self.nodes[1:]:
-            wanted, found = self.software(), self._about[node.name]["software"]
+            wanted, found = self.software(), self._about[node.name].software
             if wanted != found:
                 differing = ", ".join(
                     f"{name} {found.get(name)} instead of {version}"
@@ -257,32 +276,32 @@ class SshCluster(Cluster):
     ) -> bytes:
         """Run a command of the machine's shell that reads `data`; return what it writes."""
         try:
-            done = subprocess.run(
-                [*self._connection(node), command],
-                input=data,
-                capture_output=True,
-                timeout=timeout_s,
-                check=False,
+            code, told, errors = captured(
+                [*self._connection(node), command], data, timeout_s=timeout_s
             )
+        except ProbeFailed as error:
+            raise ProbeFailed(f"{self._named(node)}: {error}") from None
         except subprocess.TimeoutExpired:
             raise ProbeFailed(f"{self._named(node)} did not answer in {timeout_s:g} s") from None
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines() or ["nothing"]
-            raise ProbeFailed(f"{self._named(node)}: exit {done.returncode}: {said[-1]}")
-        return done.stdout
+        if code:
+            said = errors.decode(errors="replace").strip().splitlines() or ["nothing"]
+            raise ProbeFailed(f"{self._named(node)}: exit {code}: {said[-1]}")
+        return told
 
     def _fetch(self, node: Node, there: str, folder: Path) -> None:
-        """Copy what is in a folder there, of any size, to one here; remove it there."""
-        command = f"tar -C {shlex.quote(there)} -cz . && rm -r {shlex.quote(there)}"
+        """Copy what is in a folder there to one here, within limits; remove it there."""
+        quoted = shlex.quote(there)
+        # Headers without anything that only others than `received` would understand.
+        plain = "--format=ustar --owner=0 --group=0"
+        command = f"tar -C {quoted} {plain} -cz . && rm -r {quoted}"
         with subprocess.Popen(
             [*self._connection(node), command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
         ) as sending:
             assert sending.stdout is not None
             try:
-                with tarfile.open(fileobj=sending.stdout, mode="r|gz") as archive:
-                    archive.extractall(folder, filter="data")
-                sending.stdout.read()  # what is left to send, so that the folder is removed
-            except (tarfile.ReadError, EOFError) as error:
+                received.unpack(sending.stdout.fileno(), folder)
+            except ProbeFailed as error:
+                sending.kill()
                 raise ProbeFailed(f"{self._named(node)} sent no files: {error}") from None
             except BaseException:
                 sending.kill()
@@ -324,7 +343,11 @@ class _Watch:
                 self._process.stdin.write("\n")
             except BrokenPipeError:
                 raise ProbeFailed(f"{self._name} is gone") from None
-            return counted(self._told())
+            told = self._told()
+        try:
+            return counted(told)
+        except (ValueError, IndexError):
+            raise ProbeFailed(f"{self._name} told {told!r:.60} as its processor times") from None
 
     def close(self) -> None:
         """Let the machine go."""
@@ -336,12 +359,22 @@ class _Watch:
 
     def _told(self) -> str:
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            _, said = self._process.communicate()
-            words = said.strip().splitlines() or [f"exit {self._process.returncode}"]
-            raise ProbeFailed(f"{self._name} is gone: {words[-1]}")
-        return line.strip()
+        deadline_s, line = time.monotonic() + _WATCH_TIMEOUT_S, b""
+        while not line.endswith(b"\n"):
+            try:
+                piece = read(self._process.stdout.fileno(), deadline_s)
+            except TimeoutError:
+                self._process.kill()
+                raise ProbeFailed(f"{self._name}: silent for {_WATCH_TIMEOUT_S:g} s") from None
+            line += piece
+            if len(line) > _LINE_BYTES:
+                self._process.kill()
+                raise ProbeFailed(f"{self._name} told {line[:60]!r} … instead of a line")
+            if not piece:
+                _, said = self._process.communicate()
+                words = said.strip().splitlines() or [f"exit {self._process.returncode}"]
+                raise ProbeFailed(f"{self._name} is gone: {words[-1]}")
+        return line.decode(errors="replace").strip()
 
 
 def check_machines(groups: Sequence[NodeGroup]) -> None:
