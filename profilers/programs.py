@@ -1,6 +1,7 @@
 """Programs on nodes that obey JSON lines on stdin and answer with JSON lines on stdout."""
 
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -15,9 +16,11 @@ from types import TracebackType
 from typing import Self
 
 from profilers.clusters import Cluster, Node, owner
+from warehouse import limits
 from warehouse.records import ProbeFailed
 
 Message = Mapping[str, object]
+_SAID_BYTES = 1 << 20
 
 
 class Killed(ProbeFailed):
@@ -37,6 +40,7 @@ class Programs:
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._nodes: dict[str, Node] = {}
         self._inbox: queue.Queue[tuple[str, Message | None]] = queue.Queue()
+        self._strange: dict[str, str] = {}
         self._stack = ExitStack()
 
     @property
@@ -138,19 +142,28 @@ class Programs:
         return self._processes[name].wait(timeout=30)
 
     def said(self, name: str) -> str:
-        """Return what a program has written to stderr so far."""
-        return (self._folder / name).read_text().strip()
+        """Return what a program has written to stderr so far, at most the end of it."""
+        with (self._folder / name).open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _SAID_BYTES, 0))
+            return file.read().decode(errors="replace").strip()
 
     def _listen(self, name: str, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
-        for line in process.stdout:
+        while line := process.stdout.readline(limits.JSON_BYTES):
+            message = _understood(line)
+            if message is not None and line.endswith("\n"):
+                self._inbox.put((name, message))
             # A program that is killed may leave half a line.
-            if line.endswith("\n"):
-                self._inbox.put((name, json.loads(line)))
+            elif line.endswith("\n") or len(line) == limits.JSON_BYTES:
+                self._strange[name] = line[:60]
+                process.kill()
+                break
         self._inbox.put((name, None))
 
     def _died(self, name: str) -> ProbeFailed:
         code, said = self.exit_code(name), self.said(name)
+        if (line := self._strange.get(name)) is not None:
+            return ProbeFailed(f"{name} of {self._label} told no message: {line!r}", said)
         if code == -9:
             why = "killed, most likely out of memory"
             return Killed(f"{name} of {self._label} ended early ({why})", said)
@@ -161,6 +174,15 @@ class Programs:
         for process in self._processes.values():
             process.kill()
             process.wait(timeout=30)
+
+
+def _understood(line: str) -> Message | None:
+    """Return the message that a line is; None if it is none."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) and "event" in message else None
 
 
 class Job(ABC):

@@ -62,8 +62,8 @@ def taking(folder: Path, incarnation: int, rank: int) -> Iterator[Took]:
 
 
 def is_log(name: str) -> bool:
-    """Return whether a file of this name is the log of a rank."""
-    return fnmatch(name, "samples-*-*.jsonl")
+    """Return whether a file of this name, which a node may have told, is the log of a rank."""
+    return fnmatch(name, "samples-*-*.jsonl") and "/" not in name
 
 
 def taken(folder: Path) -> list[Taken]:

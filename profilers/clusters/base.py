@@ -120,6 +120,7 @@ class Cluster(ABC):
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
+                errors="replace",
                 bufsize=1,
             )
         self._processes.append((node, process))

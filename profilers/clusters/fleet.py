@@ -6,16 +6,31 @@ docs/fleets.md has an example.
 import os
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from profilers.record_file import read_record
+from warehouse.names import checked_name
 from warehouse.records import Backend, BadInput, Record, content_hash
 
 BACKENDS: tuple[Backend, ...] = ("ssh", "ec2")
 """Those whose nodes are machines of the fleet file."""
 VARIABLE = "STEPCAST_FLEET"
 FILE = "fleet.yaml"
+
+
+def _name(name: str) -> str:
+    try:
+        return checked_name(name, "name")
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+Name = Annotated[str, AfterValidator(_name)]
+"""What becomes part of a tag, a path or a command."""
+HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_][A-Za-z0-9._:%@+-]{0,254}$")]
+"""A name or address that ssh connects to, with a user before an @ at most; never an option."""
 
 
 class FleetType(Record):
@@ -32,9 +47,9 @@ class FleetType(Record):
 class Machine(Record):
     """One machine: `address` is what others reach it by, `host` what ssh connects to."""
 
-    node_type: str
-    address: str
-    host: str | None = None
+    node_type: Name
+    address: HostName
+    host: HostName | None = None
     port: int = Field(default=22, ge=1, le=65535)
 
 
@@ -59,8 +74,8 @@ class Fleet(Record):
 
     python: str = "python3"
     ssh: tuple[str, ...] = ()
-    interface: str = "eth0"
-    node_types: dict[str, FleetType] = Field(min_length=1)
+    interface: Name = "eth0"
+    node_types: dict[Name, FleetType] = Field(min_length=1)
     machines: tuple[Machine, ...] = ()
     ec2: Launch | None = None
 

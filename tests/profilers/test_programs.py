@@ -10,6 +10,7 @@ import pytest
 
 from profilers.clusters import open_cluster, reap
 from profilers.programs import Killed, Programs
+from warehouse import limits
 from warehouse.records import NodeGroup, ProbeFailed
 
 NODES = (NodeGroup(role="worker", node_type="any", count=2),)
@@ -59,6 +60,15 @@ def test_half_a_line_of_a_killed_program_is_no_message(programs: Programs) -> No
     assert programs.hear(30) == ("a", None)
 
 
+@pytest.mark.parametrize("line", ["no JSON", "[1]", '{"a": 1}', "[" * 100_000, "x" * 2_000_000])
+def test_a_line_that_is_no_message_ends_the_program(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr(limits, "JSON_BYTES", 1_000_000)
+    with pytest.raises(ProbeFailed, match="a of the job told no message: "):
+        programs.ask(["a"], "echoed", 30, do="chatter", line=line)
+
+
 def test_silence_ends_the_wait(programs: Programs) -> None:
     with pytest.raises(ProbeFailed, match="no program of the job answered in time"):
         programs.expect(["b", "a"], "echoed", 0.1)
@@ -84,6 +94,7 @@ JOB = """
 import sys
 from profilers.clusters import open_cluster, reap
 from profilers.programs import Programs
+from warehouse import limits
 from warehouse.records import NodeGroup
 nodes = (NodeGroup(role="worker", node_type="any", count=1),)
 with open_cluster("loopback", nodes, None) as cluster, Programs(cluster, "the job") as programs:

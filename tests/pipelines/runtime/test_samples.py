@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.runtime.samples import Taken, consumed, share, take, taken, taking
+from pipelines.runtime.samples import Taken, consumed, is_log, share, take, taken, taking
 
 
 @given(st.integers(1, 30), st.integers(0, 5), st.integers(1, 40), st.integers(1, 12))
@@ -50,3 +50,8 @@ def test_what_was_trained_after_the_checkpoint_does_not_count() -> None:
     assert consumed(rows) == {0: [1, 2], 1: [3, 4], 2: [5, 6]}
     # One that goes on too early would take samples again.
     assert consumed([*rows, row(3, 0, 0, 9)]) == {0: [9]}
+
+
+def test_a_name_that_leads_elsewhere_is_no_log() -> None:
+    assert is_log("samples-3-0.jsonl")
+    assert not is_log("samples-3/../../../../etc/cron.d/x-0.jsonl")
