@@ -11,6 +11,7 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 from assets.job import BY_OPERATIONS, Job, JobKind
 from profilers.clusters import BackendChoice
 from profilers.record_file import read_record
+from warehouse.names import Name
 from warehouse.records import Backend, Record, Scenario
 
 
@@ -138,7 +139,7 @@ _SETTINGS: Mapping[JobKind, tuple[str, ...]] = {
 class Study(Record):
     """What a study file says."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    name: Name
     description: str = ""
     backend: BackendChoice = "auto"
     links: Links | None = None

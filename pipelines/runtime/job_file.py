@@ -16,6 +16,7 @@ from pipelines.runtime.state import Learned, State
 from profilers.clusters import BackendChoice
 from profilers.clusters.node_types import node_group
 from profilers.record_file import read_record
+from warehouse.names import Name
 from warehouse.records import Record, content_hash
 
 How = Literal["kill", "notice", "freeze"]
@@ -41,7 +42,7 @@ class TrainingJob(Record):
     abort, or relax the deadline, or the budget. `interruptions` are made on emulated nodes.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]+$")
+    name: Name
     dnn: str
     image_size: int = Field(ge=8)
     samples: int = Field(ge=1)

@@ -15,6 +15,7 @@ from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, read
 from profilers import clock
 from warehouse.durable import remove, sweep, sync, temporary
+from warehouse.names import checked_name
 from warehouse.records import BadInput, Record, Run, StepcastError
 
 PROBE = "train"
@@ -69,9 +70,9 @@ class Keeper:
         """Return the attempt at a job that has not ended and landed, else a new one.
 
         Raises:
-            BadInput: that attempt trains something else.
+            BadInput: that attempt trains something else, or the job's name cannot name a folder.
         """
-        attempts = home / "training" / job.name
+        attempts = home / "training" / checked_name(job.name, "job")
         attempts.mkdir(parents=True, exist_ok=True)
         for file in sorted(attempts.glob(f"*/{_STATE}")):
             kept = _Kept.model_validate_json(file.read_text())

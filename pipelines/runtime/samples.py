@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatch
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -17,6 +16,7 @@ from warehouse.records import Record
 
 Took = Callable[[int, Sequence[int]], None]
 """Writes down the indices that were taken for an iteration (counted from 0)."""
+_NAME = re.compile(r"samples-\d{6,9}-\d{6,9}\.jsonl")
 _BEGIN = re.compile(r"\[\d+, \[")
 _LINE = TypeAdapter(tuple[int, tuple[int, ...]])
 
@@ -64,6 +64,8 @@ def taking(folder: Path, incarnation: int, rank: int) -> Iterator[Took]:
 def is_log(name: str) -> bool:
     """Return whether a file of this name, which a node may have told, is the log of a rank."""
     return fnmatch(name, "samples-*-*.jsonl") and "/" not in name
+    """Return whether a file of this name is the log of a rank."""
+    return _NAME.fullmatch(name) is not None
 
 
 def taken(folder: Path) -> list[Taken]:

@@ -4,6 +4,7 @@ from collections import Counter
 from itertools import chain
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,3 +56,16 @@ def test_what_was_trained_after_the_checkpoint_does_not_count() -> None:
 def test_a_name_that_leads_elsewhere_is_no_log() -> None:
     assert is_log("samples-3-0.jsonl")
     assert not is_log("samples-3/../../../../etc/cron.d/x-0.jsonl")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "samples-1-/../../x.jsonl",
+        "samples-../a-b.jsonl",
+        "samples-000001-000000.jsonl\n",
+        "x.jsonl",
+    ],
+)
+def test_only_logs_of_ranks_are_fetched_from_nodes(name: str) -> None:
+    """Nodes say what their files are called."""
+    assert is_log("samples-000001-000000.jsonl")
+    assert not is_log(name)
