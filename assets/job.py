@@ -7,6 +7,8 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from profilers.clusters.node_types import node_group
+from warehouse import limits
+from warehouse.amounts import Batch, Mbps, Nodes, Pixels
 from warehouse.records import (
     Backend,
     NodeGroup,
@@ -29,9 +31,9 @@ BY_OPERATIONS: frozenset[JobKind] = frozenset({"synchronous", "ddp_operations"})
 class Kind(Record):
     """So many nodes of a type in a mix, and the batch of each of their devices."""
 
-    count: int = Field(ge=1)
+    count: Nodes
     node_type: str
-    batch_size: int = Field(ge=1)
+    batch_size: Batch
 
 
 _KIND = re.compile(r"\s*(?P<count>\d+)\s+(?P<node_type>\S+)@(?P<batch_size>\d+)\s*")
@@ -54,21 +56,21 @@ class Job(Record):
     dnn: str
     framework: Literal["tensorflow", "pytorch"] = "tensorflow"
     strategy: StrategyKind = "async_parameter_server"
-    image_size: int = Field(ge=8)
-    batch_size: int = Field(ge=1)
-    worker: tuple[str, ...] = Field(min_length=1)
-    devices_per_node: int = Field(default=1, ge=1)
+    image_size: Pixels
+    batch_size: Batch
+    worker: tuple[str, ...] = Field(min_length=1, max_length=limits.LISTED)
+    devices_per_node: Nodes = 1
     server: str | None = None
-    servers: int = Field(default=1, ge=1)
+    servers: Nodes = 1
     placement: Placement = "round_robin"
     order: Order = "framework"
-    link_mbps: float = Field(gt=0)
-    profiled_link_mbps: float | None = Field(default=None, gt=0)
-    cross_traffic: float | None = Field(default=None, gt=0, lt=1)
-    workers: tuple[int, ...] = Field(min_length=1)
+    link_mbps: Mbps
+    profiled_link_mbps: Mbps | None = None
+    cross_traffic: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
+    workers: tuple[Nodes, ...] = Field(min_length=1, max_length=limits.LISTED)
     by_operations: bool = False
     fitted: bool = False
-    mix: tuple[Kind, ...] = ()
+    mix: tuple[Kind, ...] = Field(default=(), max_length=limits.LISTED)
 
     @model_validator(mode="before")
     @classmethod
@@ -105,9 +107,7 @@ class Job(Record):
 
     @field_validator("workers")
     @classmethod
-    def _at_least_one(cls, workers: tuple[int, ...]) -> tuple[int, ...]:
-        if min(workers) < 1:
-            raise ValueError(f"W should be 1 or more, found {min(workers)}")
+    def _each_once(cls, workers: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted(set(workers)))
 
     @model_validator(mode="after")

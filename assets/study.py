@@ -6,11 +6,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, PositiveInt, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from assets.job import BY_OPERATIONS, Job, JobKind
 from profilers.clusters import BackendChoice
 from profilers.record_file import read_record
+from warehouse import limits
+from warehouse.amounts import Batch, Bytes, Nodes, Repeats, Seconds
 from warehouse.names import Name
 from warehouse.records import Backend, Record, Scenario
 
@@ -26,10 +28,10 @@ class Links(Record):
     With `contention_s`, as many workers also train a network of one large tensor, for so long.
     """
 
-    flows: tuple[int, ...] = Field(min_length=1)
-    seconds: float = Field(gt=0)
-    trials: int = Field(ge=1)
-    contention_s: float | None = Field(default=None, gt=0)
+    flows: tuple[Nodes, ...] = Field(min_length=1, max_length=limits.LISTED)
+    seconds: Seconds
+    trials: Repeats
+    contention_s: Seconds | None = None
 
     @field_validator("flows")
     @classmethod
@@ -51,18 +53,18 @@ class Profile(Record):
     With `capture`, the worker's packets are captured during the traced steps.
     """
 
-    traced_steps: int = Field(ge=2)
-    untraced_steps: int = Field(ge=2)
+    traced_steps: int = Field(ge=2, le=limits.REPEATS)
+    untraced_steps: int = Field(ge=2, le=limits.REPEATS)
     capture: bool = False
 
 
 class AllReduce(Record):
     """The grid of the all-reduce probe: bytes, ranks, transfers at once; and repeats of each."""
 
-    sizes_bytes: tuple[int, ...] = Field(min_length=1)
-    world_sizes: tuple[int, ...] = Field(min_length=1)
-    concurrent: tuple[int, ...] = (1,)
-    trials: int = Field(ge=1)
+    sizes_bytes: tuple[Bytes, ...] = Field(min_length=1, max_length=limits.LISTED)
+    world_sizes: tuple[Nodes, ...] = Field(min_length=1, max_length=limits.LISTED)
+    concurrent: tuple[Nodes, ...] = Field(default=(1,), max_length=limits.LISTED)
+    trials: Repeats
 
 
 class Compute(Record):
@@ -77,14 +79,14 @@ class Compute(Record):
     sizes that they do not have.
     """
 
-    batch_sizes: tuple[PositiveInt, ...] = Field(min_length=1)
-    held_out: tuple[PositiveInt, ...] = ()
-    trials: int = Field(ge=2)
-    watched_trials: int = Field(ge=1)
-    interval: float | None = Field(default=None, gt=0, lt=1)
-    most_s: float | None = Field(default=None, gt=0)
-    slowdown_trials: int | None = Field(default=None, ge=2)
-    largest_up_to: int | None = Field(default=None, ge=1)
+    batch_sizes: tuple[Batch, ...] = Field(min_length=1, max_length=limits.LISTED)
+    held_out: tuple[Batch, ...] = Field(default=(), max_length=limits.LISTED)
+    trials: int = Field(ge=2, le=limits.REPEATS)
+    watched_trials: Repeats
+    interval: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
+    most_s: Seconds | None = None
+    slowdown_trials: int | None = Field(default=None, ge=2, le=limits.REPEATS)
+    largest_up_to: Batch | None = None
 
     @model_validator(mode="after")
     def _held_out_are_others(self) -> Self:
@@ -101,10 +103,10 @@ class Compute(Record):
 class Measure(Record):
     """Windows of each scenario of TensorFlow: see `profilers.windows.Windows`."""
 
-    windows: int = Field(ge=1)
-    window_s: float = Field(gt=0)
-    interval: float | None = Field(default=None, gt=0, lt=1)
-    most_windows: int | None = Field(default=None, ge=1)
+    windows: Repeats
+    window_s: Seconds
+    interval: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
+    most_windows: Repeats | None = None
 
     @model_validator(mode="after")
     def _interval_has_an_end(self) -> Self:
@@ -115,15 +117,15 @@ class Measure(Record):
 class Iterate(Record):
     """How many iterations of DDP are measured: see `profilers.iterations.Goal`."""
 
-    iterations: int = Field(ge=20)
-    interval: float | None = Field(default=None, gt=0, lt=1)
-    most_s: float | None = Field(default=None, gt=0)
+    iterations: int = Field(ge=20, le=limits.REPEATS)
+    interval: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
+    most_s: Seconds | None = None
 
 
 class Again(Record):
     """What rounds after the first repeat: a fraction of judged scenarios with W >= 2, by seed."""
 
-    fraction: float = Field(gt=0, le=1)
+    fraction: float = Field(gt=0, le=1, allow_inf_nan=False)
     seed: int = 0
 
 

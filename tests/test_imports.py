@@ -11,7 +11,13 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("assets", "benchmarks", "models", "networks", "pipelines", "profilers", "warehouse")
-_WORDS = ("warehouse.documents", "warehouse.limits", "warehouse.names", "warehouse.records")
+_WORDS = (
+    "warehouse.amounts",
+    "warehouse.documents",
+    "warehouse.limits",
+    "warehouse.names",
+    "warehouse.records",
+)
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "networks": (),
     "warehouse": (),

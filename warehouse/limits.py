@@ -39,3 +39,25 @@ SENT_BYTES = 1 << 31
 """Of a file or answer of a node that is read whole, such as a checkpoint: 2 GiB."""
 SENT_S = 3600.0
 """How long a node may take to send its files."""
+LISTED = 1_000
+"""Of values in one list of a study or job: batch sizes, numbers of workers, interruptions."""
+NODES = 10_000
+"""Of nodes, devices, workers or flows at once that a study or job asks for."""
+REPEATS = 1_000_000
+"""Of steps, trials or windows of one measurement."""
+ITERATIONS = 1_000_000_000
+"""Of iterations that a job trains."""
+SAMPLES = 10_000_000
+"""Of samples of a dataset: their order is in memory, up to 0.5 GiB."""
+BATCH = 1_000_000
+"""Of samples of one iteration."""
+PIXELS = 4_096
+"""Of the side of an image."""
+TENSOR_BYTES = 1 << 34
+"""Of what is all-reduced at once: 16 GiB."""
+SECONDS = 1e9
+"""Of whatever lasts: 30 years."""
+MBPS = 1e9
+"""Of the speed of a link: 1 Pb/s."""
+USD = 1e9
+"""Of prices, and of what is spent."""

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from models.srift.performance import Performance
 from models.srift.stragglers import expected_maximum
+from warehouse import limits
+from warehouse.amounts import Usd
 from warehouse.records import BadInput, Market, Record
 
 Floats = NDArray[np.float64]
@@ -20,8 +22,8 @@ class Offer(Record):
 
     node_type: str
     market: Market = "on_demand"
-    usd_per_hour: float = Field(ge=0)
-    capacity: int = Field(ge=0)
+    usd_per_hour: Usd
+    capacity: int = Field(ge=0, le=limits.NODES)
 
 
 MOST_CONFIGURATIONS = 20_000_000

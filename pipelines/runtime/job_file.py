@@ -16,6 +16,8 @@ from pipelines.runtime.state import Learned, State
 from profilers.clusters import BackendChoice
 from profilers.clusters.node_types import node_group
 from profilers.record_file import read_record
+from warehouse import limits
+from warehouse.amounts import Batch, Mbps, Pixels, Repeats, Seconds, SecondsOrNone
 from warehouse.names import Name
 from warehouse.records import Record, content_hash
 
@@ -28,7 +30,7 @@ class Interruption(Record):
     `kill`: at once; `notice`: its provider says so before; `freeze`: it goes silent.
     """
 
-    after_iterations: int = Field(ge=1)
+    after_iterations: int = Field(ge=1, le=limits.ITERATIONS)
     node_type: str
     how: How = "kill"
 
@@ -44,28 +46,28 @@ class TrainingJob(Record):
 
     name: Name
     dnn: str
-    image_size: int = Field(ge=8)
-    samples: int = Field(ge=1)
-    seed: int = Field(default=0, ge=0)
-    global_batch: int = Field(ge=1)
-    iterations: int = Field(ge=1)
+    image_size: Pixels
+    samples: int = Field(ge=1, le=limits.SAMPLES)
+    seed: int = Field(default=0, ge=0, lt=1 << 31)
+    global_batch: Batch
+    iterations: int = Field(ge=1, le=limits.ITERATIONS)
     minimize: Objective
-    deadline_s: float | None = Field(default=None, gt=0)
-    budget_usd: float | None = Field(default=None, gt=0)
+    deadline_s: Seconds | None = None
+    budget_usd: float | None = Field(default=None, gt=0, le=limits.USD, allow_inf_nan=False)
     backend: BackendChoice = "auto"
-    link_mbps: float | None = Field(default=None, gt=0)
+    link_mbps: Mbps | None = None
     profile: Path | None = None
-    offers: tuple[Offer, ...] = Field(min_length=1)
+    offers: tuple[Offer, ...] = Field(min_length=1, max_length=limits.LISTED)
     search: Search = Search()
-    launch_s: float = Field(default=150.0, ge=0)
-    restart_s: float = Field(default=10.0, ge=0)
-    detach_s: float = Field(default=5.0, ge=0)
-    beat_s: float = Field(default=1.0, gt=0)
-    silence_s: float = Field(default=10.0, gt=0)
-    checkpoint_every: int = Field(default=50, ge=1)
-    keep_checkpoints: int = Field(default=2, ge=1)
+    launch_s: SecondsOrNone = 150.0
+    restart_s: SecondsOrNone = 10.0
+    detach_s: SecondsOrNone = 5.0
+    beat_s: Seconds = 1.0
+    silence_s: Seconds = 10.0
+    checkpoint_every: int = Field(default=50, ge=1, le=limits.ITERATIONS)
+    keep_checkpoints: Repeats = 2
     if_infeasible: IfInfeasible = "ask"
-    interruptions: tuple[Interruption, ...] = ()
+    interruptions: tuple[Interruption, ...] = Field(default=(), max_length=limits.LISTED)
 
     @property
     def training_id(self) -> str:

@@ -12,6 +12,8 @@ from models.srift.optimizer import Answer, optimize
 from models.srift.performance import Performance
 from models.srift.space import Offer
 from pipelines.runtime import IfInfeasible
+from warehouse import limits
+from warehouse.amounts import Nodes, Seconds
 from warehouse.records import Market, Record
 
 _NOTHING = 1e-9
@@ -101,9 +103,9 @@ class Infeasible:
 class Search(Record):
     """How to search: exhaustively, or eagerly where there is a list of preferred node types."""
 
-    preference: tuple[str, ...] | None = None
-    k: int = Field(default=8, ge=1)
-    solve_s: float = Field(default=1.0, gt=0)
+    preference: tuple[str, ...] | None = Field(default=None, max_length=limits.LISTED)
+    k: Nodes = 8
+    solve_s: Seconds = 1.0
 
 
 @dataclass(frozen=True)

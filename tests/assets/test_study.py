@@ -6,6 +6,7 @@ import pytest
 
 from assets.home import CHECKOUT
 from assets.study import read_study
+from tests.synthetic import DDP as TORCH
 from tests.synthetic import STUDY, write_study
 from warehouse.records import BadInput
 
@@ -129,7 +130,11 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "mix",
         ),
         ("name: paper", "", "name: missing, and it has no default"),
-        ("workers: [1, 2]", "workers: [0, 2]", "jobs[0].workers: W should be 1 or more, found 0"),
+        (
+            "workers: [1, 2]",
+            "workers: [0, 2]",
+            "jobs[0].workers[0]: input should be greater than or equal to 1, found 0",
+        ),
         ("workers: [1, 2]", "workers: []", "jobs[0].workers: "),
         ("flows: [1, 2]", "flows: [2, 4]", "links.flows: should be 1 or more each and hold 1"),
         ("flows: [1, 2]", "flows: [1], contention_s: 2", "links: contention_s needs flows of 2"),
@@ -170,6 +175,45 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
 def test_a_mistake_is_one_line(right: str, wrong: str, expected: str, tmp_path: Path) -> None:
     assert right in STUDY
     assert told(tmp_path, STUDY.replace(right, wrong)).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("study", "right", "wrong", "field"),
+    [
+        (STUDY, "workers: [1, 2]", "workers: [1, 1000000000]", "jobs[0].workers[1]"),
+        (STUDY, "workers: [1, 2]", "workers: [0, 1]", "jobs[0].workers[0]"),
+        (STUDY, "workers: [1, 2]", f"workers: {[1] * 1001}", "jobs[0].workers"),
+        (STUDY, "batch_size: 4", "batch_size: 1000000000", "jobs[0].batch_size"),
+        (STUDY, "image_size: 16", "image_size: 100000", "jobs[0].image_size"),
+        (STUDY, "server: emu.server", "server: emu.server, servers: 100000", "jobs[0].servers"),
+        (STUDY, "link_mbps: 200", "link_mbps: .inf", "jobs[0].link_mbps"),
+        (STUDY, "link_mbps: 200", "link_mbps: .nan", "jobs[0].link_mbps"),
+        (STUDY, "link_mbps: 200", "link_mbps: 200, cross_traffic: .nan", "jobs[0].cross_traffic"),
+        (STUDY, "seconds: 1", "seconds: .nan", "links.seconds"),
+        (STUDY, "seconds: 1", "seconds: .inf", "links.seconds"),
+        (STUDY, "seconds: 1", "seconds: -1", "links.seconds"),
+        (STUDY, "seconds: 1", "seconds: 1e+10", "links.seconds"),
+        (STUDY, "flows: [1, 2]", "flows: [1, 1000000]", "links.flows[1]"),
+        (STUDY, "trials: 2", "trials: 1000000000", "links.trials"),
+        (STUDY, "traced_steps: 4", "traced_steps: 1000000000", "profile.traced_steps"),
+        (STUDY, "traced_steps: 4", "traced_steps: 1", "profile.traced_steps"),
+        (STUDY, "window_s: 1", "window_s: .nan", "measure.window_s"),
+        (STUDY, "windows: 2", "windows: 1000000000", "measure.windows"),
+        (TORCH, "sizes_bytes: [4,", "sizes_bytes: [100000000000000,", "allreduce.sizes_bytes[0]"),
+        (TORCH, "sizes_bytes: [4,", "sizes_bytes: [-4,", "allreduce.sizes_bytes[0]"),
+        (TORCH, "world_sizes: [2, 3]", "world_sizes: [2, 100000]", "allreduce.world_sizes[1]"),
+        (TORCH, "batch_sizes: [1, 8]", f"batch_sizes: {[1] * 1001}", "compute.batch_sizes"),
+        (TORCH, "trials: 5", "trials: 1", "compute.trials"),
+        (TORCH, "iterations: 20", "iterations: 19", "iterate.iterations"),
+        (TORCH, "iterations: 20", "iterations: 1000000000", "iterate.iterations"),
+    ],
+)
+def test_amounts_have_an_end(
+    tmp_path: Path, study: str, right: str, wrong: str, field: str
+) -> None:
+    """And are numbers; nothing is made of them before."""
+    assert right in study
+    assert told(tmp_path, study.replace(right, wrong, 1)).startswith(f"{field}: ")
 
 
 def test_how_well_passes_are_known_needs_an_end(tmp_path: Path) -> None:

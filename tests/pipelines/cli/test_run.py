@@ -140,7 +140,7 @@ def test_a_report_can_be_written_again(stepcast: Stepcast, finished: Ran) -> Non
     [
         ("dnn: alexnet", "dnn: alexnett", "jobs[1].dnn: unknown DNN 'alexnett'"),
         ("worker: emu.native.c25", "worker: emu.x", "jobs[0].worker: unknown node type 'emu.x'"),
-        ("workers: [1, 2]", "workers: [0]", "jobs[0].workers: W should be 1 or more, found 0"),
+        ("workers: [1, 2]", "workers: [0]", "jobs[0].workers[0]: input should be greater than"),
         ("measure:", "mesure:", "mesure: no such key; did you mean measure?"),
     ],
 )
