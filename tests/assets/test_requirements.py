@@ -58,7 +58,7 @@ def test_what_can_be_measured_and_forecast_passes(text: str, tmp_path: Path) -> 
             DEEP,
             "world_sizes: [2, 3]",
             "world_sizes: [2, 3], concurrent: [0, 1]",
-            r"allreduce: concurrent: expected 1 or more, found",
+            r"allreduce\.concurrent\[0\]: input should be greater than",
         ),
         (
             THREE_TYPES,
