@@ -8,7 +8,7 @@ what to do. The limits bound memory: no reader takes more than a few gigabytes, 
 UNPACKED_BYTES = 1 << 33
 """Of a file that is read piece by piece, after gzip: 8 GiB."""
 TEXT_BYTES = 1 << 28
-"""Of a text that is read whole, after gzip: 256 MiB."""
+"""Of a text that is read whole or line by line, after gzip: 256 MiB."""
 JSON_BYTES = 1 << 26
 """Of a JSON document that is parsed whole: 64 MiB, which as Python objects is up to 1.5 GiB."""
 VALUE_CHARACTERS = 1 << 24

@@ -107,17 +107,21 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line of a file, without its end.
 
     Raises:
-        BadInput: as `opened`, or a line is longer than `limits.LINE_CHARACTERS`.
+        BadInput: as `opened`, a line is longer than `limits.LINE_CHARACTERS`, or all together are
+            longer than `limits.TEXT_BYTES`.
     """
     with opened(path) as file:
-        number = 0
-        while line := file.readline(limits.LINE_CHARACTERS):
+        number, left = 0, limits.TEXT_BYTES
+        while line := file.readline(limits.LINE_CHARACTERS + 1):
             number += 1
-            if len(line) == limits.LINE_CHARACTERS:
+            left -= len(line)
+            if len(line) > limits.LINE_CHARACTERS and not line.endswith("\n"):
                 raise BadInput(
                     f"{path} line {number}: longer than {limits.LINE_CHARACTERS:,} characters; "
                     "is it a text?"
                 )
+            if left < 0:
+                raise BadInput(f"{path}: {_longer(limits.TEXT_BYTES)}")
             yield number, line.removesuffix("\n")
 
 

@@ -217,7 +217,7 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
         ("model,n,xla,ms\nvgg,1,0,n/a\n", "every value is missing"),
         ("model,n,xla,ms\nvgg,1\x00,0,1\n", r"line 2, column n: expected integer, found '1\\x00'"),
         ("\x00line,model,n,xla,ms\n1,vgg,1,0,1\n", "not a CSV file"),
-        ("a" * (1 << 20), "line 1: longer than 1,048,576 characters"),
+        ("a" * (1 << 21), "line 1: longer than 1,048,576 characters"),
         ("a," * 100_000 + "b\n1\n", "no column model, ms, n, xla,.* found a, .*; another"),
         ("x\x9cmodel", "no column"),
         ("model,n,xla,ms\nvgg,1,0," + "9" * 5000 + "\n", "line 2, column ms: expected real"),

@@ -56,3 +56,17 @@ def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     kept.text("abcde")
     with pytest.raises(BadInput, match="more than 5 characters"):
         kept.text("f")
+
+
+def test_lines_are_numbered_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "log"
+    file.write_bytes(b"a\r\n\nb\rc")
+    assert list(imported.lines(file)) == [(1, "a"), (2, ""), (3, "b"), (4, "c")]
+    monkeypatch.setattr(limits, "LINE_CHARACTERS", 5)
+    file.write_text("abcde\nabcdef\n")
+    with pytest.raises(BadInput, match="log line 2: longer than 5 characters"):
+        list(imported.lines(file))
+    file.write_bytes(gzip.compress(b"a\n" * (1 << 20)))
+    monkeypatch.setattr(limits, "TEXT_BYTES", 1 << 20)
+    with pytest.raises(BadInput, match="log: longer than 1 MiB when unpacked"):
+        list(imported.lines(file))
