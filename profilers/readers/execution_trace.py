@@ -11,45 +11,101 @@ once. Leaves would not: the kernel of `aten::cudnn_convolution` is launched by a
 children.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 
-from profilers.readers.imported import Imported, Options
-from profilers.readers.json_stream import Members
+from profilers.readers.bounded import MOST, Count, Whole, as_json, clean
+from profilers.readers.imported import Imported, Kept, Options
+from profilers.readers.json_stream import Members, check_depth, of_kind
+from warehouse import limits
 from warehouse.records import BadInput
 
 _OPERATOR = re.compile(r"(?!autograd::|profiler::)\w+::\w")
 _TENSOR = "Tensor("
 _SAID = ("schema", "pid", "time")
+_SAID_CHARACTERS = 100
+_SPLITS = re.compile(r"[()\[\],]")
 
 
-@dataclass(frozen=True)
-class _Tensor:
+class _Side(msgspec.Struct):
+    """Inputs or outputs of a node."""
+
+    values: list[Any]
+    shapes: list[Any]
+    types: list[str]
+
+
+class _Attribute(msgspec.Struct):
+    """A named value of a node in schema 1.1."""
+
+    name: str
+    value: Any = None
+
+
+class _Numbered(msgspec.Struct):
+    """The number of a node."""
+
+    id: Whole
+
+
+class _Node(_Numbered):
+    """A node in the tree of calls; attributes are a list in schema 1.1, members in 1.0."""
+
+    name: str
+    ctrl_deps: Whole | None = None
+    parent: Whole | None = None
+    attrs: Any = None
+    op_schema: str = ""
+
+
+class _Called(_Node):
+    """A node with inputs and outputs, whose shapes and types are members of it in schema 1.0."""
+
+    inputs: _Side | list[Any] = []
+    outputs: _Side | list[Any] = []
+    input_shapes: list[Any] = []
+    input_types: list[str] = []
+    output_shapes: list[Any] = []
+    output_types: list[str] = []
+
+
+class _Tensor(msgspec.Struct, array_like=True, frozen=True):
     """A tensor as a trace names it; equal ones are the same tensor."""
 
-    identity: tuple[int, ...]
-    size_bytes: int
+    tensor: Whole
+    storage: Whole
+    offset: Whole
+    elements: Count
+    element_bytes: Count
     device: str
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        return self.tensor, self.storage, self.offset, self.elements
+
+    @property
+    def size_bytes(self) -> int:
+        return self.elements * self.element_bytes
 
 
 @dataclass(frozen=True)
 class _Call:
-    """An outermost operator call; `arguments` are those that are no tensors."""
+    """An outermost operator call; shapes and `arguments`, those that are no tensors, are JSON."""
 
     number: int
     name: str
     reads: tuple[_Tensor, ...]
     returns: tuple[_Tensor, ...]
     writes: tuple[_Tensor, ...]
-    input_shapes: Any
-    output_shapes: Any
-    arguments: Mapping[str, Any]
+    input_shapes: str
+    output_shapes: str
+    arguments: str
 
 
 def read(path: Path, options: Options) -> Iterator[Imported]:
@@ -58,93 +114,118 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     Reads the file twice, so that memory holds the tree of calls, and of the outermost the rest.
 
     Raises:
-        BadInput: not JSON, or no operator call in it.
+        BadInput: not JSON, a node that is none or is inside of itself, or no operator call in it.
     """
-    about: dict[str, Any] = {}
-    try:
-        outermost = _outermost(path, about)
-        nodes = (node for key, node in Members(path, "nodes") if key == "nodes")
-        calls = sorted(
-            (_call(node) for node in nodes if node["id"] in outermost), key=lambda one: one.number
-        )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise BadInput(
-            f"{path}: a node's {error} is missing or of another kind; expected what "
-            "torch.profiler.ExecutionTraceObserver writes"
-        ) from None
+    said: dict[str, str] = {}
+    outermost = _outermost(path, said)
+    calls = sorted(_calls(path, outermost), key=lambda one: one.number)
     if not calls:
         raise BadInput(
             f"{path}: no operator among its nodes; expected what "
             "torch.profiler.ExecutionTraceObserver writes (profiler traces have the format kineto)"
         )
-    said = {key: str(about[key]) for key in _SAID if key in about}
     yield Imported(
         {"operation": _operations(calls), "edge": _edges(calls), "operation_shape": _shapes(calls)},
         said,
     )
 
 
-def _outermost(path: Path, about: dict[str, Any]) -> set[int]:
-    """Return the ids of operator calls that no operator calls; fill `about` on the way."""
+def _outermost(path: Path, said: dict[str, str]) -> set[int]:
+    """Return the ids of operator calls that no operator calls; fill `said` on the way."""
     parents: dict[int, int] = {}
     operators: set[int] = set()
-    for key, node in Members(path, "nodes"):
-        if key != "nodes":
-            about[key] = node
-            continue
-        parents[node["id"]] = node["ctrl_deps"] if "ctrl_deps" in node else node["parent"]
-        if _attributes(node).get("op_schema") or _OPERATOR.match(node["name"]):
-            operators.add(node["id"])
-    below: dict[int, bool] = {}
+    kept = Kept(path)
+    members = Members(path, "nodes")
+    for key, value in members:
+        if key == "nodes":
+            node = of_kind(value, _Node, members)
+            parent = node.parent if node.ctrl_deps is None else node.ctrl_deps
+            if parent is None:
+                raise BadInput(f"{members}: node {node.id} has neither ctrl_deps nor parent")
+            if node.id in parents:
+                raise BadInput(f"{members}: node {node.id} is listed twice; is it one trace?")
+            kept.event()
+            parents[node.id] = parent
+            if _OPERATOR.match(node.name) or _schema(node, members):
+                operators.add(node.id)
+        elif key in _SAID and isinstance(value, str | int | float):
+            said[key] = clean(str(value)[:_SAID_CHARACTERS])
+    below: dict[int, bool | None] = {}
     for number in parents:
-        _is_below(number, parents, operators, below)
+        _find_below(number, parents, operators, below, path)
     return {number for number in operators if not below[number]}
 
 
-def _is_below(
-    number: int, parents: Mapping[int, int], operators: set[int], below: dict[int, bool]
+def _find_below(
+    number: int,
+    parents: Mapping[int, int],
+    operators: set[int],
+    below: dict[int, bool | None],
+    path: Path,
 ) -> None:
-    """Find out, for a node and its ancestors, whether an operator is above them."""
-    path = []
+    """Find out, for a node and its ancestors, whether an operator is above them.
+
+    None in `below` marks those on the way up.
+    """
+    way = []
     while number not in below:
-        path.append(number)
-        parent = parents.get(number, number)
+        parent = parents[number]
         if parent == number or parent not in parents:
             below[number] = False
             break
+        below[number] = None
+        way.append(number)
         number = parent
-    for child in reversed(path):
-        if child not in below:
-            parent = parents[child]
-            below[child] = parent in operators or below[parent]
+    if below[number] is None:
+        raise BadInput(f"{path}: node {number} is inside of itself; is the trace whole?")
+    for child in reversed(way):
+        below[child] = parents[child] in operators or below[parents[child]]
 
 
-def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a node's attributes: a list of named values in schema 1.1, members in 1.0."""
-    if "attrs" in node:
-        return {one["name"]: one["value"] for one in node["attrs"]}
-    return {"op_schema": node.get("op_schema", "")}
+def _schema(node: _Node, where: object) -> str:
+    """Return the schema of the operator that a node calls, or nothing."""
+    for one in of_kind(node.attrs or [], list[_Attribute], where):
+        if one.name == "op_schema":
+            if not isinstance(one.value, str):
+                raise BadInput(f"{where}: the op_schema of node {node.id} is no text")
+            return one.value
+    return node.op_schema
 
 
-def _values(node: Mapping[str, Any], side: str) -> tuple[list[Any], Any, list[str]]:
-    """Return values, shapes and types of `inputs` or `outputs`."""
-    found = node[f"{side}s"]
-    if isinstance(found, dict):
-        return found["values"], found["shapes"], found["types"]
-    return found, node[f"{side}_shapes"], node[f"{side}_types"]
+def _calls(path: Path, outermost: set[int]) -> Iterator[_Call]:
+    kept = Kept(path)
+    members = Members(path, "nodes")
+    for key, value in members:
+        if key == "nodes":
+            if of_kind(value, _Numbered, members).id in outermost:
+                call = _call(of_kind(value, _Called, members), members)
+                for _ in (*call.reads, *call.writes):
+                    kept.event()
+                kept.text(call.name + call.input_shapes + call.output_shapes + call.arguments)
+                yield call
 
 
-def _call(node: Mapping[str, Any]) -> _Call:
-    inputs, input_shapes, input_types = _values(node, "input")
-    outputs, output_shapes, output_types = _values(node, "output")
-    declared = _arguments(str(_attributes(node).get("op_schema", "")))
+def _call(node: _Called, where: object) -> _Call:
+    inputs, outputs = (
+        side if isinstance(side, _Side) else _Side(side, shapes, types)
+        for side, shapes, types in (
+            (node.inputs, node.input_shapes, node.input_types),
+            (node.outputs, node.output_shapes, node.output_types),
+        )
+    )
+    for side in (inputs, outputs):
+        if len(side.values) != len(side.types):
+            raise BadInput(
+                f"{where}: node {node.id} has {len(side.values)} values and {len(side.types)} types"
+            )
+    declared = _arguments(_schema(node, where))
     reads: list[_Tensor] = []
     written: list[_Tensor] = []
     others: dict[str, Any] = {}
-    for i, (value, kind) in enumerate(zip(inputs, input_types, strict=True)):
+    for i, (value, kind) in enumerate(zip(inputs.values, inputs.types, strict=True)):
         text = declared[i] if i < len(declared) else ""
         if _TENSOR in kind:
-            reads += (found := list(_tensors(value, kind)))
+            reads += (found := _tensors(value, kind, where))
             # A schema marks arguments that are written with (a!).
             written += found if "!" in text else []
         elif value not in ("<None>", None):
@@ -152,33 +233,40 @@ def _call(node: Mapping[str, Any]) -> _Call:
             others[name[-1] if name else str(i)] = value
     returns = [
         one
-        for value, kind in zip(outputs, output_types, strict=True)
+        for value, kind in zip(outputs.values, outputs.types, strict=True)
         if _TENSOR in kind
-        for one in _tensors(value, kind)
+        for one in _tensors(value, kind, where)
     ]
+    for tensors in (reads, returns):
+        if sum(one.size_bytes for one in tensors) > MOST:
+            raise BadInput(f"{where}: node {node.id} has tensors of a size beyond 2^63 bytes")
+    for shown in (inputs.shapes, outputs.shapes, others):
+        check_depth(shown, where)
     return _Call(
-        node["id"],
-        node["name"],
+        node.id,
+        clean(node.name),
         tuple(reads),
         tuple(returns),
         (*written, *returns),
-        input_shapes,
-        output_shapes,
-        others,
+        as_json(inputs.shapes, where),
+        as_json(outputs.shapes, where),
+        as_json(others, where),
     )
 
 
-def _tensors(value: Any, kind: str) -> Iterator[_Tensor]:
-    """Yield the tensors of a value; lists and tuples of them nest."""
+def _tensors(value: Any, kind: str, where: object) -> list[_Tensor]:
+    """Return the tensors of a value; lists and tuples of them nest."""
     if kind.startswith(_TENSOR):
-        *identity, elements, element_bytes, device = value
-        yield _Tensor((*identity, elements), elements * element_bytes, device)
-    else:
-        for one in value:
-            if _is_tensor(one):
-                yield from _tensors(one, _TENSOR)
-            elif isinstance(one, list):
-                yield from _tensors(one, kind)
+        return [of_kind(value, _Tensor, where)]
+    found: list[_Tensor] = []
+    level = of_kind(value, list[Any], where)
+    for _ in range(limits.DEPTH):
+        found += [of_kind(one, _Tensor, where) for one in level if _is_tensor(one)]
+        lists = (one for one in level if isinstance(one, list) and not _is_tensor(one))
+        level = [inner for one in lists for inner in one]
+        if not level:
+            return found
+    raise BadInput(f"{where}: lists of tensors inside each other deeper than {limits.DEPTH}")
 
 
 def _is_tensor(value: Any) -> bool:
@@ -187,16 +275,18 @@ def _is_tensor(value: Any) -> bool:
 
 def _arguments(schema: str) -> list[str]:
     """Split the arguments of `aten::add_.Tensor(Tensor(a!) self, *, Scalar alpha=1) -> …`."""
-    depth, found = 0, [""]
-    for character in schema.partition("(")[2]:
-        depth += (character in "([") - (character in ")]")
+    text = schema.partition("(")[2]
+    depth, begins, found = 0, 0, list[str]()
+    for mark in _SPLITS.finditer(text):
+        depth += (mark[0] in "([") - (mark[0] in ")]")
+        if depth < 0 or (mark[0] == "," and depth == 0):
+            found.append(text[begins : mark.start()])
+            begins = mark.end()
         if depth < 0:
             break
-        if character == "," and depth == 0:
-            found.append("")
-        else:
-            found[-1] += character
-    return [text.strip() for text in found if text.strip() not in ("*", "")]
+    else:
+        found.append(text[begins:])
+    return [one.strip() for one in found if one.strip() not in ("*", "")]
 
 
 def _operations(calls: Sequence[_Call]) -> pl.DataFrame:
@@ -238,8 +328,8 @@ def _shapes(calls: Sequence[_Call]) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "operation": range(len(calls)),
-            "inputs": [json.dumps(call.input_shapes) for call in calls],
-            "outputs": [json.dumps(call.output_shapes) for call in calls],
-            "attributes": [json.dumps(call.arguments) for call in calls],
+            "inputs": [call.input_shapes for call in calls],
+            "outputs": [call.output_shapes for call in calls],
+            "attributes": [call.arguments for call in calls],
         }
     )

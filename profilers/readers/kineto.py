@@ -13,60 +13,88 @@ Without them the whole trace is step 0. `timing` rounds to microseconds, `operat
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import polars as pl
 
+from profilers.readers.bounded import MOST_US, Whole, clean
 from profilers.readers.imported import Imported, Options
-from profilers.readers.json_stream import Members
+from profilers.readers.json_stream import Members, of_kind
 from profilers.readers.kineto_events import Events
 from warehouse.records import BadInput
 
 _IDENTITY = ("device", "name", "type", "shape", "occurrence")
 
 
+class _Job(msgspec.Struct):
+    """What a trace says of the job."""
+
+    rank: Annotated[int, msgspec.Meta(ge=0, le=2**15 - 1)] | None = None
+    world_size: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
+
+
+class _Device(msgspec.Struct):
+    """What a trace says of a GPU."""
+
+    name: str = ""
+
+
+class _About(msgspec.Struct):
+    """What a trace says besides its events."""
+
+    distributedInfo: _Job | None = None
+    deviceProperties: list[_Device] | None = None
+    baseTimeNanoseconds: Whole | None = None
+
+
 def read(path: Path, options: Options) -> Iterator[Imported]:
     """Yield one run of one rank.
 
     Raises:
-        BadInput: not JSON, or no operator and no kernel in it.
+        BadInput: not JSON, an event that is none, or no operator and no kernel in it.
     """
-    events, about = Events(), dict[str, Any]()
-    try:
-        for key, value in Members(path, "traceEvents"):
-            if key == "traceEvents":
-                if isinstance(value, dict):
-                    events.add(value)
-            elif key in ("distributedInfo", "deviceProperties", "baseTimeNanoseconds"):
-                about[key] = value
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(
-            f"{path}: an event's {error} is missing or of another kind; expected a trace that "
-            "torch.profiler exported"
-        ) from None
+    events, about, said = Events(path), _About(), dict[str, Any]()
+    members = Members(path, "traceEvents")
+    for key, value in members:
+        if key == "traceEvents":
+            events.add(value, members)
+        elif key in _About.__struct_fields__:
+            said[key] = value
+            about = of_kind(said, _About, members)
     found = events.frame()
     if found.is_empty():
         raise BadInput(
             f"{path}: neither cpu_op nor kernel among its events; expected a trace that "
             "torch.profiler exported (execution traces have the format execution-trace)"
         )
-    job = about.get("distributedInfo") or {}
+    job = about.distributedInfo or _Job()
     steps = events.steps() or [(0, *events.span())]
     inside = _in_steps(found, steps)
+    _check_times(inside, path)
     tables = {name: frame for name, frame in _tables(inside, events) if not frame.is_empty()}
     if events.steps():
-        base_us = int(about.get("baseTimeNanoseconds") or 0) / 1000
-        tables["step"] = _step_frame(steps, base_us, int(job.get("rank", 0)))
-    devices = sorted({str(one["name"]) for one in about.get("deviceProperties") or []})
+        base_us = (about.baseTimeNanoseconds or 0) / 1000
+        tables["step"] = _step_frame(steps, base_us, job.rank or 0)
+    devices = sorted({clean(one.name) for one in about.deviceProperties or [] if one.name})
     yield Imported(
         tables,
         {
-            "rank": job.get("rank"),
-            "world_size": job.get("world_size"),
+            "rank": job.rank,
+            "world_size": job.world_size,
             "events_outside_steps": found.height - inside.height,
         },
         {"gpu": ", ".join(devices)} if devices else {},
     )
+
+
+def _check_times(events: pl.DataFrame, path: Path) -> None:
+    """Refuse times in a step that their column cannot hold."""
+    if events.filter(pl.col("since").abs() > MOST_US).height:
+        raise BadInput(
+            f"{path}: operations start more than 2,147 s after their step; record fewer steps, "
+            "or mark them (ProfilerStep)"
+        )
 
 
 def _in_steps(events: pl.DataFrame, steps: Sequence[tuple[int, float, float]]) -> pl.DataFrame:

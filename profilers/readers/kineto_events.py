@@ -1,13 +1,28 @@
 """Events of a Kineto trace as columns, and which operator of the host launched what on the GPU."""
 
-import json
 import re
 from array import array
-from collections.abc import Iterator, Mapping
-from math import prod
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
+import msgspec
+import numpy as np
 import polars as pl
+
+from profilers.readers.bounded import (
+    MOST,
+    MOST_US,
+    Duration_us,
+    Time_us,
+    Whole,
+    as_json,
+    clean,
+    product,
+)
+from profilers.readers.imported import Kept
+from profilers.readers.json_stream import check_depth, of_kind
+from warehouse.records import BadInput
 
 _HOST, _GPU, _LAUNCH = 0, 1, 2
 _KINDS = {
@@ -24,6 +39,7 @@ _KINDS = {
     "hip_runtime": _LAUNCH,
 }
 _STEP = re.compile(r"ProfilerStep\s*#(\d+)")
+_MOST_STEP_DIGITS = 9
 _NONE = -1
 _ELEMENT_BYTES: Mapping[str, int] = {
     "float": 4,
@@ -39,49 +55,72 @@ _ELEMENT_BYTES: Mapping[str, int] = {
     "signed char": 1,
 }
 
+_T = TypeVar("_T")
+_Sizes = list[Whole | list[Whole | list[Whole]]]
+
+
+class _Kind(msgspec.Struct):
+    """What every event of a trace says of itself."""
+
+    ph: str = ""
+    cat: str | None = None
+
+
+class _Arguments(msgspec.Struct):
+    """Arguments of an event that count."""
+
+    correlation: Whole = _NONE
+    bytes: Whole = _NONE
+    dims: _Sizes | None = msgspec.field(default=None, name="Input Dims")
+    types: list[str] | None = msgspec.field(default=None, name="Input type")
+    strides: Any = msgspec.field(default=None, name="Input Strides")
+    values: Any = msgspec.field(default=None, name="Concrete Inputs")
+
+
+class _Event(msgspec.Struct):
+    """An event that lasts."""
+
+    name: str
+    pid: int | str
+    tid: int | str
+    ts: Time_us
+    dur: Duration_us
+    args: _Arguments | None = None
+
 
 class Events:
     """Columns of the events that count: some 50 bytes an event, so large traces fit."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         self.kind, self.thread = array("b"), array("i")
         self.name, self.shape = array("i"), array("i")
         self.start, self.end = array("d"), array("d")
         self.correlation, self.bytes = array("q"), array("q")
+        self._kept = Kept(path)
         self._names: dict[str, int] = {}
-        self._threads: dict[tuple[object, object], int] = {}
+        self._threads: dict[tuple[int | str, int | str], int] = {}
         self._shapes: dict[str, int] = {}
+        self._shape_rows: list[tuple[int, str, str, int | None]] = []
         self._steps: dict[int, tuple[float, float]] = {}
 
-    def add(self, event: Mapping[str, Any]) -> None:
+    def add(self, value: object, where: object) -> None:
         """Keep an event if it is an operator, a launch, work of the GPU or a step.
 
         Raises:
-            KeyError, TypeError, ValueError: it lacks a field, or has another kind of value.
+            BadInput: it lacks a field, has another kind of value, or is one too many.
         """
-        if event.get("ph") != "X":
+        what = of_kind(value, _Kind, where)
+        if what.ph != "X":
             return
-        category = str(event.get("cat", "")).lower()
-        name = str(event["name"])
-        step = _STEP.match(name) if category in ("user_annotation", "operator") else None
-        if step is not None:
-            start = float(event["ts"])
-            self._steps.setdefault(int(step[1]), (start, start + float(event["dur"])))
-            return
+        category = (what.cat or "").lower()
         kind = _KINDS.get(category)
-        if kind is None:
+        if kind is None and category != "user_annotation":
             return
-        args = event.get("args") or {}
-        self.kind.append(kind)
-        self.thread.append(
-            self._threads.setdefault((event["pid"], event["tid"]), len(self._threads))
-        )
-        self.name.append(self._names.setdefault(name, len(self._names)))
-        self.start.append(float(event["ts"]))
-        self.end.append(float(event["ts"]) + float(event["dur"]))
-        self.correlation.append(int(args.get("correlation", _NONE)))
-        self.bytes.append(int(args.get("bytes", _NONE)))
-        self.shape.append(self._shape(args) if kind == _HOST else _NONE)
+        event = of_kind(value, _Event, where)
+        if category in ("user_annotation", "operator") and (step := _STEP.match(event.name)):
+            self._keep_step(step[1], event, where)
+        elif kind is not None:
+            self._keep(kind, event, where)
 
     def steps(self) -> list[tuple[int, float, float]]:
         """Number, start and end of each annotated step, in order of their numbers."""
@@ -97,73 +136,85 @@ class Events:
         Times are microseconds of the trace; `asked` is when the host launched it. `shape` is NULL
         where no shapes were recorded.
         """
-        names = list(self._names)
+        kind, name, shape = (np.array(one) for one in (self.kind, self.name, self.shape))
+        asked, by = np.array(self.start), np.arange(len(kind))
+        by[kind != _HOST] = _NONE
         launcher = self._launchers()
-        rows = []
-        for i, kind in enumerate(self.kind):
-            if kind == _LAUNCH:
-                continue
-            asked, by = launcher.get(self.correlation[i], (self.start[i], _NONE))
-            if kind == _HOST:
-                asked, by = self.start[i], i
-            name = names[self.name[i]]
-            rows.append(
-                (
-                    "host" if kind == _HOST else "gpu",
-                    name,
-                    name if by == _NONE else names[self.name[by]],
-                    None if by == _NONE or self.shape[by] == _NONE else self.shape[by],
-                    self.start[i],
-                    self.end[i],
-                    asked,
-                    None if self.bytes[i] == _NONE else self.bytes[i],
-                )
-            )
-        schema = {
-            "device": pl.String,
-            "name": pl.String,
-            "type": pl.String,
-            "shape": pl.Int32,
-            "start": pl.Float64,
-            "end": pl.Float64,
-            "asked": pl.Float64,
-            "bytes": pl.Int64,
-        }
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        for i in np.flatnonzero(kind == _GPU):
+            asked[i], by[i] = launcher.get(self.correlation[i], (asked[i], _NONE))
+        kept = np.flatnonzero(kind != _LAUNCH)
+        by = by[kept]
+        names = pl.Series([clean(one) for one in self._names], dtype=pl.String)
+        types = np.where(by == _NONE, name[kept], name[by])
+        shapes = pl.Series(np.where(by == _NONE, _NONE, shape[by]), dtype=pl.Int32)
+        sizes = pl.Series(np.array(self.bytes)[kept], dtype=pl.Int64)
+        return pl.DataFrame(
+            {
+                "device": pl.Series(kind[kept] == _HOST).replace_strict(
+                    {True: "host", False: "gpu"}, return_dtype=pl.String
+                ),
+                "name": names.gather(name[kept]),
+                "type": names.gather(types),
+                "shape": shapes.set(shapes == _NONE, None),
+                "start": np.array(self.start)[kept],
+                "end": np.array(self.end)[kept],
+                "asked": asked[kept],
+                "bytes": sizes.set(sizes == _NONE, None),
+            }
+        )
 
     def shapes(self) -> pl.DataFrame:
         """Every recorded shape: shape, inputs and attributes (JSON), input_bytes or NULL."""
-        rows = []
-        for text, shape in self._shapes.items():
-            known = json.loads(text)
-            rows.append(
-                (
-                    shape,
-                    json.dumps(known["dims"]),
-                    json.dumps({key: value for key, value in known.items() if key != "dims"}),
-                    _input_bytes(known["dims"], known.get("types", [])),
-                )
-            )
         schema = {
             "shape": pl.Int32,
             "inputs": pl.String,
             "attributes": pl.String,
             "input_bytes": pl.Int64,
         }
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return pl.DataFrame(self._shape_rows, schema=schema, orient="row")
 
-    def _shape(self, args: Mapping[str, Any]) -> int:
-        if "Input Dims" not in args:
+    def _keep_step(self, number: str, event: _Event, where: object) -> None:
+        if len(number) > _MOST_STEP_DIGITS:
+            raise BadInput(f"{where}: {event.name[:40]!r} has more digits than numbers of steps")
+        self._kept.event()
+        self._steps.setdefault(int(number), (event.ts, event.ts + event.dur))
+
+    def _keep(self, kind: int, event: _Event, where: object) -> None:
+        if event.dur > MOST_US:
+            raise BadInput(f"{where}: {event.name[:40]!r} takes longer than 2,147 s")
+        self._kept.event()
+        args = event.args or _Arguments()
+        self.kind.append(kind)
+        self.thread.append(self._number(self._threads, (event.pid, event.tid)))
+        self.name.append(self._number(self._names, event.name))
+        self.start.append(event.ts)
+        self.end.append(event.ts + event.dur)
+        self.correlation.append(args.correlation)
+        self.bytes.append(args.bytes)
+        self.shape.append(self._shape(args, where) if kind == _HOST else _NONE)
+
+    def _number(self, numbers: dict[_T, int], key: _T) -> int:
+        found = numbers.get(key)
+        if found is None:
+            self._kept.text(str(key))
+            found = numbers[key] = len(numbers)
+        return found
+
+    def _shape(self, args: _Arguments, where: object) -> int:
+        if args.dims is None:
             return _NONE
-        known = {"dims": args["Input Dims"]}
-        for key, name in (
-            ("types", "Input type"),
-            ("strides", "Input Strides"),
-            ("values", "Concrete Inputs"),
-        ):
-            if name in args:
-                known[key] = args[name]
-        return self._shapes.setdefault(json.dumps(known, sort_keys=True), len(self._shapes))
+        others = {"strides": args.strides, "types": args.types, "values": args.values}
+        known = {key: value for key, value in others.items() if value is not None}
+        text = as_json([args.dims, known], where)
+        found = self._shapes.get(text)
+        if found is None:
+            check_depth(known, where)
+            self._kept.text(text)
+            found = self._shapes[text] = len(self._shapes)
+            sizes = _input_bytes(args.dims, args.types or [], where)
+            row = (found, as_json(args.dims, where), as_json(known, where), sizes)
+            self._shape_rows.append(row)
+        return found
 
     def _launchers(self) -> dict[int, tuple[float, int]]:
         """Return for each correlation the time of its launch and the operator around it.
@@ -191,21 +242,26 @@ class Events:
         return threads
 
 
-def _input_bytes(dims: Any, types: Any) -> int | None:
+def _input_bytes(dims: _Sizes, types: Sequence[str], where: object) -> int | None:
     """Return the size of all tensors among the inputs; None where a type is not known."""
     total = 0
     for shape, kind in _tensors(dims, types):
         if kind not in _ELEMENT_BYTES:
             return None
-        total += prod(shape) * _ELEMENT_BYTES[kind]
+        size = product([_ELEMENT_BYTES[kind], *shape])
+        if size is None or total + size > MOST:
+            raise BadInput(f"{where}: inputs of a size beyond 2^63 bytes")
+        total += size
     return total
 
 
-def _tensors(dims: Any, types: Any) -> Iterator[tuple[list[int], str]]:
+def _tensors(dims: _Sizes, types: Sequence[str]) -> Iterator[tuple[list[int], str]]:
     """Yield shape and element type of inputs; lists of tensors hold a list of shapes."""
     for shape, kind in zip(dims, types, strict=False):
-        if isinstance(shape, list) and shape and isinstance(shape[0], list):
-            # Of a list's elements no type is recorded.
-            yield [], "list of tensors"
-        elif isinstance(shape, list) and (shape or kind in _ELEMENT_BYTES):
-            yield shape, kind
+        if isinstance(shape, list):
+            sides = [side for side in shape if isinstance(side, int)]
+            if len(sides) < len(shape):
+                # Of a list's elements no type is recorded.
+                yield [], "list of tensors"
+            elif shape or kind in _ELEMENT_BYTES:
+                yield sides, kind

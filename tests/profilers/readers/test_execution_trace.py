@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from profilers.readers.imported import Imported
-from tests.profilers.readers.imports import imported, only
-from warehouse.records import BadInput
+from tests.profilers.readers.hostile import refused
+from tests.profilers.readers.imports import only
+from warehouse import limits
 
 CONV = "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1])"
 ADD_ = "aten::_foreach_add_.Scalar(Tensor(a!)[] self, *, Scalar alpha=1) -> ()"
@@ -19,7 +20,7 @@ def tensor(number: int, elements: int, device: str = "cuda:0") -> list[Any]:
     return [number, 100 + number, 0, elements, 4, device]
 
 
-def sides(values: list[Any], shapes: list[Any], types: list[str]) -> dict[str, list[Any]]:
+def sides(values: list[Any], shapes: list[Any], types: list[Any]) -> dict[str, list[Any]]:
     return {"values": values, "shapes": shapes, "types": types}
 
 
@@ -159,15 +160,77 @@ def test_the_first_schema_says_the_same(file: Path, run: Imported) -> None:
     assert all(tables[name].equals(frame) for name, frame in run.tables.items())
 
 
+CALL = NODES[2]
+
+
+def with_input(value: object, kind: str) -> dict[str, Any]:
+    return {**CALL, "inputs": sides([value], [[]], [kind])}
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = tensor(1, 1)
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("nodes", "says"),
     [
-        ({"traceEvents": []}, "no operator among its nodes"),
-        ({"nodes": [{"id": 1, "name": "aten::relu"}]}, "node's 'parent' is missing"),
-        ({"nodes": [{**NODES[2], "inputs": sides([5], [[]], [FLOAT])}]}, "of another kind"),
+        ([], "no operator among its nodes"),
+        ([7], "expected `object`, got `int`"),
+        ([{"id": 1, "name": "aten::relu"}], "neither ctrl_deps nor parent"),
+        ([{**CALL, "id": "8"}], "id: expected `int`, got `str`"),
+        ([{**CALL, "id": 2**63}], "id: "),
+        ([{**CALL, "name": 5}], "name: expected `str`, got `int`"),
+        ([{**CALL, "ctrl_deps": [1]}], "ctrl_deps: "),
+        ([CALL, CALL], "node 8 is listed twice"),
+        ([{**CALL, "name": "k", "attrs": {"a": "b"}}], "expected `array`, got `object`"),
+        ([{**CALL, "attrs": [{"name": "op_schema", "value": 5}]}], "op_schema"),
+        ([{**CALL, "inputs": sides([5], [[]], [])}], "1 values and 0 types"),
+        ([{**CALL, "inputs": 5}], "inputs: expected"),
+        ([{**CALL, "inputs": sides([5], [[]], [[]])}], "inputs.types"),
+        ([with_input(5, FLOAT)], "line 1: expected `array`, got `int`"),
+        ([with_input([1, 2, 0, "A", 3 * 10**10, "cpu"], FLOAT)], "line 1: [3]: expected `int`"),
+        ([with_input([1, 2, 0, -1, 4, "cpu"], FLOAT)], "[3]: expected `int` >= 0"),
+        ([with_input([1, 2, 0, 2**40, 2**40, "cpu"], FLOAT)], "beyond 2^63"),
+        ([with_input([tensor(i, 2**60) for i in range(9)], f"List[{FLOAT}]")], "beyond 2^63"),
+        ([with_input(5, f"List[{FLOAT}]")], "line 1: expected `array`, got `int`"),
+        ([with_input(nested(200), f"List[{FLOAT}]")], "deeper than 64"),
     ],
 )
-def test_what_is_refused(file: Path, content: object, message: str) -> None:
-    file.write_text(json.dumps(content))
-    with pytest.raises(BadInput, match=message):
-        imported("execution-trace", file)
+def test_what_is_refused(file: Path, nodes: list[Any], says: str) -> None:
+    refused("execution-trace", file, {"schema": "1.1.0", "nodes": nodes}, says)
+
+
+@pytest.mark.parametrize("ring", [[(8, 9), (9, 8)], [(8, 9), (9, 10), (10, 11), (11, 10)]])
+def test_a_node_that_calls_itself_is_refused(file: Path, ring: list[tuple[int, int]]) -> None:
+    nodes = [{**CALL, "id": number, "ctrl_deps": parent} for number, parent in ring]
+    refused("execution-trace", file, {"nodes": nodes}, "is inside of itself")
+
+
+def test_arguments_that_no_column_can_hold_are_refused(file: Path) -> None:
+    for value in ("[" * 900 + "]" * 900, "1e999"):
+        text = json.dumps({"nodes": [with_input("here", "Double")]}).replace('"here"', value)
+        refused("execution-trace", file, text.encode(), f"{file} line 1: ")
+
+
+def test_a_long_schema_takes_no_time(file: Path) -> None:
+    schema = "aten::relu(" + "a" * 3_000_000 + ") -> Tensor"
+    nodes = [{**CALL, "attrs": [{"name": "op_schema", "value": schema}]}, NODES[0]]
+    file.write_text(json.dumps({"nodes": nodes}))
+    assert only("execution-trace", file).tables["operation"].height == 1
+
+
+def test_what_is_kept_is_bounded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EVENTS", 1)
+    refused("execution-trace", file, {"nodes": NODES}, "more than 1 events")
+    monkeypatch.undo()
+    monkeypatch.setattr(limits, "KEPT_CHARACTERS", 20)
+    refused("execution-trace", file, {"nodes": NODES}, "more than 20 characters")
+
+
+def test_what_a_trace_says_of_itself_is_bounded(file: Path) -> None:
+    about = {"schema": "1" * 1_000, "pid": 2**70, "time": [1], "other": "x"}
+    file.write_text(json.dumps({**about, "nodes": NODES}))
+    assert only("execution-trace", file).config == {"schema": "1" * 100, "pid": str(2**70)}

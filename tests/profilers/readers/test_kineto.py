@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from profilers.readers.imported import Imported
-from tests.profilers.readers.imports import imported, only
-from warehouse.records import BadInput
+from tests.profilers.readers.hostile import read, refused
+from tests.profilers.readers.imports import only
+from warehouse import limits
 
 BASE_NS = 1_700_000_000_000_000_000
 
@@ -158,21 +159,97 @@ def test_a_launch_after_its_operator_has_none(file: Path) -> None:
     assert kernel["type"].to_list() == ["mine"]
 
 
+OPERATOR = event("cpu_op", "aten::relu", 1, 2)
+
+
+def with_args(**args: object) -> dict[str, Any]:
+    return event("cpu_op", "aten::relu", 1, 2, **args)
+
+
 @pytest.mark.parametrize(
-    ("events", "message"),
+    ("events", "says"),
     [
         ([], "neither cpu_op nor kernel"),
+        ([5], "expected `object`, got `int`"),
+        ([{**OPERATOR, "ph": ["X"]}], "ph: expected `str`"),
+        ([{**OPERATOR, "cat": {}}], "cat: expected `str | null`"),
+        ([{key: OPERATOR[key] for key in OPERATOR if key != "ts"}], "required field `ts`"),
+        ([{**OPERATOR, "ts": "x"}], "ts: expected `float`, got `str`"),
+        ([{**OPERATOR, "ts": 10**400}], "ts: "),
+        ([{**OPERATOR, "dur": -1}], "dur: expected `float` >= 0"),
+        ([{**OPERATOR, "dur": float("nan")}], "dur: expected `float`, got `null`"),
+        ([{**OPERATOR, "dur": 5e9}], "longer than 2,147 s"),
+        ([{**OPERATOR, "tid": [1]}], "tid: expected"),
+        ([{**OPERATOR, "name": None}], "name: expected `str`, got `null`"),
+        ([{**OPERATOR, "args": [1, 2]}], "args: expected `object | null`, got `array`"),
+        ([with_args(correlation=2**64 - 1)], "args.correlation: "),
+        ([with_args(bytes=-(2**63) - 1)], "args.bytes: "),
+        ([with_args(**{"Input Dims": [["A", 3 * 10**10]]})], "args.Input Dims"),
+        ([with_args(**{"Input Dims": [[2**40, 2**40]], "Input type": ["float"]})], "beyond 2^63"),
+        ([with_args(**{"Input Dims": [], "Input type": [["float"]]})], "args.Input type"),
         (
-            [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1}],
-            "event's 'ts' is missing",
-        ),
-        (
-            [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": "x"}],
-            "of another kind",
+            [event("user_annotation", "ProfilerStep#" + "9" * 5_000, 0, 9), OPERATOR],
+            "ProfilerStep#999",
         ),
     ],
 )
-def test_what_is_refused(file: Path, events: list[dict[str, Any]], message: str) -> None:
-    write(file, events)
-    with pytest.raises(BadInput, match=message):
-        imported("kineto", file)
+def test_what_is_refused(file: Path, events: list[Any], says: str) -> None:
+    refused("kineto", file, {"schemaVersion": 1, "traceEvents": events}, says)
+
+
+def test_a_refusal_names_the_line(file: Path) -> None:
+    bad = json.dumps({**OPERATOR, "args": []})
+    refused("kineto", file, b'{"traceEvents": [\n{},\n' + bad.encode() + b"]}", f"{file} line 3: ")
+
+
+@pytest.mark.parametrize(
+    ("about", "says"),
+    [
+        ({"distributedInfo": [1]}, "expected `object | null`"),
+        ({"distributedInfo": {"rank": 2**40}}, "rank: "),
+        ({"deviceProperties": [{"name": 5}]}, "name: expected `str`"),
+        ({"deviceProperties": {}}, "expected `array | null`"),
+        ({"baseTimeNanoseconds": 2**70}, "baseTimeNanoseconds"),
+    ],
+)
+def test_members_of_another_kind_are_refused(
+    file: Path, about: dict[str, object], says: str
+) -> None:
+    refused("kineto", file, {**about, "traceEvents": [OPERATOR]}, says)
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"[" * 900 + b"]" * 900])
+def test_arguments_that_no_column_can_hold_are_refused(file: Path, number: bytes) -> None:
+    args = b'{"Input Dims": [], "Concrete Inputs": [' + number + b"]}"
+    whole = json.dumps(OPERATOR).encode().replace(b"{}", args)
+    refused("kineto", file, b'{"traceEvents": [' + whole + b"]}", f"{file} line 1: ")
+
+
+def test_a_shape_of_a_million_sides_takes_no_time(file: Path) -> None:
+    sides = [[3] * 1_000_000]
+    known = {"Input Dims": sides, "Input type": ["float"]}
+    refused("kineto", file, {"traceEvents": [with_args(**known)]}, "beyond 2^63")
+
+
+def test_half_a_character_is_replaced(file: Path) -> None:
+    values = {"Input Dims": [[4]], "Concrete Inputs": ["\udfff"]}
+    file.write_text(json.dumps({"traceEvents": [event("cpu_op", "a\ud800", 1, 2, **values)]}))
+    tables = only("kineto", file).tables
+    assert tables["operation"]["name"].to_list() == ["a\ufffd"]
+    assert json.loads(tables["operation_shape"]["attributes"][0]) == {"values": ["\ufffd"]}
+
+
+def test_what_is_kept_is_bounded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EVENTS", 1)
+    refused("kineto", file, {"traceEvents": [OPERATOR] * 2}, "more than 1 events")
+    monkeypatch.setattr(limits, "KEPT_CHARACTERS", 20)
+    refused("kineto", file, {"traceEvents": [with_args(**{"Input Dims": [[4]] * 9})]}, "than 20")
+
+
+def test_a_file_may_be_the_array_itself(file: Path) -> None:
+    file.write_text(
+        '[{"ph": "X", "cat": "memcpy", "name": "m", "pid": "GPU", "tid": "stream 7",'
+        ' "ts": 1, "dur": 2.5, "args": {"bytes": 4096}}, {}]'
+    )
+    (run,) = read("kineto", file)
+    assert run.tables["operation"]["input_bytes"].to_list() == [4096]

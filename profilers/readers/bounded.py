@@ -1,0 +1,53 @@
+"""Values of foreign traces within bounds: numbers, sizes and texts that the tables can hold."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+
+from warehouse.records import BadInput
+
+MOST = 2**63 - 1
+"""The largest integer of a column."""
+MOST_US = 2**31 - 1
+"""The largest time in a step that a column holds, microseconds: 2,147 s."""
+
+Whole = Annotated[int, msgspec.Meta(ge=-MOST - 1, le=MOST)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+Time_us = Annotated[float, msgspec.Meta(ge=-(2.0**60), le=2.0**60)]
+Duration_us = Annotated[float, msgspec.Meta(ge=0, le=2.0**60)]
+
+_HALF = re.compile("[\ud800-\udfff]")
+_encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
+
+
+def product(factors: Iterable[int]) -> int | None:
+    """Return the product of factors, or None if it does not fit a column.
+
+    Ends early: the product of a million factors has millions of digits.
+    """
+    found = 1
+    for factor in factors:
+        found *= factor
+        if abs(found) > MOST:
+            return None
+    return found
+
+
+def clean(text: str) -> str:
+    """Return a text of JSON with halves of characters replaced by U+FFFD, as UTF-8 has none."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
+
+
+def as_json(value: object, where: object) -> str:
+    """Return a parsed JSON value as the JSON that a column holds.
+
+    Raises:
+        BadInput: it is nested too deeply, or has a number beyond what JSON has.
+    """
+    try:
+        return clean(_encode(value))
+    except (RecursionError, ValueError) as error:
+        raise BadInput(f"{where}: a value that no column holds ({error})") from None
