@@ -11,6 +11,9 @@ TEXT_BYTES = 1 << 28
 """Of a text that is read whole or line by line, after gzip: 256 MiB."""
 JSON_BYTES = 1 << 26
 """Of a JSON document that is parsed whole: 64 MiB, which as Python objects is up to 1.5 GiB."""
+PROTOBUF_BYTES = 1 << 26
+"""Of a protobuf message that is parsed whole: 64 MiB, of which messages without fields (two bytes
+each) become 37 times as much memory, 2.4 GiB."""
 VALUE_CHARACTERS = 1 << 24
 """Of one value in a JSON stream, such as an event: 16 Mi characters."""
 LINE_CHARACTERS = 1 << 20

@@ -9,54 +9,94 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from profilers.readers.bounded import Duration_us, Time_us, clean
 from profilers.readers.imported import Imported, Options
-from profilers.readers.json_stream import Members
-from profilers.readers.node_events import NodeEvent, frames
+from profilers.readers.json_stream import Members, of_kind
+from profilers.readers.node_events import NodeEvent, NodeEvents
 from warehouse.records import BadInput
 
 _COMPUTE = " Compute"
+
+
+class _Kind(msgspec.Struct):
+    """What every event of a timeline says of itself."""
+
+    ph: str = ""
+    name: Any = None
+    args: Any = None
+
+
+class _Process(msgspec.Struct):
+    """The name of a process."""
+
+    name: str = ""
+
+
+class _Naming(msgspec.Struct):
+    """An event that names a process."""
+
+    pid: int | str | None = None
+    args: _Process | None = None
+
+
+class _Node(msgspec.Struct):
+    """The node of an execution; its inputs are members input0, input1, … beside."""
+
+    name: str
+    op: str
+
+
+class _Execution(msgspec.Struct):
+    """An event of an operation."""
+
+    pid: int | str
+    ts: Time_us
+    dur: Duration_us
+    args: _Node
 
 
 def read(path: Path, options: Options) -> Iterator[Imported]:
     """Yield one run of one step.
 
     Raises:
-        BadInput: not JSON, or no event of a TensorFlow operation in it.
+        BadInput: not JSON, an event that is none, or no event of a TensorFlow operation in it.
     """
-    devices: dict[object, str] = {}
-    found: list[dict[str, Any]] = []
-    for key, event in Members(path, "traceEvents"):
-        if key != "traceEvents" or not isinstance(event, dict):
+    devices: dict[str, str] = {}
+    events = NodeEvents(path)
+    members = Members(path, "traceEvents")
+    for key, value in members:
+        if key != "traceEvents":
             continue
-        if event.get("ph") == "M" and event.get("name") == "process_name":
-            devices[event.get("pid")] = str(event.get("args", {}).get("name", ""))
-        elif event.get("ph") == "X" and "op" in event.get("args", {}):
-            found.append(event)
-    if not found:
+        kind = of_kind(value, _Kind, members)
+        if kind.ph == "M" and kind.name == "process_name":
+            naming = of_kind(value, _Naming, members)
+            process = clean((naming.args or _Process()).name)
+            devices[f"{naming.pid}"] = process.removesuffix(_COMPUTE)
+        elif kind.ph == "X" and isinstance(kind.args, dict) and "op" in kind.args:
+            events.add(_event(value, members), members)
+    if not events:
         raise BadInput(
             f"{path}: no event with args name and op; expected a timeline of TensorFlow (for "
             "PyTorch's traces, the format is kineto)"
         )
-    try:
-        events = [_event(event, devices.get(event["pid"], "")) for event in found]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(
-            f"{path}: an event's {error} is missing or of another kind; expected what TensorFlow's "
-            "generate_chrome_trace_format writes"
-        ) from None
-    yield Imported(frames(events), {"devices": len({event.device for event in events})})
+    events.rename(devices)
+    yield Imported(events.frames(), {"devices": events.devices()})
 
 
-def _event(event: dict[str, Any], process: str) -> NodeEvent:
-    args = event["args"]
+def _event(value: Any, where: object) -> NodeEvent:
+    """Return an execution; its device is still the number of the process."""
+    event = of_kind(value, _Execution, where)
     names = (f"input{i}" for i in itertools.count())
-    inputs = tuple(args[name] for name in itertools.takewhile(args.__contains__, names))
+    inputs = [
+        value["args"][name] for name in itertools.takewhile(value["args"].__contains__, names)
+    ]
     return NodeEvent(
-        device=process.removesuffix(_COMPUTE),
-        name=args["name"],
-        type=args["op"],
-        inputs=inputs,
-        start_us=round(event["ts"]),
-        duration_us=round(event["dur"]),
-        launched="stream" in process,
+        device=f"{event.pid}",
+        name=clean(event.args.name),
+        type=clean(event.args.op),
+        inputs=tuple(of_kind(inputs, list[str], where)),
+        start_us=round(event.ts),
+        duration_us=round(event.dur),
     )

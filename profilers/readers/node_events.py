@@ -4,21 +4,25 @@ What TensorFlow's RunMetadata (without graphs) and Chrome timelines have in comm
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import polars as pl
 
-_JOB = re.compile(r"/job:(\w+).*?/task:(\d+)")
+from profilers.readers.bounded import MOST_US
+from profilers.readers.imported import Kept
+from profilers.readers.tensorflow_device import gpu_of, job_and_task
+from warehouse.records import BadInput
+
+ONE_FILE_EACH = "several runs of a session? Write a file for each"
 _SENT = re.compile(r"/_\d+$")
+_TRANSFER = "RecvTensor"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """One execution of node `name` on a device; `inputs` as in the label (`^` control, `:slot`).
-
-    `launched` marks what a GPU's stream did, next to the event of the host that launched it.
-    """
+    """One execution of node `name` on a device; `inputs` as in the label (`^` control, `:slot`)."""
 
     device: str
     name: str
@@ -26,10 +30,83 @@ class NodeEvent:
     inputs: tuple[str, ...]
     start_us: int
     duration_us: int
-    launched: bool = False
+
+    @property
+    def launched(self) -> bool:
+        """Whether a GPU's stream did it, next to the event of the host that launched it."""
+        return gpu_of(self.device) is not None
 
 
-def frames(events: Sequence[NodeEvent]) -> Mapping[str, pl.DataFrame]:
+class NodeEvents:
+    """The executions in one file: their number is bounded, and equal texts are kept once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept = Kept(path)
+        self._texts: dict[str, str] = {}
+        self._events: list[NodeEvent] = []
+
+    def add(self, event: NodeEvent, where: object) -> None:
+        """Keep an execution.
+
+        Raises:
+            BadInput: it is one too many, or takes longer than a column holds.
+        """
+        if not 0 <= event.duration_us <= MOST_US:
+            raise BadInput(
+                f"{where}: {event.name[:80]!r} takes {event.duration_us} us; expected 0 to "
+                f"{MOST_US}"
+            )
+        self._kept.event()
+        for _ in event.inputs:
+            self._kept.event()
+        self._events.append(
+            NodeEvent(
+                self._text(event.device),
+                self._text(event.name),
+                self._text(event.type),
+                tuple(map(self._text, event.inputs)),
+                event.start_us,
+                event.duration_us,
+            )
+        )
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def devices(self) -> int:
+        """Return on how many devices they ran."""
+        return len({event.device for event in self._events})
+
+    def rename(self, devices: Mapping[str, str]) -> None:
+        """Give devices the names that others have for them; without one, a device has no name."""
+        self._events = [
+            replace(event, device=devices.get(event.device, "")) for event in self._events
+        ]
+
+    def frames(self) -> Mapping[str, pl.DataFrame]:
+        """Return the tables of all executions, as `frames` does.
+
+        Raises:
+            BadInput: they cannot be of one step.
+        """
+        starts = [event.start_us for event in self._events]
+        if max(starts) - min(starts) > MOST_US:
+            raise BadInput(f"{self._path}: more than 2,147 s between operations; {ONE_FILE_EACH}")
+        try:
+            return frames(self._events)
+        except BadInput as error:
+            raise BadInput(f"{self._path}: {error}") from None
+
+    def _text(self, text: str) -> str:
+        found = self._texts.get(text)
+        if found is None:
+            self._kept.text(text)
+            found = self._texts[text] = text
+        return found
+
+
+def frames(events: Iterable[NodeEvent]) -> Mapping[str, pl.DataFrame]:
     """Return the tables; operations are in order of their first start, times since the first.
 
     A node that ran several times (in a loop, or a transfer, which all have one name) is an
@@ -83,8 +160,7 @@ def _source(label: str, on_host: Mapping[str, int]) -> int | None:
 
 def _place(event: NodeEvent) -> tuple[str, int | None]:
     """Return the resource, and the server where one computes; a transfer is its receiver's."""
-    match = _JOB.search(event.device)
-    job, task = (match[1], int(match[2])) if match else ("worker", 0)
-    if event.type == "RecvTensor":
+    job, task = job_and_task(event.device) or ("worker", 0)
+    if event.type == _TRANSFER:
         return ("uplink", task) if job == "ps" else ("downlink", None)
     return ("ps", task) if job == "ps" else ("worker", None)

@@ -5,7 +5,6 @@ same `tensor_name`, which is also in the label of the `RecvTensor` entry that ti
 A transfer is one operation, that of its `_Recv`; its `_Send` is an operation of the sender.
 """
 
-import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,13 +18,17 @@ import polars as pl
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
+from profilers.readers.bounded import product
+from profilers.readers.imported import read_bytes
 from profilers.readers.run_metadata_proto import ELEMENT_BYTES, RunMetadata
+from profilers.readers.tensorflow_device import job_and_task
+from warehouse import limits
 from warehouse.records import BadInput
 
-_DEVICE = re.compile(r"job:(?P<job>\w+).*?/task:(?P<task>\d+)")
 _TIMING = pa.schema(
     [(name, pa.int64()) for name in ("step", "operation", "start_us", "duration_us")]
 )
+_SLOT = re.compile(r"\d{0,9}")
 _TRANSFER = re.compile(r"\] (?P<edge>edge_\S+) from ")
 
 
@@ -96,7 +99,7 @@ def stream(
         BadInput: a file is cut off or not RunMetadata, or the first has no partition graphs.
     """
     first = parse(files[0])
-    graph = _graph(first)
+    graph = _graph(first, files[0])
     if not graph.index:
         raise BadInput(f"{files[0]}: no partition graphs; trace with output_partition_graphs=True")
     steps = enumerate(zip(files, step_starts_us, strict=True))
@@ -112,11 +115,11 @@ def parse(file: Path) -> Any:
     """Parse one RunMetadata file.
 
     Raises:
-        BadInput: the file is cut off or is something else.
+        BadInput: the file is cut off, too long or is something else.
     """
     metadata = RunMetadata()
     try:
-        metadata.ParseFromString(file.read_bytes())
+        metadata.ParseFromString(read_bytes(file, limits.PROTOBUF_BYTES))
     except DecodeError:
         metadata.Clear()
     if not metadata.HasField("step_stats"):
@@ -127,7 +130,14 @@ def parse(file: Path) -> Any:
     return metadata
 
 
-def _graph(metadata: Any) -> Graph:
+def _graph(metadata: Any, file: Path) -> Graph:
+    try:
+        return _checked_graph(metadata)
+    except BadInput as error:
+        raise BadInput(f"{file}: {error}") from None
+
+
+def _checked_graph(metadata: Any) -> Graph:
     operations = list(_operations(metadata.partition_graphs))
     index = {operation.name: i for i, operation in enumerate(operations)}
     transfers = {
@@ -161,14 +171,16 @@ def _resource(node: Any) -> tuple[str, int | None]:
 
 
 def _device(name: str) -> tuple[str, int]:
-    match = _DEVICE.search(name)
-    if match is None:
-        raise BadInput(f"device {name!r} of the trace names neither job nor task")
-    return match["job"], int(match["task"])
+    found = job_and_task(name)
+    if found is None:
+        raise BadInput(f"device {name[:80]!r} of the trace names neither job nor task")
+    return found
 
 
 def _attribute(node: Any, key: str) -> str:
-    return next((entry.value.s.decode() for entry in node.attr if entry.key == key), "")
+    return next(
+        (entry.value.s.decode(errors="replace") for entry in node.attr if entry.key == key), ""
+    )
 
 
 def _edges(operations: Sequence[Operation], index: dict[str, int]) -> list[tuple[int, int, int]]:
@@ -178,6 +190,10 @@ def _edges(operations: Sequence[Operation], index: dict[str, int]) -> list[tuple
     for target, operation in enumerate(operations):
         for name in operation.inputs:
             source, _, slot = name.removeprefix("^").partition(":")
+            if source not in index or not _SLOT.fullmatch(slot):
+                raise BadInput(
+                    f"input {name[:80]!r} of {operation.name[:80]!r} is no output of a node"
+                )
             edges.append((index[source], target, -1 if name.startswith("^") else int(slot or 0)))
         if operation.type == "_Recv" and operation.tensor_name in sends:
             edges.append((sends[operation.tensor_name], target, 0))
@@ -204,7 +220,7 @@ def _sizes(
     source_of = {target: (source, slot) for source, target, slot in edges if slot >= 0}
     sizes: dict[int, int] = {}
     for target, operation in enumerate(operations):
-        if operation.resource in ("downlink", "uplink"):
+        if operation.resource in ("downlink", "uplink") and target in source_of:
             send, _ = source_of[target]
             sizes[target] = written.get(source_of.get(send, (-1, 0)), 0)
     return sizes
@@ -213,7 +229,10 @@ def _sizes(
 def _tensor_bytes(description: Any) -> int:
     # The type of a reference to a tensor is that of the tensor + 100.
     size = ELEMENT_BYTES.get(description.dtype % 100, 0)
-    return math.prod([size, *(dimension.size for dimension in description.shape.dim)])
+    found = product([size, *(dimension.size for dimension in description.shape.dim)])
+    if found is None:
+        raise BadInput("a tensor of a size beyond 2^63 bytes")
+    return found
 
 
 def _timing(metadata: Any, step: int, start_us: int, graph: Graph) -> pa.RecordBatch:

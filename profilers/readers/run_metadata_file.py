@@ -4,17 +4,16 @@ With partition graphs in it, as in our own traces, operations are the nodes of t
 sizes of transfers. Without, they are the executions recorded, and edges come from their labels.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from profilers.readers import run_metadata
-from profilers.readers.imported import Imported, Options
-from profilers.readers.node_events import NodeEvent, frames
+from profilers.readers.bounded import MOST_US
+from profilers.readers.imported import Imported, Kept, Options
+from profilers.readers.node_events import ONE_FILE_EACH, NodeEvent, NodeEvents
+from profilers.readers.tensorflow_device import gpu_of
 from warehouse.records import BadInput
-
-_LABEL = re.compile(r"(.*) = ([^(]*)\((.*)\)", re.DOTALL)
 
 
 def read(path: Path, options: Options) -> Iterator[Imported]:
@@ -23,46 +22,81 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     Raises:
         BadInput: not a whole RunMetadata protobuf, or nothing was timed in it.
     """
-    if not path.is_file():
-        raise BadInput(f"{path} is not a file; expected a serialised RunMetadata protobuf")
     metadata = run_metadata.parse(path)
-    starts_us = [
-        entry.all_start_micros
-        for device in metadata.step_stats.dev_stats
-        for entry in device.node_stats
-    ]
-    if not starts_us:
+    began_us = _check(metadata, path)
+    if metadata.partition_graphs:
+        trace = run_metadata.read([path], [began_us])
+        tables = {"operation": trace.operation, "edge": trace.edge, "timing": trace.timing}
+        yield Imported(tables, {"partition_graphs": True})
+    else:
+        events = NodeEvents(path)
+        _add_all(metadata.step_stats, events, path)
+        yield Imported(events.frames(), {"partition_graphs": False})
+
+
+def _check(metadata: Any, path: Path) -> int:
+    """Return when the first operation began, microseconds.
+
+    Raises:
+        BadInput: nothing was timed, times do not fit their columns, or there is too much of it.
+    """
+    kept = Kept(path)
+    for node in (node for graph in metadata.partition_graphs for node in graph.node):
+        kept.event()
+        for _ in node.input:
+            kept.event()
+    first_us, last_us = 2**63, -(2**63)
+    for device in metadata.step_stats.dev_stats:
+        for entry in device.node_stats:
+            kept.event()
+            first_us = min(first_us, entry.all_start_micros)
+            last_us = max(last_us, entry.all_start_micros)
+            if not 0 <= entry.all_end_rel_micros <= MOST_US:
+                raise BadInput(
+                    f"{path}: {entry.node_name[:80]!r} takes {entry.all_end_rel_micros} us; "
+                    f"expected 0 to {MOST_US}"
+                )
+    if first_us > last_us:
         raise BadInput(
             f"{path}: no operation was timed; run the session with "
             "RunOptions(trace_level=RunOptions.FULL_TRACE)"
         )
-    if metadata.partition_graphs:
-        trace = run_metadata.read([path], [min(starts_us)])
-        tables = {"operation": trace.operation, "edge": trace.edge, "timing": trace.timing}
-        yield Imported(tables, {"partition_graphs": True})
-    else:
-        yield Imported(frames(list(_events(metadata.step_stats))), {"partition_graphs": False})
+    if last_us - first_us > MOST_US:
+        raise BadInput(f"{path}: more than 2,147 s between operations; {ONE_FILE_EACH}")
+    return first_us
 
 
-def _events(stats: Any) -> Iterator[NodeEvent]:
+def _add_all(stats: Any, events: NodeEvents, path: Path) -> None:
     for device in stats.dev_stats:
-        launched = "/stream:" in device.device
+        launched = gpu_of(device.device) is not None
         for entry in device.node_stats:
-            label = _LABEL.fullmatch(entry.timeline_label)
-            name, kind, inputs = entry.node_name, "unknown", ""
+            name = entry.node_name
+            kind, inputs = _node_of(entry.timeline_label)
             if launched:
                 # Kernels are named node:type.
-                name, _, kind = entry.node_name.partition(":")
+                name, _, kind = name.partition(":")
+                inputs = ""
             elif name == "RecvTensor":
-                kind = name
-            elif label:
-                kind, inputs = label[2], label[3]
-            yield NodeEvent(
+                kind, inputs = name, ""
+            event = NodeEvent(
                 device=device.device,
                 name=name,
                 type=kind or "unknown",
                 inputs=tuple(filter(None, inputs.split(", "))),
                 start_us=entry.all_start_micros,
                 duration_us=entry.all_end_rel_micros,
-                launched=launched,
             )
+            events.add(event, path)
+
+
+def _node_of(label: str) -> tuple[str, str]:
+    """Return type and inputs of a label `name = type(inputs)`; of another label nothing.
+
+    Found from the end, as names may hold what separates; a pattern needs the square of the length.
+    """
+    closed = len(label) - 1 if label.endswith(")") else 0
+    equals = label.rfind(" = ", 0, max(label.rfind("(", 0, closed), 0))
+    if equals < 0:
+        return "", ""
+    opened = label.find("(", equals)
+    return label[equals + 3 : opened], label[opened + 1 : closed]

@@ -1,5 +1,6 @@
 """RunMetadata of others, and the Chrome timelines that TensorFlow makes of it, say the same."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ import polars as pl
 import pytest
 
 from profilers.readers.imported import Imported
+from tests.profilers.readers.hostile import read, refused
 from tests.profilers.readers.imports import imported, only
+from warehouse import limits
 from warehouse.records import BadInput
 
 CPU = "/job:worker/replica:0/task:1/device:CPU:0"
@@ -119,6 +122,145 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     file.write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "args": {}}]}')
     with pytest.raises(BadInput, match="the format is kineto"):
         imported("chrome-timeline", file)
-    file.write_text('{"traceEvents": [{"ph": "X", "pid": 1, "args": {"op": "Add", "name": "a"}}]}')
-    with pytest.raises(BadInput, match="'ts' is missing"):
-        imported("chrome-timeline", file)
+
+
+ADD: dict[str, Any] = {"ph": "X", "pid": 1, "ts": 5, "dur": 1, "args": {"name": "a", "op": "Add"}}
+NAMING: dict[str, Any] = {"ph": "M", "name": "process_name", "pid": 1}
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        ([3], "expected `object`, got `int`"),
+        ([{key: ADD[key] for key in ADD if key != "ts"}], "required field `ts`"),
+        ([{**ADD, "pid": []}], "pid: expected"),
+        ([{**ADD, "dur": -3}], "dur: expected `float` >= 0"),
+        ([{**ADD, "ts": 2**70}], "ts: expected"),
+        ([{**ADD, "args": {"name": 7, "op": "Add"}}], "args.name: expected `str`"),
+        ([{**ADD, "args": {**ADD["args"], "input0": []}}], "expected `str`, got `array`"),
+        ([{**ADD, "dur": 2**40}], "'a' takes 1099511627776 us; expected 0 to 2147483647"),
+        ([ADD, {**ADD, "ts": 2**40}], "more than 2,147 s between operations"),
+        (
+            [
+                {
+                    "ph": "M",
+                    "name": "process_name",
+                    "args": {"name": "/job:ps/task:99999"},
+                    "pid": 1,
+                },
+                ADD,
+            ],
+            "a task beyond 32767",
+        ),
+        ([{**NAMING, "args": [1]}], "args: expected"),
+    ],
+)
+def test_hostile_timelines_are_refused(tmp_path: Path, events: list[Any], says: str) -> None:
+    refused("chrome-timeline", tmp_path / "timeline.json", {"traceEvents": events}, says)
+
+
+@pytest.mark.parametrize("name", ["chrome-timeline", "runmetadata"])
+def test_what_is_kept_is_bounded(
+    name: str, tmp_path: Path, metadata: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = {
+        "chrome-timeline": json.dumps({"traceEvents": [ADD, ADD]}).encode(),
+        "runmetadata": metadata.SerializeToString(),
+    }[name]
+    monkeypatch.setattr(limits, "EVENTS", 1)
+    refused(name, tmp_path / "file", content, "more than 1 events")
+    monkeypatch.undo()
+    monkeypatch.setattr(limits, "KEPT_CHARACTERS", 2)
+    refused(name, tmp_path / "file", content, "more than 2 characters")
+
+
+def test_names_of_a_hundred_thousand_characters_take_no_time(tmp_path: Path) -> None:
+    process = {"name": "/job:a" * 20_000 + " Compute"}
+    events = [{"ph": "M", "name": "process_name", "pid": 1, "args": process}, ADD]
+    file = tmp_path / "timeline.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    assert read("chrome-timeline", file)[0].tables["operation"]["resource"].to_list() == ["worker"]
+
+
+@pytest.mark.parametrize(
+    ("label", "kind"),
+    [
+        ("a" + " = b" * 50_000, "unknown"),
+        (" = " * 50_000 + "Add(x)", "Add"),
+        ("x = y = Add(a, b(c), d)", "Add"),
+        ("x = Add()", "Add"),
+        (")", "unknown"),
+        ("", "unknown"),
+        ("Add(x)", "unknown"),
+    ],
+)
+def test_labels_take_no_time(tmp_path: Path, metadata: Any, label: str, kind: str) -> None:
+    del metadata.step_stats.dev_stats[1:]
+    del metadata.step_stats.dev_stats[0].node_stats[:-1]
+    metadata.step_stats.dev_stats[0].node_stats[0].timeline_label = label
+    file = tmp_path / "step.pb"
+    file.write_bytes(metadata.SerializeToString())
+    assert read("runmetadata", file)[0].tables["operation"]["type"].to_list() == [kind]
+
+
+def hostile(metadata: Any, **node: Any) -> bytes:
+    """Return a trace with graphs, in one node of which something is wrong."""
+    graph = metadata.partition_graphs.add()
+    graph.node.add(name="x", op="Const", device=CPU)
+    graph.node.add(**{"name": "product", "op": "MatMul", "device": CPU, "input": ["x"], **node})
+    content = metadata.SerializeToString()
+    assert isinstance(content, bytes)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("node", "says"),
+    [
+        ({"input": ["y"]}, "input 'y' of 'product' is no output of a node"),
+        ({"input": ["x:y"]}, "input 'x:y' of 'product'"),
+        ({"input": ["x:" + "9" * 5_000]}, "of 'product' is no output"),
+        ({"device": ""}, "device '' of the trace names neither job nor task"),
+        ({"device": "/job:ps/task:" + "9" * 5_000}, "a task beyond 32767"),
+    ],
+)
+def test_hostile_graphs_are_refused(
+    tmp_path: Path, metadata: Any, node: dict[str, Any], says: str
+) -> None:
+    refused("runmetadata", tmp_path / "step.pb", hostile(metadata, **node), says)
+
+
+def test_sizes_and_times_that_no_column_holds_are_refused(tmp_path: Path, metadata: Any) -> None:
+    file = tmp_path / "step.pb"
+    entry = metadata.step_stats.dev_stats[0].node_stats[1]
+    shape = entry.output.add(slot=0).tensor_description.shape
+    entry.output[0].tensor_description.dtype = 1
+    for _ in range(100_000):
+        shape.dim.add(size=2**40)
+    refused("runmetadata", file, hostile(metadata), "a size beyond 2^63")
+    entry.ClearField("output")
+    for duration_us in (-1, 2**40):
+        entry.all_end_rel_micros = duration_us
+        refused("runmetadata", file, metadata.SerializeToString(), f"'x' takes {duration_us} us")
+    entry.all_end_rel_micros = 1
+    entry.all_start_micros = -(2**63)
+    refused("runmetadata", file, metadata.SerializeToString(), "more than 2,147 s between")
+
+
+def test_a_transfer_that_nobody_sends_has_no_size(tmp_path: Path, metadata: Any) -> None:
+    node = metadata.partition_graphs.add().node.add(name="r", op="_Recv", device=CPU)
+    node.attr["send_device"].s = PS.encode()
+    node.attr["tensor_name"].s = b"\xff"
+    file = tmp_path / "step.pb"
+    file.write_bytes(metadata.SerializeToString())
+    assert read("runmetadata", file)[0].tables["operation"]["size_bytes"].to_list() == [None]
+
+
+def test_protobufs_are_bounded_and_may_be_gzipped(
+    tmp_path: Path, metadata: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = gzip.compress(metadata.SerializeToString())
+    file = tmp_path / "step.pb.gz"
+    file.write_bytes(content)
+    assert read("runmetadata", file)[0].tables["operation"].height == 6
+    monkeypatch.setattr(limits, "PROTOBUF_BYTES", 100)
+    refused("runmetadata", file, content, "MiB when unpacked")
