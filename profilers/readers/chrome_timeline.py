@@ -14,7 +14,7 @@ import msgspec
 from profilers.readers.bounded import Duration_us, Time_us, clean
 from profilers.readers.imported import Imported, Options
 from profilers.readers.json_stream import Members, of_kind
-from profilers.readers.node_events import NodeEvent, NodeEvents
+from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents
 from warehouse.records import BadInput
 
 _COMPUTE = " Compute"
@@ -73,6 +73,8 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         if kind.ph == "M" and kind.name == "process_name":
             naming = of_kind(value, _Naming, members)
             process = clean((naming.args or _Process()).name)
+            if f"{naming.pid}" in devices:
+                raise BadInput(f"{members}: process {naming.pid} is named twice; {ONE_FILE_EACH}")
             devices[f"{naming.pid}"] = process.removesuffix(_COMPUTE)
         elif kind.ph == "X" and isinstance(kind.args, dict) and "op" in kind.args:
             events.add(_event(value, members), members)
@@ -82,7 +84,12 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
             "PyTorch's traces, the format is kineto)"
         )
     events.rename(devices)
-    yield Imported(events.frames(), {"devices": events.devices()})
+    repeated = events.take_once()
+    yield Imported(
+        events.frames(),
+        {"devices": events.devices()},
+        left_out={REPEATED: repeated} if repeated else {},
+    )
 
 
 def _event(value: Any, where: object) -> NodeEvent:

@@ -4,7 +4,8 @@ What TensorFlow's RunMetadata (without graphs) and Chrome timelines have in comm
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,12 +13,13 @@ import polars as pl
 
 from profilers.readers.bounded import MOST_US
 from profilers.readers.imported import Kept
-from profilers.readers.tensorflow_device import gpu_of, job_and_task
+from profilers.readers.tensorflow_device import gpu_of, is_of_several, job_and_task
 from warehouse.records import BadInput
 
+REPEATED = "executions listed in a second lane of their GPU"
 ONE_FILE_EACH = "several runs of a session? Write a file for each"
 _SENT = re.compile(r"/_\d+$")
-_TRANSFER = "RecvTensor"
+_TRANSFER, _UNKNOWN = "RecvTensor", "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,13 @@ class NodeEvents:
             )
         )
 
+    def take_once(self) -> int:
+        """Take executions once that several lanes of a GPU list; return how many were too many."""
+        kept = list(_once(self._events))
+        repeated = len(self._events) - len(kept)
+        self._events = kept
+        return repeated
+
     def __len__(self) -> int:
         return len(self._events)
 
@@ -90,6 +99,7 @@ class NodeEvents:
         Raises:
             BadInput: they cannot be of one step.
         """
+        _check_one_run(self._events, self._path)
         starts = [event.start_us for event in self._events]
         if max(starts) - min(starts) > MOST_US:
             raise BadInput(f"{self._path}: more than 2,147 s between operations; {ONE_FILE_EACH}")
@@ -104,6 +114,51 @@ class NodeEvents:
             self._kept.text(text)
             found = self._texts[text] = text
         return found
+
+
+def _once(events: Sequence[NodeEvent]) -> Iterator[NodeEvent]:
+    """Yield executions; those of a GPU as often as its streams, or a lane of several, list them."""
+    listed: dict[tuple[object, ...], Counter[str]] = {}
+    for event in events:
+        if event.launched:
+            listed.setdefault(_execution(event), Counter())[event.device] += 1
+    left = {
+        execution: max(
+            sum(count for lane, count in lanes.items() if not is_of_several(lane)),
+            *(count for lane, count in lanes.items() if is_of_several(lane)),
+            0,
+        )
+        for execution, lanes in listed.items()
+    }
+    for event in events:
+        if event.launched:
+            execution = _execution(event)
+            left[execution] -= 1
+            if left[execution] < 0:
+                continue
+        yield event
+
+
+def _execution(event: NodeEvent) -> tuple[object, ...]:
+    return gpu_of(event.device), event.name, event.type, event.start_us, event.duration_us
+
+
+def _check_one_run(events: Sequence[NodeEvent], path: Path) -> None:
+    """Refuse executions of several runs of a session, which are no step.
+
+    A loop runs nodes again, but none without inputs, and not all nodes.
+    """
+    on_host = [event for event in events if not event.launched and event.type != _TRANSFER]
+    ran = Counter((event.device, event.name) for event in on_host)
+    for event in on_host:
+        times = ran[event.device, event.name]
+        if times > 1 and not event.inputs and event.type != _UNKNOWN:
+            raise BadInput(
+                f"{path}: node {event.name[:80]!r}, which has no inputs, ran {times} times; "
+                f"{ONE_FILE_EACH}"
+            )
+    if len(ran) > 1 and min(ran.values()) > 1:
+        raise BadInput(f"{path}: every node ran {min(ran.values())} times; {ONE_FILE_EACH}")
 
 
 def frames(events: Iterable[NodeEvent]) -> Mapping[str, pl.DataFrame]:

@@ -11,7 +11,7 @@ from typing import Any
 from profilers.readers import run_metadata
 from profilers.readers.bounded import MOST_US
 from profilers.readers.imported import Imported, Kept, Options
-from profilers.readers.node_events import ONE_FILE_EACH, NodeEvent, NodeEvents
+from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents
 from profilers.readers.tensorflow_device import gpu_of
 from warehouse.records import BadInput
 
@@ -31,14 +31,20 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     else:
         events = NodeEvents(path)
         _add_all(metadata.step_stats, events, path)
-        yield Imported(events.frames(), {"partition_graphs": False})
+        repeated = events.take_once()
+        yield Imported(
+            events.frames(),
+            {"partition_graphs": False},
+            left_out={REPEATED: repeated} if repeated else {},
+        )
 
 
 def _check(metadata: Any, path: Path) -> int:
     """Return when the first operation began, microseconds.
 
     Raises:
-        BadInput: nothing was timed, times do not fit their columns, or there is too much of it.
+        BadInput: nothing was timed, it is more than one run, times do not fit their columns, or
+            there is too much of it.
     """
     kept = Kept(path)
     for node in (node for graph in metadata.partition_graphs for node in graph.node):
@@ -46,7 +52,14 @@ def _check(metadata: Any, path: Path) -> int:
         for _ in node.input:
             kept.event()
     first_us, last_us = 2**63, -(2**63)
+    devices = set[str]()
     for device in metadata.step_stats.dev_stats:
+        # Workers name lanes of their GPUs alike, but not what computes on the host.
+        if device.device in devices and gpu_of(device.device) is None:
+            raise BadInput(
+                f"{path}: device {device.device[:80]!r} is listed twice; {ONE_FILE_EACH}"
+            )
+        devices.add(device.device)
         for entry in device.node_stats:
             kept.event()
             first_us = min(first_us, entry.all_start_micros)

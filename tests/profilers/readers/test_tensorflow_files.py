@@ -99,16 +99,89 @@ def test_with_graphs_the_nodes_are_operations(tmp_path: Path, metadata: Any) -> 
     assert tables["timing"].filter(pl.col("operation") == 0)["start_us"].to_list() == [10]
 
 
-def test_a_node_that_runs_twice_is_two_operations(tmp_path: Path) -> None:
-    events = [
-        {"ph": "X", "pid": 1, "name": "Add", "ts": ts, "dur": 1, "args": {"name": "a", "op": "Add"}}
-        for ts in (5, 3)
-    ]
-    file = tmp_path / "timeline.json"
+def timeline(file: Path, events: list[Any]) -> Path:
     file.write_text(json.dumps({"traceEvents": events}))
-    tables = only("chrome-timeline", file).tables
-    assert tables["timing"]["start_us"].to_list() == [0, 2]
-    assert tables["edge"].is_empty()
+    return file
+
+
+def ran(pid: int, name: str, start_us: int, duration_us: int = 1, *inputs: str) -> dict[str, Any]:
+    """Return an execution of node `name`."""
+    args = {"name": name, "op": "Add", **{f"input{i}": one for i, one in enumerate(inputs)}}
+    return {"ph": "X", "pid": pid, "ts": start_us, "dur": duration_us, "args": args}
+
+
+def named(pid: int, process: str) -> dict[str, Any]:
+    return {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": f"{process} Compute"}}
+
+
+def test_a_node_that_runs_twice_is_two_operations(tmp_path: Path) -> None:
+    events = [ran(1, "a", 5, 1, "x"), ran(1, "a", 3, 1, "x"), ran(1, "x", 2)]
+    tables = only("chrome-timeline", timeline(tmp_path / "timeline.json", events)).tables
+    assert tables["timing"]["start_us"].to_list() == [0, 1, 3]
+    assert tables["edge"].rows() == [(0, 1), (0, 2)]
+
+
+LANES = [
+    named(1, "/gpu:0/stream:all"),
+    named(2, "/gpu:0/stream:12"),
+    named(3, "/gpu:0/stream:13"),
+    named(4, "/gpu:0/memcpy"),
+    named(5, "/gpu:1/stream:all"),
+]
+
+
+def test_an_execution_in_several_lanes_counts_once(tmp_path: Path) -> None:
+    events = [
+        *(ran(pid, "a", 5, 7) for pid in (1, 2)),
+        *(ran(pid, "copy", 6, 2) for pid in (4, 3)),
+        # Of the streams only one is listed: the other execution is in the lane of all.
+        *(ran(pid, "a", 20, 7) for pid in (1, 1, 2)),
+        # Two streams may do the same at the same time, and so may two GPUs.
+        *(ran(pid, "a", 40, 7) for pid in (1, 1, 2, 3)),
+        *(ran(pid, "b", 60, 1) for pid in (1, 5)),
+    ]
+    run = only("chrome-timeline", timeline(tmp_path / "timeline.json", [*LANES, *events]))
+    timing = run.tables["timing"].select("start_us", "duration_us")
+    assert timing.rows() == [(0, 7), (1, 2), *[(15, 7)] * 2, *[(35, 7)] * 2, *[(55, 1)] * 2]
+    assert run.left_out == {"executions listed in a second lane of their GPU": 5}
+
+
+def test_lanes_of_a_protobuf_count_once_too(tmp_path: Path, metadata: Any) -> None:
+    (lane,) = [one for one in metadata.step_stats.dev_stats if "stream" in one.device]
+    metadata.step_stats.dev_stats.add(device="/device:GPU:0/stream:7").MergeFrom(lane)
+    metadata.step_stats.dev_stats[-1].device = "/device:GPU:0/stream:7"
+    file = tmp_path / "step.pb"
+    file.write_bytes(metadata.SerializeToString())
+    assert only("runmetadata", file).tables["operation"].height == 6
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        # A constant has no inputs, so no loop runs it again.
+        (
+            [ran(1, "c", 0), ran(1, "a", 1, 1, "c"), ran(1, "c", 9)],
+            "'c', which has no inputs, ran 2",
+        ),
+        ([ran(1, name, at, 1, "x") for at in (0, 9) for name in "ab"], "every node ran 2 times"),
+        ([named(1, "/gpu:0"), named(1, "/gpu:0"), ran(1, "a", 0)], "process 1 is named twice"),
+    ],
+)
+def test_several_runs_in_one_timeline_are_refused(
+    tmp_path: Path, events: list[Any], says: str
+) -> None:
+    refused("chrome-timeline", tmp_path / "timeline.json", {"traceEvents": events}, says)
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+def test_several_runs_in_one_protobuf_are_refused(
+    tmp_path: Path, metadata: Any, graphs: bool
+) -> None:
+    if graphs:
+        metadata.partition_graphs.add().node.add(name="x", op="Const", device=CPU)
+    # Protobufs one after the other are one with the parts of both.
+    twice = metadata.SerializeToString() * 2
+    refused("runmetadata", tmp_path / "step.pb", twice, f"device '{CPU}' is listed twice")
 
 
 def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
@@ -139,7 +212,7 @@ NAMING: dict[str, Any] = {"ph": "M", "name": "process_name", "pid": 1}
         ([{**ADD, "args": {"name": 7, "op": "Add"}}], "args.name: expected `str`"),
         ([{**ADD, "args": {**ADD["args"], "input0": []}}], "expected `str`, got `array`"),
         ([{**ADD, "dur": 2**40}], "'a' takes 1099511627776 us; expected 0 to 2147483647"),
-        ([ADD, {**ADD, "ts": 2**40}], "more than 2,147 s between operations"),
+        ([ran(1, "a", 5), ran(1, "b", 2**40)], "more than 2,147 s between operations"),
         (
             [
                 {
