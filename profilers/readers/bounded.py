@@ -1,7 +1,8 @@
-"""Values of foreign traces within bounds: numbers, sizes and texts that the tables can hold."""
+"""Values of foreign traces within bounds: what the tables can hold, and what is left out."""
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -19,8 +20,32 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Time_us = Annotated[float, msgspec.Meta(ge=-(2.0**60), le=2.0**60)]
 Duration_us = Annotated[float, msgspec.Meta(ge=0, le=2.0**60)]
 
+_MOST_REASONS, _NAME_CHARACTERS = 32, 60
+_OTHERS = "others", None
 _HALF = re.compile("[\ud800-\udfff]")
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
+
+
+class LeftOut:
+    """Counts what a file has and the tables lack, by why, for a bounded number of reasons."""
+
+    def __init__(self) -> None:
+        self._counted: Counter[tuple[str, str | None]] = Counter()
+
+    def add(self, what: str, name: str | None = None, count: int = 1) -> None:
+        """Count things that are left out; `name` is what the file calls them."""
+        reason = what, name if name is None else name[:_NAME_CHARACTERS]
+        if reason not in self._counted and len(self._counted) >= _MOST_REASONS:
+            reason = _OTHERS
+        self._counted[reason] += count
+
+    def __call__(self) -> dict[str, int]:
+        """Return the counts that are not 0."""
+        return {
+            what if name is None else f"{what} {name!r}": count
+            for (what, name), count in self._counted.items()
+            if count
+        }
 
 
 def product(factors: Iterable[int]) -> int | None:

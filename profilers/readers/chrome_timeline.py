@@ -11,19 +11,22 @@ from typing import Any
 
 import msgspec
 
-from profilers.readers.bounded import Duration_us, Time_us, clean
+from profilers.readers.bounded import Duration_us, LeftOut, Time_us, clean
 from profilers.readers.imported import Imported, Options
 from profilers.readers.json_stream import Members, of_kind
 from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents
 from warehouse.records import BadInput
 
 _COMPUTE = " Compute"
+_OF_OTHERS = ("", "M", "s", "t", "f")
+"""Phases of what is no event: names of processes and threads, arrows between events."""
 
 
 class _Kind(msgspec.Struct):
     """What every event of a timeline says of itself."""
 
     ph: str = ""
+    cat: str | None = None
     name: Any = None
     args: Any = None
 
@@ -64,7 +67,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         BadInput: not JSON, an event that is none, or no event of a TensorFlow operation in it.
     """
     devices: dict[str, str] = {}
-    events = NodeEvents(path)
+    events, left_out = NodeEvents(path), LeftOut()
     members = Members(path, "traceEvents")
     for key, value in members:
         if key != "traceEvents":
@@ -78,17 +81,21 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
             devices[f"{naming.pid}"] = process.removesuffix(_COMPUTE)
         elif kind.ph == "X" and isinstance(kind.args, dict) and "op" in kind.args:
             events.add(_event(value, members), members)
+        elif kind.ph == "X":
+            left_out.add("events without an operation, of category", kind.cat or "")
+        elif kind.ph not in _OF_OTHERS:
+            left_out.add("events of phase", kind.ph)
     if not events:
         raise BadInput(
             f"{path}: no event with args name and op; expected a timeline of TensorFlow (for "
             "PyTorch's traces, the format is kineto)"
         )
     events.rename(devices)
-    repeated = events.take_once()
+    left_out.add(REPEATED, count=events.take_once())
     yield Imported(
         events.frames(),
         {"devices": events.devices()},
-        left_out={REPEATED: repeated} if repeated else {},
+        left_out=left_out(),
     )
 
 

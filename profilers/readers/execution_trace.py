@@ -8,11 +8,12 @@ waits for the last one that wrote it.
 Calls nest: `aten::conv2d` calls `aten::convolution` calls `aten::cudnn_convolution` calls
 `aten::empty`. The outermost are kept, with what they were given and returned; they cover all work
 once. Leaves would not: the kernel of `aten::cudnn_convolution` is launched by a call that has
-children.
+children. A kernel that a compiler wrote (Triton) has no schema that says what it writes: all its
+tensors count as read.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from profilers.readers.bounded import MOST, Count, Whole, as_json, clean
+from profilers.readers.bounded import MOST, Count, LeftOut, Whole, as_json, clean
 from profilers.readers.imported import Imported, Kept, Options
 from profilers.readers.json_stream import Members, check_depth, of_kind
 from warehouse import limits
@@ -28,6 +29,7 @@ from warehouse.records import BadInput
 
 _OPERATOR = re.compile(r"(?!autograd::|profiler::)\w+::\w")
 _TENSOR = "Tensor("
+_STEP = "ProfilerStep#"
 _SAID = ("schema", "pid", "time")
 _SAID_CHARACTERS = 100
 _SPLITS = re.compile(r"[()\[\],]")
@@ -106,6 +108,7 @@ class _Call:
     input_shapes: str
     output_shapes: str
     arguments: str
+    is_kernel: bool
 
 
 def read(path: Path, options: Options) -> Iterator[Imported]:
@@ -116,8 +119,8 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     Raises:
         BadInput: not JSON, a node that is none or is inside of itself, or no operator call in it.
     """
-    said: dict[str, str] = {}
-    outermost = _outermost(path, said)
+    said, left_out = dict[str, str](), LeftOut()
+    outermost, steps = _outermost(path, said, left_out)
     calls = sorted(_calls(path, outermost), key=lambda one: one.number)
     if not calls:
         raise BadInput(
@@ -127,13 +130,28 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     yield Imported(
         {"operation": _operations(calls), "edge": _edges(calls), "operation_shape": _shapes(calls)},
         said,
+        left_out=left_out(),
+        notes=tuple(_notes(steps, sum(call.is_kernel for call in calls))),
     )
 
 
-def _outermost(path: Path, said: dict[str, str]) -> set[int]:
-    """Return the ids of operator calls that no operator calls; fill `said` on the way."""
+def _notes(steps: int, kernels: int) -> Iterator[str]:
+    if steps > 1:
+        yield f"its {steps} steps (ProfilerStep) are one graph"
+    if kernels:
+        yield f"what {kernels:,} kernels without a schema write is not known: no edge begins there"
+
+
+def _outermost(path: Path, said: dict[str, str], left_out: LeftOut) -> tuple[set[int], int]:
+    """Return the ids of operator calls that no operator calls, and the number of steps.
+
+    Fills `said` and `left_out` on the way. Left out are nodes with tensors that neither are
+    operators nor are inside of one nor have one inside.
+    """
     parents: dict[int, int] = {}
     operators: set[int] = set()
+    others: dict[int, str] = {}
+    steps = 0
     kept = Kept(path)
     members = Members(path, "nodes")
     for key, value in members:
@@ -146,14 +164,32 @@ def _outermost(path: Path, said: dict[str, str]) -> set[int]:
                 raise BadInput(f"{members}: node {node.id} is listed twice; is it one trace?")
             kept.event()
             parents[node.id] = parent
-            if _OPERATOR.match(node.name) or _schema(node, members):
+            if _is_operator(node, members):
                 operators.add(node.id)
+            elif _has_tensors(value):
+                others[node.id] = clean(node.name[:_SAID_CHARACTERS])
+            steps += node.name.startswith(_STEP)
         elif key in _SAID and isinstance(value, str | int | float):
             said[key] = clean(str(value)[:_SAID_CHARACTERS])
     below: dict[int, bool | None] = {}
     for number in parents:
         _find_below(number, parents, operators, below, path)
-    return {number for number in operators if not below[number]}
+    above = _above(operators, parents)
+    for number, name in others.items():
+        if not below[number] and number not in above:
+            left_out.add("calls without a schema", name)
+    return {number for number in operators if not below[number]}, steps
+
+
+def _above(operators: Iterable[int], parents: Mapping[int, int]) -> set[int]:
+    """Return all nodes that have an operator inside."""
+    above: set[int] = set()
+    for number in operators:
+        parent = parents[number]
+        while parent in parents and parent not in above:
+            above.add(parent)
+            parent = parents[parent]
+    return above
 
 
 def _find_below(
@@ -182,14 +218,35 @@ def _find_below(
         below[child] = parents[child] in operators or below[parents[child]]
 
 
-def _schema(node: _Node, where: object) -> str:
-    """Return the schema of the operator that a node calls, or nothing."""
+def _is_operator(node: _Node, where: object) -> bool:
+    """Return whether a node calls an operator, or a kernel that a compiler wrote (Triton)."""
+    return bool(
+        _OPERATOR.match(node.name)
+        or _attribute(node, "op_schema", where)
+        or _attribute(node, "kernel_backend", where)
+    )
+
+
+def _has_tensors(node: Any) -> bool:
+    """Return whether a node that is no operator has tensors as inputs or outputs."""
+    for side in ("input", "output"):
+        values = node.get(f"{side}s")
+        types = values.get("types") if isinstance(values, dict) else node.get(f"{side}_types")
+        if isinstance(types, list) and any(
+            isinstance(one, str) and _TENSOR in one for one in types
+        ):
+            return True
+    return False
+
+
+def _attribute(node: _Node, name: str, where: object) -> str:
+    """Return a text among the attributes of a node, or nothing."""
     for one in of_kind(node.attrs or [], list[_Attribute], where):
-        if one.name == "op_schema":
+        if one.name == name:
             if not isinstance(one.value, str):
-                raise BadInput(f"{where}: the op_schema of node {node.id} is no text")
+                raise BadInput(f"{where}: the {name} of node {node.id} is no text")
             return one.value
-    return node.op_schema
+    return node.op_schema if name == "op_schema" else ""
 
 
 def _calls(path: Path, outermost: set[int]) -> Iterator[_Call]:
@@ -218,7 +275,8 @@ def _call(node: _Called, where: object) -> _Call:
             raise BadInput(
                 f"{where}: node {node.id} has {len(side.values)} values and {len(side.types)} types"
             )
-    declared = _arguments(_schema(node, where))
+    schema = _attribute(node, "op_schema", where)
+    declared = _arguments(schema)
     reads: list[_Tensor] = []
     written: list[_Tensor] = []
     others: dict[str, Any] = {}
@@ -251,6 +309,7 @@ def _call(node: _Called, where: object) -> _Call:
         as_json(inputs.shapes, where),
         as_json(outputs.shapes, where),
         as_json(others, where),
+        not schema and bool(_attribute(node, "kernel_backend", where)),
     )
 
 

@@ -71,20 +71,29 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     job = about.distributedInfo or _Job()
     steps = events.steps() or [(0, *events.span())]
     inside = _in_steps(found, steps)
+    if inside.is_empty():
+        raise BadInput(
+            f"{path}: none of its {found.height:,} operations began in one of its {len(steps)} "
+            "steps (ProfilerStep); is it the whole trace?"
+        )
     _check_times(inside, path)
     tables = {name: frame for name, frame in _tables(inside, events) if not frame.is_empty()}
     if events.steps():
         base_us = (about.baseTimeNanoseconds or 0) / 1000
         tables["step"] = _step_frame(steps, base_us, job.rank or 0)
+    outside = found.height - inside.height
+    events.left_out.add("operations outside of the steps", count=outside)
     devices = sorted({clean(one.name) for one in about.deviceProperties or [] if one.name})
     yield Imported(
         tables,
         {
             "rank": job.rank,
             "world_size": job.world_size,
-            "events_outside_steps": found.height - inside.height,
+            "events_outside_steps": outside,
         },
         {"gpu": ", ".join(devices)} if devices else {},
+        left_out=events.left_out(),
+        notes=() if events.steps() else ("no ProfilerStep in it: taken as one step",),
     )
 
 

@@ -14,6 +14,7 @@ from profilers.readers.bounded import (
     MOST,
     MOST_US,
     Duration_us,
+    LeftOut,
     Time_us,
     Whole,
     as_json,
@@ -38,6 +39,8 @@ _KINDS = {
     "cuda_driver": _LAUNCH,
     "hip_runtime": _LAUNCH,
 }
+_OF_OTHERS = ("", "M", "s", "t", "f")
+"""Phases of what is no event: names of processes and threads, arrows between events."""
 _STEP = re.compile(r"ProfilerStep\s*#(\d+)")
 _MOST_STEP_DIGITS = 9
 _NONE = -1
@@ -96,6 +99,7 @@ class Events:
         self.name, self.shape = array("i"), array("i")
         self.start, self.end = array("d"), array("d")
         self.correlation, self.bytes = array("q"), array("q")
+        self.left_out = LeftOut()
         self._kept = Kept(path)
         self._names: dict[str, int] = {}
         self._threads: dict[tuple[int | str, int | str], int] = {}
@@ -111,16 +115,21 @@ class Events:
         """
         what = of_kind(value, _Kind, where)
         if what.ph != "X":
+            if what.ph not in _OF_OTHERS:
+                self.left_out.add("events of phase", what.ph)
             return
         category = (what.cat or "").lower()
         kind = _KINDS.get(category)
         if kind is None and category != "user_annotation":
+            self.left_out.add("events of category", what.cat or "")
             return
         event = of_kind(value, _Event, where)
         if category in ("user_annotation", "operator") and (step := _STEP.match(event.name)):
             self._keep_step(step[1], event, where)
         elif kind is not None:
             self._keep(kind, event, where)
+        else:
+            self.left_out.add("events of category", category)
 
     def steps(self) -> list[tuple[int, float, float]]:
         """Number, start and end of each annotated step, in order of their numbers."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profilers.readers import run_metadata
-from profilers.readers.bounded import MOST_US
+from profilers.readers.bounded import MOST_US, LeftOut
 from profilers.readers.imported import Imported, Kept, Options
 from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents
 from profilers.readers.tensorflow_device import gpu_of
@@ -23,19 +23,29 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         BadInput: not a whole RunMetadata protobuf, or nothing was timed in it.
     """
     metadata = run_metadata.parse(path)
+    left_out = LeftOut()
     began_us = _check(metadata, path)
     if metadata.partition_graphs:
         trace = run_metadata.read([path], [began_us])
         tables = {"operation": trace.operation, "edge": trace.edge, "timing": trace.timing}
-        yield Imported(tables, {"partition_graphs": True})
+        executions = sum(len(device.node_stats) for device in metadata.step_stats.dev_stats)
+        left_out.add(
+            "executions of no node of the partition graphs", count=executions - trace.timing.height
+        )
+        if trace.timing.is_empty():
+            raise BadInput(
+                f"{path}: none of its {executions:,} executions is of a node of its partition "
+                "graphs; are both of one run?"
+            )
+        yield Imported(tables, {"partition_graphs": True}, left_out=left_out())
     else:
         events = NodeEvents(path)
         _add_all(metadata.step_stats, events, path)
-        repeated = events.take_once()
+        left_out.add(REPEATED, count=events.take_once())
         yield Imported(
             events.frames(),
             {"partition_graphs": False},
-            left_out={REPEATED: repeated} if repeated else {},
+            left_out=left_out(),
         )
 
 

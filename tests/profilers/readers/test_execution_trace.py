@@ -131,6 +131,35 @@ def test_edges_lead_from_the_last_writer(run: Imported) -> None:
     assert run.tables["edge"].rows() == [(0, 1), (2, 3)]
 
 
+def test_kernels_without_a_schema_are_operations(file: Path) -> None:
+    kernel = node(50, 2, "triton_poi_0", inputs=sides([tensor(13, 4)], [[2, 2]], [FLOAT]))
+    kernel["attrs"].append({"name": "kernel_backend", "type": "string", "value": "triton"})
+    file.write_text(json.dumps({"nodes": [*NODES, kernel]}))
+    run = only("execution-trace", file)
+    assert run.tables["operation"]["name"][-1] == "triton_poi_0#50"
+    assert run.tables["edge"].rows() == [(0, 1), (1, 4), (2, 3)]
+    assert run.notes == (
+        "what 1 kernels without a schema write is not known: no edge begins there",
+    )
+
+
+def test_calls_that_are_no_operations_are_counted(file: Path) -> None:
+    tensors = sides([tensor(13, 4)], [[2, 2]], [FLOAT])
+    others = [
+        node(50, 2, "mine", inputs=tensors),
+        node(51, 21, "inside of relu", inputs=tensors),
+        node(52, 2, "around relu", inputs=tensors),
+        node(53, 52, "aten::relu", RELU, tensors),
+        node(54, 2, "without tensors"),
+        node(55, 2, "ProfilerStep#1"),
+        node(56, 2, "ProfilerStep#2"),
+    ]
+    file.write_text(json.dumps({"nodes": [*NODES, *others]}))
+    run = only("execution-trace", file)
+    assert run.left_out == {"calls without a schema 'mine'": 1}
+    assert run.notes == ("its 2 steps (ProfilerStep) are one graph",)
+
+
 def test_arguments_have_the_names_of_the_schema(run: Imported) -> None:
     shapes = run.tables["operation_shape"].row(0, named=True)
     assert json.loads(shapes["attributes"]) == {"stride": [2, 2]}

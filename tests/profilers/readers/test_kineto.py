@@ -98,6 +98,8 @@ def test_operations_are_executions_of_a_step(run: Imported) -> None:
         ("sgemm", "aten::addmm", "gpu"),
     ]
     assert run.config["events_outside_steps"] == 2
+    assert run.left_out == {"operations outside of the steps": 2}
+    assert run.notes == ()
     assert (run.config["rank"], run.config["world_size"]) == (1, 2)
     assert run.host == {"gpu": "NVIDIA H100"}
 
@@ -135,9 +137,37 @@ def test_a_trace_without_annotations_is_one_step(file: Path) -> None:
     write(file, [one for one in step(7, 100, 20) if one["cat"] != "user_annotation"])
     run = only("kineto", file)
     assert "step" not in run.tables
+    assert run.notes == ("no ProfilerStep in it: taken as one step",)
     assert run.tables["timing"].height == run.tables["operation"].height == 5
     assert set(run.tables["timing"]["step"]) == {0}
     assert run.tables["timing"]["start_us"].min() == 0
+
+
+def test_what_no_table_has_is_counted(file: Path) -> None:
+    others = [
+        *[event("mtia_ccp_events", "pe_exe", 1, 9)] * 3,
+        event("user_annotation", "mine", 1, 9),
+        {**event("cpu_op", "aten::mm", 1, 9), "ph": "B"},
+        *[{"ph": phase, "cat": "ac2g", "name": "ac2g"} for phase in "Msf"],
+    ]
+    write(file, [*others, event("cpu_op", "aten::relu", 1, 2)])
+    assert only("kineto", file).left_out == {
+        "events of category 'mtia_ccp_events'": 3,
+        "events of category 'user_annotation'": 1,
+        "events of phase 'B'": 1,
+    }
+
+
+def test_kinds_of_what_is_left_out_are_bounded(file: Path) -> None:
+    others = [event(f"kind {i}" + "x" * 99, "a", 1, 9) for i in range(100)]
+    write(file, [*others, event("cpu_op", "aten::relu", 1, 2)])
+    left_out = only("kineto", file).left_out
+    assert (len(left_out), sum(left_out.values()), left_out["others"]) == (33, 100, 68)
+
+
+def test_a_trace_of_steps_without_operations_is_refused(file: Path) -> None:
+    events = [event("user_annotation", "ProfilerStep#1", 0, 9), event("cpu_op", "a", 10, 2)]
+    refused("kineto", file, {"traceEvents": events}, "none of its 1 operations began in one of")
 
 
 def test_copies_have_bytes_and_unlaunched_work_its_own_name(file: Path) -> None:

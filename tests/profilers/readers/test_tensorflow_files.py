@@ -146,6 +146,23 @@ def test_an_execution_in_several_lanes_counts_once(tmp_path: Path) -> None:
     assert run.left_out == {"executions listed in a second lane of their GPU": 5}
 
 
+def test_what_no_table_has_is_counted(tmp_path: Path, metadata: Any) -> None:
+    others = [{**ran(1, "a", 1), "args": {}, "cat": "Mine"}, {"ph": "C"}, {"ph": "s"}]
+    run = only("chrome-timeline", timeline(tmp_path / "timeline.json", [*others, ran(1, "b", 1)]))
+    assert run.left_out == {
+        "events without an operation, of category 'Mine'": 1,
+        "events of phase 'C'": 1,
+    }
+    node = metadata.partition_graphs.add().node.add(name="x", op="Const", device=CPU)
+    file = tmp_path / "step.pb"
+    file.write_bytes(metadata.SerializeToString())
+    assert only("runmetadata", file).left_out == {
+        "executions of no node of the partition graphs": 5
+    }
+    node.name = "y"
+    refused("runmetadata", file, metadata.SerializeToString(), "none of its 6 executions is of")
+
+
 def test_lanes_of_a_protobuf_count_once_too(tmp_path: Path, metadata: Any) -> None:
     (lane,) = [one for one in metadata.step_stats.dev_stats if "stream" in one.device]
     metadata.step_stats.dev_stats.add(device="/device:GPU:0/stream:7").MergeFrom(lane)
@@ -320,12 +337,14 @@ def test_sizes_and_times_that_no_column_holds_are_refused(tmp_path: Path, metada
 
 
 def test_a_transfer_that_nobody_sends_has_no_size(tmp_path: Path, metadata: Any) -> None:
-    node = metadata.partition_graphs.add().node.add(name="r", op="_Recv", device=CPU)
+    graph = metadata.partition_graphs.add()
+    graph.node.add(name="x", op="Const", device=CPU)
+    node = graph.node.add(name="r", op="_Recv", device=CPU)
     node.attr["send_device"].s = PS.encode()
     node.attr["tensor_name"].s = b"\xff"
     file = tmp_path / "step.pb"
     file.write_bytes(metadata.SerializeToString())
-    assert read("runmetadata", file)[0].tables["operation"]["size_bytes"].to_list() == [None]
+    assert read("runmetadata", file)[0].tables["operation"]["size_bytes"].to_list() == [None] * 2
 
 
 def test_protobufs_are_bounded_and_may_be_gzipped(
