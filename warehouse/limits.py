@@ -22,6 +22,10 @@ DEPTH = 64
 """Of lists and mappings inside each other, in JSON and in YAML."""
 EVENTS = 10_000_000
 """Things of one kind that a reader keeps of one file: events, operations, rows, connections."""
+STREAMS = 1_000_000
+"""Of a packet capture: directions of TCP connections, and streams in them."""
+WAITING_BYTES = 1 << 28
+"""Of a packet capture: segments that wait for bytes before them."""
 KEPT_CHARACTERS = 1 << 28
 """Of the different texts that a reader keeps of one file: names, shapes."""
 DOCUMENT_BYTES = 1 << 20

@@ -6,10 +6,9 @@ both devices and the edge of the partition graphs: which stream is which operati
 
 import gzip
 import os
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, cast
@@ -17,14 +16,14 @@ from typing import IO, cast
 import dpkt
 import polars as pl
 
+from profilers.readers.connections import Memory
 from profilers.readers.http2 import TYPES, Frame, Framing
-from profilers.readers.tcp import Endpoint, Flow, Packet, Reassembly, packets
+from profilers.readers.reassembly import Reassembly, Waiting
+from profilers.readers.tcp import Endpoint, Flow, Packet, Seen, packets
+from profilers.readers.traced_connection import TracedConnection
 
 FRAMING_BYTES = 4096
 """What gRPC and protobuf add to a tensor at most: its shape, type, times; 20 to 42 bytes seen."""
-_TASK = rb"/job:(\w+)/replica:\d+/task:(\d+)/[^;]*"
-_KEY = re.compile(_TASK + rb";[0-9a-f]+;" + _TASK + rb";(edge_[^;]+);")
-_DIRECTIONS = {(b"ps", b"worker"): "downlink", (b"worker", b"ps"): "uplink"}
 STREAMS = {
     "step": pl.Int32,
     "direction": pl.String,
@@ -64,62 +63,6 @@ class Capture:
     http2_frame: pl.DataFrame
 
 
-@dataclass
-class _Stream:
-    """What is known of one stream: who asked for which edge when, and its answer's data."""
-
-    asked_us: int
-    edge: str | None = None
-    size_bytes: int = 0
-    first_us: int = 0
-    last_us: int = 0
-    segments: int = 0
-
-    def take(self, frame: Frame, *, resumed: bool) -> None:
-        if not self.segments:
-            self.first_us = frame.first_us
-        self.size_bytes += frame.length_bytes
-        self.last_us = max(self.last_us, frame.last_us)
-        self.segments += resumed
-
-
-@dataclass
-class _Connection:
-    """Frames of one connection in order of time, each with its sender's endpoint."""
-
-    frames: list[tuple[Endpoint, Frame]] = field(default_factory=list)
-    between: tuple[str, int, int] | None = None
-    """Direction in which its tensors go, worker and server; None while no tensor was asked for."""
-    sends_tensors: Endpoint | None = None
-
-    def add(self, flow: Flow, frame: Frame) -> None:
-        self.frames.append((flow[0], frame))
-        if self.between is None and (key := _key(frame)) is not None:
-            source, source_task, target, target_task, _ = key.groups()
-            direction = _DIRECTIONS.get((source, target))
-            if direction is not None:
-                ends = int(source_task), int(target_task)
-                server, worker = ends if direction == "downlink" else ends[::-1]
-                self.between, self.sends_tensors = (direction, worker, server), flow[1]
-
-    def streams(self) -> dict[int, _Stream]:
-        """Streams that carried data from the end that sends tensors, by number."""
-        found: dict[int, _Stream] = {}
-        served = 0
-        for sender, frame in sorted(self.frames, key=lambda one: one[1].first_us):
-            if frame.type == "HEADERS" and sender != self.sends_tensors:
-                found.setdefault(frame.stream, _Stream(frame.first_us))
-            stream = found.get(frame.stream)
-            if frame.type != "DATA" or stream is None:
-                continue
-            if sender == self.sends_tensors:
-                stream.take(frame, resumed=frame.stream != served)
-                served = frame.stream
-            elif (key := _key(frame)) is not None:
-                stream.edge = key[5].decode()
-        return {number: stream for number, stream in found.items() if stream.segments}
-
-
 def read(
     file: Path,
     *,
@@ -144,21 +87,23 @@ def read(
             the first `http2.HEAD_BYTES` of each frame).
 
     Raises:
-        BadInput: a file is no capture of Ethernet packets.
+        BadInput: as `tcp.packets`, or there are more frames than `limits.EVENTS`, or directions of
+            connections than `limits.STREAMS`.
     """
     begin_us = next((packet.time_us for packet in packets(file)), 0)
     before = takewhile(lambda one: one.time_us < begin_us, packets(control))
-    assembly = _Assembly()
+    seen = Seen()
+    assembly = _Assembly(transfers, Memory(file, seen))
     with _copy(control, keep_in) as copy:
         assembly.add(before, ["SETTINGS"], copy)
     with _copy(file, keep_in) as copy:
-        assembly.add(packets(file), TYPES, copy)
+        assembly.add(packets(file, seen), TYPES, copy)
     connections = [one for one in assembly.connections.values() if one.between is not None]
     rows = []
     for connection in connections:
         assert connection.between is not None
         for number, one in connection.streams().items():
-            operation = transfers.get(one.edge) if one.edge else None
+            operation = one.operation
             if operation is not None:
                 extra = one.size_bytes - sizes_bytes[operation]
                 operation = operation if 0 <= extra <= FRAMING_BYTES else None
@@ -191,16 +136,20 @@ def _timed_transfers(timing: pl.DataFrame, operation: pl.DataFrame) -> pl.DataFr
 class _Assembly:
     """Connections as they are put together from packets, which are copied on the way."""
 
-    def __init__(self) -> None:
-        self.connections: dict[frozenset[Endpoint], _Connection] = defaultdict(_Connection)
-        self._flows: dict[Flow, tuple[Reassembly, Framing]] = defaultdict(
-            lambda: (Reassembly(), Framing())
+    def __init__(self, transfers: Mapping[str, int], memory: Memory) -> None:
+        self.connections: dict[frozenset[Endpoint], TracedConnection] = defaultdict(
+            TracedConnection
         )
+        self._flows: dict[Flow, tuple[Reassembly, Framing]] = {}
+        self._transfers, self._memory, self._waiting = transfers, memory, Waiting()
 
     def add(self, captured: Iterable[Packet], types: Sequence[str], copy: IO[bytes]) -> None:
         """Take in packets that follow each other; keep frames of these types."""
         writer = dpkt.pcap.Writer(copy, snaplen=2**18)
         for packet in filter(lambda packet: packet.length, captured):
+            if packet.flow not in self._flows:
+                self._memory.stream()
+                self._flows[packet.flow] = Reassembly(self._waiting), Framing()
             reassembly, framing = self._flows[packet.flow]
             kept, data = bytearray(packet.raw), packet.data
             for run in reassembly.add(packet.time_us, packet.sequence, data, packet.length):
@@ -217,16 +166,13 @@ class _Assembly:
     def _take(self, flow: Flow, frames: Iterable[Frame], types: Sequence[str]) -> None:
         for frame in frames:
             if frame.type in types:
-                self.connections[frozenset(flow)].add(flow, frame)
+                self._memory.frames.event()
+                self.connections[frozenset(flow)].add(flow, frame, self._transfers)
 
 
 def _copy(file: Path, folder: Path | None) -> IO[bytes]:
     to = os.devnull if folder is None else folder / f"{file.name}.gz"
     return cast(IO[bytes], gzip.open(to, "wb", compresslevel=4))
-
-
-def _key(frame: Frame) -> re.Match[bytes] | None:
-    return _KEY.search(frame.head) if frame.type == "DATA" else None
 
 
 def _step_at(time_us: int, step_times_us: Sequence[tuple[int, int]]) -> int | None:
@@ -236,15 +182,15 @@ def _step_at(time_us: int, step_times_us: Sequence[tuple[int, int]]) -> int | No
     return None
 
 
-def _frame_table(connections: Sequence[_Connection]) -> pl.DataFrame:
+def _frame_table(connections: Sequence[TracedConnection]) -> pl.DataFrame:
     rows = []
     for connection in connections:
         assert connection.between is not None
         direction, worker, server = connection.between
         receiver = "worker" if direction == "downlink" else "server"
         tensor_sender = "server" if direction == "downlink" else "worker"
-        for endpoint, frame in connection.frames:
-            sender = tensor_sender if endpoint == connection.sends_tensors else receiver
+        for frame in connection.frames:
+            sender = tensor_sender if frame.sender == connection.sends_tensors else receiver
             what = frame.type, frame.stream, frame.first_us, frame.length_bytes, frame.value
             rows.append((worker, server, direction, sender, *what))
     return pl.DataFrame(rows, schema=FRAMES, orient="row").sort("time_us", maintain_order=True)

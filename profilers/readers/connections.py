@@ -5,15 +5,20 @@ both ends on one stream.
 """
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from profilers.readers.http2 import TYPES, Frame, Framing
-from profilers.readers.tcp import Flow, Reassembly, Run, Seen, packets
+from profilers.readers.imported import Kept
+from profilers.readers.reassembly import Reassembly, Run, Waiting
+from profilers.readers.tcp import Flow, Seen, packets
+from warehouse import limits
+from warehouse.records import BadInput
 
 
-@dataclass
+@dataclass(slots=True)
 class Stream:
     """What one end sent on one HTTP/2 stream."""
 
@@ -28,12 +33,13 @@ class Stream:
         return self.size_bytes, self.first_us, self.last_us, self.segments
 
 
-@dataclass
+@dataclass(slots=True)
 class Sender:
     """One direction of a connection: what was sent, and its HTTP/2 frames as columns."""
 
     flow: Flow
-    reassembly: Reassembly = field(default_factory=Reassembly)
+    reassembly: Reassembly
+    memory: "Memory"
     framing: Framing = field(default_factory=Framing)
     size_bytes: int = 0
     first_us: int = 0
@@ -56,17 +62,47 @@ class Sender:
                 self._keep(frame)
 
     def _keep(self, frame: Frame) -> None:
-        value = -1 if frame.value is None else frame.value
+        self.memory.frames.event()
+        value = -1 if (said := frame.value) is None else said
         self.kinds.append(TYPES.index(frame.type))
-        self.numbers.extend((frame.stream, frame.first_us, frame.length_bytes, value))
+        self.numbers.extend(
+            (frame.stream, frame.first_us, frame.length_bytes, -1 if value is None else value)
+        )
         if frame.type == "HEADERS":
-            self.asked_us.setdefault(frame.stream, frame.first_us)
+            if frame.stream not in self.asked_us:
+                self.memory.stream()
+                self.asked_us[frame.stream] = frame.first_us
         elif frame.type == "DATA":
-            stream = self.streams.setdefault(frame.stream, Stream(frame.first_us))
+            stream = self.streams.get(frame.stream)
+            if stream is None:
+                self.memory.stream()
+                stream = self.streams[frame.stream] = Stream(frame.first_us)
             stream.size_bytes += frame.length_bytes
             stream.last_us = max(stream.last_us, frame.last_us)
             stream.segments += frame.stream != self.served
             self.served = frame.stream
+
+
+class Memory:
+    """Counts what is kept of a file, so that its memory has a bound."""
+
+    def __init__(self, path: Path, seen: Seen) -> None:
+        self._path, self._seen = path, seen
+        self._streams = 0
+        self.frames = Kept(path)
+
+    def stream(self) -> None:
+        """Count a direction of a connection, or of a stream in one.
+
+        Raises:
+            BadInput: it is one more than `limits.STREAMS`.
+        """
+        self._streams += 1
+        if self._streams > limits.STREAMS:
+            raise BadInput(
+                f"{self._path}: packet {self._seen.packets:,} begins one more than "
+                f"{limits.STREAMS:,} connections and streams; import parts of the file"
+            )
 
 
 @dataclass(frozen=True)
@@ -81,8 +117,10 @@ def read_connections(path: Path, seen: Seen) -> tuple[list[Connection], int]:
     """Return the connections that carried data, and the time of the first packet in us.
 
     Raises:
-        BadInput: as `tcp.packets`.
+        BadInput: as `tcp.packets`, or there are more frames than `limits.EVENTS`, or connections
+            and streams than `limits.STREAMS`.
     """
+    memory, waiting = Memory(path, seen), Waiting()
     found: list[Sender] = []
     current: dict[Flow, Sender] = {}
     first_us: int | None = None
@@ -98,7 +136,9 @@ def read_connections(path: Path, seen: Seen) -> tuple[list[Connection], int]:
             continue
         sender = current.get(packet.flow)
         if sender is None:
-            sender = current[packet.flow] = Sender(packet.flow)
+            memory.stream()
+            sender = Sender(packet.flow, Reassembly(waiting), memory)
+            current[packet.flow] = sender
             found.append(sender)
         sender.take(
             sender.reassembly.add(packet.time_us, packet.sequence, packet.data, packet.length)
@@ -110,16 +150,16 @@ def read_connections(path: Path, seen: Seen) -> tuple[list[Connection], int]:
 
 def _connections(senders: Sequence[Sender]) -> Iterator[Connection]:
     """Pair the k-th of a direction with the k-th of its opposite."""
-    waiting: dict[Flow, list[Sender]] = {}
+    waiting: dict[Flow, deque[Sender]] = {}
     for sender in senders:
-        opposite = waiting.get(sender.flow[::-1], [])
-        if opposite:
-            yield _connection(opposite.pop(0), sender)
+        if opposite := waiting.get(sender.flow[::-1]):
+            yield _connection(opposite.popleft(), sender)
         else:
-            waiting.setdefault(sender.flow, []).append(sender)
+            waiting.setdefault(sender.flow, deque()).append(sender)
     for left in waiting.values():
         for sender in left:
-            yield _connection(sender, Sender(sender.flow[::-1]))
+            silent = Sender(sender.flow[::-1], Reassembly(Waiting()), sender.memory)
+            yield _connection(sender, silent)
 
 
 def _connection(one: Sender, other: Sender) -> Connection:

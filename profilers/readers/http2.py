@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from profilers.readers.tcp import Run
+from profilers.readers.reassembly import Run
 
 TYPES = (
     "DATA",

@@ -170,7 +170,8 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        count = self._file.readinto(buffer)
+        # At most one read: what is whole comes before the error that a cut-off gzip ends in.
+        count = self._file.readinto1(buffer)
         self._left -= count
         if self._left < 0:
             raise BadInput(f"{self._path}: {_longer(limits.UNPACKED_BYTES)}")

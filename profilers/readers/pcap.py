@@ -2,8 +2,9 @@
 
 Nothing but the packets is known of the job: who asked is the worker, who answered the server, and
 streams name no operation. Packets are read one by one; in memory are a row of numbers per HTTP/2
-frame, stream and connection, and at most `tcp.PENDING_BYTES` per direction of a connection while
-bytes before them are missing. The size of the capture does not count.
+frame, stream and connection, and segments while bytes before them are missing: at most
+`reassembly.PENDING_BYTES` of a direction of a connection, and `limits.WAITING_BYTES` in all. The
+size of the capture does not count.
 """
 
 import ipaddress
@@ -24,6 +25,7 @@ from warehouse.records import BadInput
 
 _UPLINK, _DOWNLINK = "uplink", "downlink"
 _NUMBERS = ("stream", "time_us", "length_bytes", "value")
+_LAST_END = 2**15 - 1
 _EXTERNAL = {
     "row_number": pl.Int64,
     "subject": pl.String,
@@ -54,6 +56,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     missing = sum(end.reassembly.missing_bytes for one in connections for end in one.ends)
     tables: dict[str, pl.DataFrame] = {}
     if http2:
+        _check_ends(path, http2)
         tables |= {"stream": _stream_table(http2), "http2_frame": _frame_table(http2)}
     if others:
         tables["external"] = _external_table(others)
@@ -89,26 +92,26 @@ def _stream_table(connections: Sequence[Connection]) -> pl.DataFrame:
 
 def _frame_table(connections: Sequence[Connection]) -> pl.DataFrame:
     """Return frames by time; a connection's direction is that in which most of its data went."""
-    frames = []
+    senders, ends = [], []
     for connection, (worker, server) in _numbered(connections):
         up, down = (
             sum(one.size_bytes for one in sender.streams.values()) for sender in connection.ends
         )
+        direction = _UPLINK if up > down else _DOWNLINK
         for sender, name in zip(connection.ends, ("worker", "server"), strict=True):
-            numbers = np.array(sender.numbers, dtype=np.int64).reshape(-1, len(_NUMBERS))
-            columns = pl.from_numpy(numbers, list(_NUMBERS))
-            kinds = pl.Series(list(TYPES)).gather(pl.Series(sender.kinds, dtype=pl.UInt32))
-            frames.append(
-                columns.with_columns(
-                    worker=worker,
-                    server=server,
-                    direction=pl.lit(_UPLINK if up > down else _DOWNLINK),
-                    sender=pl.lit(name),
-                    type=kinds,
-                    value=pl.col("value").replace(-1, None),
-                ).select(pl.col(column).cast(kind) for column, kind in FRAMES.items())
-            )
-    return pl.concat(frames).sort("time_us", maintain_order=True)
+            senders.append(sender)
+            ends.append((worker, server, direction, name))
+    numbers = np.concatenate([np.array(one.numbers, dtype=np.int64) for one in senders])
+    kinds = np.concatenate([np.array(one.kinds, dtype=np.uint32) for one in senders])
+    whose = np.repeat(np.arange(len(senders)), [len(one.kinds) for one in senders])
+    of_end = pl.DataFrame(ends, schema=["worker", "server", "direction", "sender"], orient="row")
+    frames = pl.from_numpy(numbers.reshape(-1, len(_NUMBERS)), list(_NUMBERS)).with_columns(
+        of_end[whose].get_columns(),
+        type=pl.Series(list(TYPES)).gather(pl.Series(kinds)),
+        value=pl.col("value").replace(-1, None),
+    )
+    columns = [pl.col(column).cast(kind) for column, kind in FRAMES.items()]
+    return frames.select(columns).sort("time_us", maintain_order=True)
 
 
 def _numbered(
@@ -124,6 +127,16 @@ def _numbered(
             servers.setdefault(server, len(servers)),
         )
         yield connection, indices
+
+
+def _check_ends(path: Path, connections: Sequence[Connection]) -> None:
+    """Refuse more clients or servers than the tables can number."""
+    most = max(max(ends) for _, ends in _numbered(connections))
+    if most > _LAST_END:
+        raise BadInput(
+            f"{path}: {most + 1:,} clients or servers of HTTP/2, more than {_LAST_END + 1:,}; "
+            "import parts of the file"
+        )
 
 
 def _external_table(connections: Sequence[Connection]) -> pl.DataFrame:

@@ -1,22 +1,18 @@
-"""Packets of a capture → the bytes that each end of each TCP connection sent, in order."""
+"""Packet captures → TCP segments."""
 
-import gzip
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple
 
 import dpkt
 
+from profilers.readers.imported import opened_bytes
 from warehouse.records import BadInput
 
-PENDING_BYTES = 8 * 2**20
-"""A hole before more than this much later data will not be filled: the capture lost a packet."""
-
 _RECORD_BYTES = 2**20
+_END_US = 2**32 * 1_000_000
+"""Seconds of a pcap file have 32 bits."""
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _TCP = bytes([dpkt.ip.IP_PROTO_TCP])
 _IP_TYPES, _VLANS = (b"\x08\x00", b"\x86\xdd"), (b"\x81\x00", b"\x88\xa8")
@@ -63,29 +59,21 @@ class Seen:
     cut_off: bool = False
 
 
-class Run(NamedTuple):
-    """Bytes that follow on those before; `after_hole` where the capture begins or lost some."""
-
-    time_us: int
-    data: bytes
-    length: int
-    after_hole: bool
-
-
 def packets(file: Path, seen: Seen | None = None) -> Iterator[Packet]:
     """Yield the TCP packets of a pcap file, gzipped or not, up to where it is cut off.
 
     `seen` counts what else was there.
 
     Raises:
-        BadInput: it is no pcap file, or of links whose packets are not known.
+        BadInput: it is no pcap file, damaged, or of links whose packets are not known.
     """
     seen = seen or Seen()
-    with _opened(file) as stream:
+    with opened_bytes(file) as stream:
+        whole = _Whole(stream, file, seen)
         try:
-            reader = dpkt.pcap.Reader(_Whole(stream, file, seen))
+            reader = dpkt.pcap.Reader(whole)
         except (ValueError, dpkt.UnpackError) as error:
-            raise BadInput(f"{file}: not a packet capture ({error}); capture again") from None
+            raise BadInput(_no_pcap(file, whole.began or b"", error)) from None
         link = reader.datalink()
         if link not in _LINKS:
             known = ", ".join(f"{name} ({number})" for number, (name, *_) in _LINKS.items())
@@ -94,42 +82,47 @@ def packets(file: Path, seen: Seen | None = None) -> Iterator[Packet]:
         try:
             for seconds, raw in reader:
                 seen.packets += 1
-                packet = _packet(round(seconds * 1_000_000), raw, type_at, ip_at)
+                time_us = round(seconds * 1_000_000)
+                if time_us >= _END_US:
+                    raise BadInput(
+                        f"{file}: packet {seen.packets:,} is of a time past 2106: the file is "
+                        "damaged; capture or copy it again"
+                    )
+                packet = _packet(time_us, raw, type_at, ip_at)
                 if packet is not None:
                     yield packet
-        except (dpkt.NeedData, EOFError, zlib.error):
+        except (dpkt.NeedData, EOFError):
             seen.cut_off = True
 
 
-@contextmanager
-def _opened(file: Path) -> Iterator[IO[bytes]]:
-    if not file.is_file():
-        raise BadInput(f"{file} is {'a folder' if file.is_dir() else 'not there'}; expected a pcap")
-    with file.open("rb") as start:
-        magic = start.read(4)
-    if magic == _PCAPNG:
-        raise BadInput(
+def _no_pcap(file: Path, began: bytes, error: Exception) -> str:
+    if began.startswith(_PCAPNG):
+        return (
             f"{file} is pcapng; expected pcap: tcpdump -r {file.name} -w capture.pcap converts it"
         )
-    packed = magic[:2] == b"\x1f\x8b"
-    with cast(IO[bytes], gzip.open(file)) if packed else file.open("rb") as stream:
-        yield stream
+    return f"{file}: not a packet capture ({error}); capture again"
 
 
 class _Whole:
-    """Reads for dpkt: records whole or, at the end of a file that was cut off, not at all."""
+    """Reads for dpkt: records whole or, at the end of a file that was cut off, not at all.
+
+    `began` is what was read first.
+    """
 
     def __init__(self, stream: IO[bytes], file: Path, seen: Seen) -> None:
         self._stream, self._file, self._seen = stream, file, seen
+        self.began: bytes | None = None
 
     def read(self, size: int) -> bytes:
         if size > _RECORD_BYTES:
             raise BadInput(
-                f"{self._file}: packet {self._seen.packets + 1} claims {size:,} bytes, more than "
+                f"{self._file}: packet {self._seen.packets + 1:,} claims {size:,} bytes, more than "
                 f"{_RECORD_BYTES:,}: the file is damaged; capture or copy it again"
             )
         data = self._stream.read(size)
         self._seen.cut_off |= 0 < len(data) < size
+        if self.began is None:
+            self.began = data
         return data
 
 
@@ -162,60 +155,3 @@ def _packet(time_us: int, raw: bytes, type_at: int | None, ip_at: int) -> Packet
     target = raw[first + size : first + 2 * size], int.from_bytes(raw[tcp + 2 : tcp + 4])
     sequence = int.from_bytes(raw[tcp + 4 : tcp + 8])
     return Packet(time_us, raw, (source, target), sequence, offset, length, opens)
-
-
-class Reassembly:
-    """Puts the segments of one flow in order and leaves out what was sent twice.
-
-    The first segment sets where the flow begins.
-    """
-
-    def __init__(self) -> None:
-        self._next: int | None = None
-        self._hole = False
-        self._pending: list[tuple[int, int, bytes, int]] = []
-        self._pending_bytes = 0
-        self.missing_bytes = 0
-        """Bytes in holes that were never filled, as far as later packets tell."""
-        self._sent: int | None = None
-
-    def add(self, time_us: int, sequence: int, data: bytes, length: int) -> Iterator[Run]:
-        """Yield what is in order now that this segment has come."""
-        if self._next is None:
-            self._next, self._hole = sequence, True
-        heappush(self._pending, (self._next + self._ahead(sequence), time_us, data, length))
-        self._pending_bytes += length
-        yield from self._in_order(skip=self._pending_bytes > PENDING_BYTES)
-
-    def sent(self, sequence: int) -> None:
-        """Take note that all bytes before this one were sent."""
-        self._sent = sequence
-
-    def rest(self) -> Iterator[Run]:
-        """Yield what still waits for a hole to be filled, and forget where the flow was."""
-        while self._pending:
-            yield from self._in_order(skip=True)
-        if self._next is not None and self._sent is not None:
-            # The end of a connection takes a number too, which is no byte.
-            self.missing_bytes += max(self._ahead(self._sent) - 1, 0)
-        self._next = self._sent = None
-
-    def _ahead(self, sequence: int) -> int:
-        """Return the distance from the next byte, modulo 2³²: sequence numbers may wrap."""
-        assert self._next is not None
-        return (sequence - self._next + 2**31) % 2**32 - 2**31
-
-    def _in_order(self, *, skip: bool) -> Iterator[Run]:
-        assert self._next is not None
-        while self._pending and (skip or self._pending[0][0] <= self._next):
-            position, time_us, data, length = heappop(self._pending)
-            self._pending_bytes -= length
-            skip = False
-            if position > self._next:
-                self._hole = True
-                self.missing_bytes += position - self._next
-            known = max(self._next - position, 0)
-            if known < length:
-                self._next = position + length
-                hole, self._hole = self._hole, False
-                yield Run(time_us, data[known:], length - known, hole)

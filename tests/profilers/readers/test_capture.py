@@ -10,6 +10,8 @@ import pytest
 from profilers.readers import capture
 from profilers.readers.http2 import HEAD_BYTES
 from tests.profilers.readers.wire import Sender, data, headers, settings, window_update, write
+from warehouse import limits
+from warehouse.records import BadInput
 
 WORKER, SERVER = ("10.77.0.2", 40_000), ("10.77.0.1", 5000)
 CALLER, CALLED = ("10.77.0.1", 50_000), ("10.77.0.2", 5001)
@@ -134,3 +136,27 @@ def test_kept_packets_hold_no_tensors_and_read_the_same(tmp_path: Path) -> None:
     left = [raw[0].count(value) for value in (b"\x01" * 64, b"\x02" * 64, b"\x03" * 64)]
     frames = 2, 2, 2
     assert left == [count * HEAD_BYTES // 64 for count in frames]
+
+
+@pytest.mark.parametrize("edge", [b"\xff\xfe" * 6, b"1_small_____"])
+def test_edges_that_the_trace_does_not_have_are_no_operation(tmp_path: Path, edge: bytes) -> None:
+    _, steps = files(tmp_path)
+    whole = steps.read_bytes()
+    assert whole.count(b"edge_2_large") == 1
+    steps.write_bytes(whole.replace(b"edge_2_large", b"edge_" + edge[:7]))
+    found = capture.read(
+        steps,
+        control=tmp_path / "control.pcap",
+        transfers=TRANSFERS,
+        sizes_bytes=SIZES,
+        step_times_us=[(T0, T0 + 1000)],
+    )
+    assert found.stream.filter(stream=11)["operation"].to_list() == [None]
+
+
+def test_more_frames_than_there_is_memory_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "EVENTS", 10)
+    with pytest.raises(BadInput, match=r"steps\.pcap: more than 10 events"):
+        read(tmp_path)

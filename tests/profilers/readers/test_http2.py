@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profilers.readers.http2 import HEAD_BYTES, Frame, Framing
-from profilers.readers.tcp import Run
+from profilers.readers.reassembly import Run
 from tests.profilers.readers.wire import data, frame, headers, pieces, settings, window_update
 
 STREAMS = st.integers(1, 50).map(lambda n: 2 * n - 1)

@@ -21,6 +21,7 @@ from tests.profilers.readers.wire import (
     window_update,
     write,
 )
+from warehouse import limits
 from warehouse.records import BadInput
 
 CLIENT, SERVER = ("10.0.0.1", 40_000), ("10.0.0.2", 443)
@@ -229,3 +230,27 @@ def test_frames_on_stream_0_and_pings_are_kept(tmp_path: Path) -> None:
     run = only("pcap", write(tmp_path / "a.pcap", sent))
     assert run.tables["http2_frame"]["type"].to_list() == ["PING"]
     assert run.tables["stream"].is_empty()
+
+
+def test_more_streams_frames_or_clients_than_there_is_memory_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "a.pcap", conversation())
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "STREAMS", 5)
+        assert "a.pcap: packet 4 begins one more than 5 connections and streams" in refused(file)
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "EVENTS", 5)
+        assert "more than 5 events" in refused(file)
+    assert only("pcap", file).tables["http2_frame"].height == 11
+
+
+def test_more_clients_than_the_tables_can_number_are_refused(tmp_path: Path) -> None:
+    raw = packet(CLIENT, SERVER, 1, PREFACE + settings(1))
+    address = 14 + 12
+    sent = [(i, raw[:address] + i.to_bytes(4) + raw[address + 4 :]) for i in range(1, 2**15 + 2)]
+    assert "32,769 clients or servers of HTTP/2, more than 32,768" in refused(
+        write(tmp_path / "a.pcap", sent)
+    )
+    run = only("pcap", write(tmp_path / "b.pcap", sent[:-1]))
+    assert run.tables["http2_frame"]["worker"].max() == 2**15 - 1

@@ -1,70 +1,15 @@
-"""Reassembly: what was sent comes out, however it was cut, repeated or reordered."""
+"""Packets of capture files: which are TCP, where files end, what is refused."""
 
 import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from profilers.readers.tcp import PENDING_BYTES, Reassembly, Run, packets
-from tests.profilers.readers.wire import HEADER_BYTES, packet, pieces, write
+from profilers.readers.tcp import packets
+from tests.profilers.readers.wire import HEADER_BYTES, packet, write
 from warehouse.records import BadInput
 
 A, B = ("10.77.0.1", 5000), ("10.77.0.2", 40_000)
-
-
-def reassembled(segments: list[tuple[int, bytes]], start: int = 0) -> list[Run]:
-    reassembly = Reassembly()
-    runs: list[Run] = []
-    for time_us, (offset, data) in enumerate(segments):
-        runs += reassembly.add(time_us, (start + offset) % 2**32, data, len(data))
-    return runs
-
-
-@given(
-    st.binary(min_size=1, max_size=60),
-    st.integers(0, 2**32 - 1),
-    st.lists(st.lists(st.integers(0, 100), max_size=8), min_size=1, max_size=3),
-    st.randoms(use_true_random=False),
-)
-def test_segmentation_retransmits_and_order_do_not_matter(
-    sent: bytes, start: int, cuts: list[list[int]], random: object
-) -> None:
-    """Each list of cuts is one way in which all of it is sent; segments then come in any order."""
-    segments = [piece for one in cuts for piece in pieces(sent, one)]
-    random.shuffle(segments)  # type: ignore[attr-defined]
-    first = next(i for i, (offset, _) in enumerate(segments) if offset == 0)
-    segments.insert(0, segments.pop(first))
-    assert b"".join(run.data for run in reassembled(segments, start)) == sent
-
-
-def test_bytes_count_from_their_first_arrival() -> None:
-    runs = reassembled([(0, b"ab"), (4, b"ef"), (0, b"abcd"), (4, b"efgh")])
-    assert runs == [
-        Run(0, b"ab", 2, True),
-        Run(2, b"cd", 2, False),
-        Run(1, b"ef", 2, False),
-        Run(3, b"gh", 2, False),
-    ]
-
-
-def test_a_hole_that_is_never_filled_is_skipped() -> None:
-    much = bytes(PENDING_BYTES)
-    runs = reassembled([(0, b"ab"), (3, much), (3 + len(much), b"yz")])
-    assert [(run.length, run.after_hole) for run in runs] == [
-        (2, True),
-        (len(much), True),
-        (2, False),
-    ]
-
-
-def test_what_waits_at_the_end_comes_after_a_hole() -> None:
-    reassembly = Reassembly()
-    assert [run.data for run in reassembly.add(0, 0, b"ab", 2)] == [b"ab"]
-    assert list(reassembly.add(1, 5, b"fg", 2)) == []
-    assert list(reassembly.rest()) == [Run(1, b"fg", 2, True)]
-    assert list(reassembly.add(2, 900, b"x", 1)) == [Run(2, b"x", 1, True)]
 
 
 def test_packets_of_a_file(tmp_path: Path) -> None:
@@ -97,4 +42,43 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "a.pcap"
     file.write_bytes(content)
     with pytest.raises(BadInput, match="not a packet capture"):
+        list(packets(file))
+
+
+def test_a_gzip_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    sent = [(i, packet(A, B, i, bytes(range(i % 200 + 1)))) for i in range(2000)]
+    whole = gzip.compress(write(tmp_path / "a.pcap", sent).read_bytes())
+    file = tmp_path / "a.pcap.gz"
+    file.write_bytes(whole[: len(whole) // 2])
+    assert 500 < len(list(packets(file))) < 2000
+
+
+def test_a_gzip_that_is_broken_is_refused(tmp_path: Path) -> None:
+    whole = gzip.compress(write(tmp_path / "a.pcap", [(0, packet(A, B, 7, b"x"))]).read_bytes())
+    file = tmp_path / "a.pcap.gz"
+    for broken in (
+        whole[:-8] + bytes(8),  # another checksum
+        whole[:20] + b"\xff" * 30 + whole[50:],
+        whole[:12],
+    ):
+        file.write_bytes(broken)
+        with pytest.raises(BadInput, match="broken gzip"):
+            list(packets(file))
+
+
+def test_a_time_that_no_capture_has_is_refused_with_the_packet(tmp_path: Path) -> None:
+    sent = [(i, packet(A, B, i, b"hello")) for i in range(2)]
+    file = write(tmp_path / "a.pcap", sent)
+    whole = bytearray(file.read_bytes())
+    second = 24 + 16 + HEADER_BYTES + 5
+    whole[second : second + 8] = b"\xff" * 8
+    file.write_bytes(whole)
+    with pytest.raises(BadInput, match=r"a\.pcap: packet 2 is of a time past 2106: .* damaged"):
+        list(packets(file))
+
+
+def test_pcapng_is_told_though_it_is_gzipped(tmp_path: Path) -> None:
+    file = tmp_path / "a.pcapng.gz"
+    file.write_bytes(gzip.compress(b"\x0a\x0d\x0d\x0a" + bytes(60)))
+    with pytest.raises(BadInput, match="is pcapng; expected pcap: tcpdump -r"):
         list(packets(file))
