@@ -22,8 +22,10 @@ DEPTH = 64
 """Of lists and mappings inside each other, in JSON and in YAML."""
 EVENTS = 10_000_000
 """Things of one kind that a reader keeps of one file: events, operations, rows, connections."""
-STREAMS = 1_000_000
-"""Of a packet capture: directions of TCP connections, and streams in them."""
+CONNECTIONS = 500_000
+"""Of a packet capture: directions of TCP connections, 4 kB each."""
+STREAMS = 2_000_000
+"""Of a packet capture: streams in these directions."""
 WAITING_BYTES = 1 << 28
 """Of a packet capture: segments that wait for bytes before them."""
 KEPT_CHARACTERS = 1 << 28

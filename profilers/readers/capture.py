@@ -87,8 +87,8 @@ def read(
             the first `http2.HEAD_BYTES` of each frame).
 
     Raises:
-        BadInput: as `tcp.packets`, or there are more frames than `limits.EVENTS`, or directions of
-            connections than `limits.STREAMS`.
+        BadInput: as `tcp.packets`, or more is in it than `limits.EVENTS` (frames) or
+            `limits.CONNECTIONS`.
     """
     begin_us = next((packet.time_us for packet in packets(file)), 0)
     before = takewhile(lambda one: one.time_us < begin_us, packets(control))
@@ -148,7 +148,7 @@ class _Assembly:
         writer = dpkt.pcap.Writer(copy, snaplen=2**18)
         for packet in filter(lambda packet: packet.length, captured):
             if packet.flow not in self._flows:
-                self._memory.stream()
+                self._memory.connection()
                 self._flows[packet.flow] = Reassembly(self._waiting), Framing()
             reassembly, framing = self._flows[packet.flow]
             kept, data = bytearray(packet.raw), packet.data

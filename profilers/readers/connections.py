@@ -88,21 +88,34 @@ class Memory:
 
     def __init__(self, path: Path, seen: Seen) -> None:
         self._path, self._seen = path, seen
-        self._streams = 0
+        self._connections = self._streams = 0
         self.frames = Kept(path)
 
+    def connection(self) -> None:
+        """Count a direction of a connection.
+
+        Raises:
+            BadInput: it is one more than `limits.CONNECTIONS`.
+        """
+        self._connections += 1
+        if self._connections > limits.CONNECTIONS:
+            raise self._too_many(limits.CONNECTIONS, "directions of connections")
+
     def stream(self) -> None:
-        """Count a direction of a connection, or of a stream in one.
+        """Count a stream of such a direction.
 
         Raises:
             BadInput: it is one more than `limits.STREAMS`.
         """
         self._streams += 1
         if self._streams > limits.STREAMS:
-            raise BadInput(
-                f"{self._path}: packet {self._seen.packets:,} begins one more than "
-                f"{limits.STREAMS:,} connections and streams; import parts of the file"
-            )
+            raise self._too_many(limits.STREAMS, "streams")
+
+    def _too_many(self, most: int, what: str) -> BadInput:
+        return BadInput(
+            f"{self._path}: packet {self._seen.packets:,} begins one more than {most:,} {what}; "
+            "import parts of the file"
+        )
 
 
 @dataclass(frozen=True)
@@ -117,8 +130,8 @@ def read_connections(path: Path, seen: Seen) -> tuple[list[Connection], int]:
     """Return the connections that carried data, and the time of the first packet in us.
 
     Raises:
-        BadInput: as `tcp.packets`, or there are more frames than `limits.EVENTS`, or connections
-            and streams than `limits.STREAMS`.
+        BadInput: as `tcp.packets`, or more is in it than `limits.EVENTS` (frames),
+            `limits.CONNECTIONS` or `limits.STREAMS`.
     """
     memory, waiting = Memory(path, seen), Waiting()
     found: list[Sender] = []
@@ -136,7 +149,7 @@ def read_connections(path: Path, seen: Seen) -> tuple[list[Connection], int]:
             continue
         sender = current.get(packet.flow)
         if sender is None:
-            memory.stream()
+            memory.connection()
             sender = Sender(packet.flow, Reassembly(waiting), memory)
             current[packet.flow] = sender
             found.append(sender)

@@ -106,7 +106,7 @@ def _change(message: Message, random: Random) -> None:
     if one.is_repeated:
         values = getattr(message, one.name)
         if values and random.random() < 0.4:
-            del values[random.randrange(len(values)) :][:1]
+            del values[random.randrange(len(values))]
         elif values:
             values.extend([random.choice(values)] * random.choice((1, 1, 3, 50)))
         elif one.message_type is None:

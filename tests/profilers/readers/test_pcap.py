@@ -236,21 +236,22 @@ def test_more_streams_frames_or_clients_than_there_is_memory_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(tmp_path / "a.pcap", conversation())
-    with monkeypatch.context() as patch:
-        patch.setattr(limits, "STREAMS", 5)
-        assert "a.pcap: packet 4 begins one more than 5 connections and streams" in refused(file)
-    with monkeypatch.context() as patch:
-        patch.setattr(limits, "EVENTS", 5)
-        assert "more than 5 events" in refused(file)
+    for limit, most, said in (
+        ("CONNECTIONS", 1, "a.pcap: packet 4 begins one more than 1 directions of connections"),
+        ("STREAMS", 5, "a.pcap: packet 4 begins one more than 5 streams; import parts"),
+        ("EVENTS", 5, "more than 5 events"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(limits, limit, most)
+            assert said in refused(file)
     assert only("pcap", file).tables["http2_frame"].height == 11
 
 
-def test_more_clients_than_the_tables_can_number_are_refused(tmp_path: Path) -> None:
-    raw = packet(CLIENT, SERVER, 1, PREFACE + settings(1))
-    address = 14 + 12
-    sent = [(i, raw[:address] + i.to_bytes(4) + raw[address + 4 :]) for i in range(1, 2**15 + 2)]
-    assert "32,769 clients or servers of HTTP/2, more than 32,768" in refused(
-        write(tmp_path / "a.pcap", sent)
-    )
-    run = only("pcap", write(tmp_path / "b.pcap", sent[:-1]))
-    assert run.tables["http2_frame"]["worker"].max() == 2**15 - 1
+def test_more_clients_than_the_tables_can_number_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [Sender((f"10.0.0.{i}", 1), SERVER).send(i, PREFACE, settings(1)) for i in range(1, 5)]
+    file = write(tmp_path / "a.pcap", sent)
+    assert only("pcap", file).tables["http2_frame"]["worker"].max() == 3
+    monkeypatch.setattr("profilers.readers.pcap._LAST_END", 2)
+    assert "4 clients or servers of HTTP/2, more than 3; import parts" in refused(file)
