@@ -103,6 +103,8 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+_FEW_BYTES = 1 << 20
+"""Texts of a chunk that are not counted one by one: with them `TABLE_ROWS` are still few."""
 _PLAIN = "text, a number, a truth value or a time"
 _PLAIN_TYPES = (
     pa.types.is_string,
@@ -170,16 +172,20 @@ def stream(file: Path) -> Iterator[pa.Table]:
     if name not in SCHEMAS:
         raise BadInput(f"{file.name} is no known table; the tables are {', '.join(SCHEMAS)}")
     try:
-        metadata = pq.read_metadata(file)
+        source = pa.OSFile(str(file))
+        metadata = pq.ParquetFile(source, pre_buffer=False).metadata
         found = [
             one for one in metadata.schema.to_arrow_schema() if one.name in SCHEMAS[name].names
         ]
         _check_sizes(metadata, found, file.name)
         columns = [one.name for one in found]
         # Texts stay words of a dictionary until it is known how long they become.
-        with pq.ParquetFile(
-            file, metadata=metadata, pre_buffer=False, read_dictionary=columns
-        ) as parquet:
+        with (
+            source,
+            pq.ParquetFile(
+                source, metadata=metadata, pre_buffer=False, read_dictionary=columns
+            ) as parquet,
+        ):
             yield conform(name, pa.schema(found).empty_table(), file.name)
             text_bytes = 0
             for batch in parquet.iter_batches(CHUNK_ROWS, columns=columns):
@@ -241,7 +247,10 @@ def _checked_text_bytes(batch: pa.RecordBatch, where: str) -> int:
 
 
 def _text_bytes(column: pa.DictionaryArray) -> int:
-    lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+    most = column.dictionary.nbytes * len(column)
+    if most <= _FEW_BYTES:
+        return int(most)
+    lengths = pc.binary_length(column.dictionary)
     if len(lengths) == 1:
         return int(lengths[0].as_py()) * len(column)
     return int(pc.sum(pc.take(lengths, column.indices)).as_py() or 0)
