@@ -6,10 +6,11 @@ it makes of a question. Everything else is the same for all of them (`assets.rec
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
+from models.system import System
 from warehouse.records import Market, Price, Record
 
 Objective = Literal["time", "cost"]
@@ -137,21 +138,15 @@ class Adviser:
     """A system that recommends.
 
     Attributes:
-        system: its name in the ledger.
-        version: of its code.
+        system: that forecasts; a fit of it is one to all runs of `probes` that predictors see.
         framework: that trains.
         metric: what it forecasts of scenarios, by which its errors are shown.
         probes: whose profile runs it sees, all of one backend and host.
-        tables: raw tables of them, and the names by which `fit` takes these.
-        fit: fits it to them.
-        load: reads the parameters of a fit.
+        of: makes a fit of the system one that can be asked.
     """
 
-    system: str
-    version: str
+    system: System
     framework: Literal["tensorflow", "pytorch"]
     metric: str
     probes: tuple[str, ...]
-    tables: Mapping[str, str]
-    fit: Callable[..., Advising]
-    load: Callable[[str], Advising]
+    of: Callable[[Any], Advising]

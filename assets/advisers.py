@@ -2,43 +2,38 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
-from assets import ceer_adviser, srift_adviser, systems
+from assets import ceer_adviser
 from assets.advice import Adviser
+from assets.srift_adviser import SriftAdvising
+from models.ceer.systems import CEER as CEER_SYSTEM
+from models.ceer.systems import CEER_PYTORCH as CEER_PYTORCH_SYSTEM
+from models.ceer.systems import PROBES
+from models.srift.system import SRIFT as SRIFT_SYSTEM
 from warehouse.records import BadInput
 
 SRIFT = Adviser(
-    system=systems.SRIFT.name,
-    version=systems.SRIFT.version,
+    system=SRIFT_SYSTEM,
     framework="pytorch",
     metric="step_time_s",
-    # Where it was run, the last one says which batches fit.
-    probes=(*systems.SRIFT.probes, "torch_memory"),
-    tables={name: systems.ARGUMENTS[name] for name in systems.SRIFT.tables},
-    fit=srift_adviser.fit,
-    load=srift_adviser.load,
+    # torch_memory, where it was run, says which batches fit.
+    probes=("links", "allreduce", "torch_memory", "torch_compute", "slowdown"),
+    of=SriftAdvising,
 )
 CEER = Adviser(
-    system=systems.CEER.name,
-    version=systems.CEER.version,
+    system=CEER_SYSTEM,
     framework="tensorflow",
     metric="step_time_s",
-    probes=systems.CEER.probes,
-    tables={name: systems.ARGUMENTS[name] for name in systems.CEER.tables},
-    fit=ceer_adviser.fit,
-    load=ceer_adviser.load,
+    probes=PROBES["tensorflow"],
+    of=ceer_adviser.advising,
 )
 CEER_PYTORCH = replace(
     CEER,
-    system=systems.CEER_PYTORCH.name,
-    version=systems.CEER_PYTORCH.version,
+    system=CEER_PYTORCH_SYSTEM,
     framework="pytorch",
-    probes=systems.CEER_PYTORCH.probes,
-    fit=partial(ceer_adviser.fit, "pytorch"),
-    load=partial(ceer_adviser.load, framework="pytorch"),
+    probes=PROBES["pytorch"],
 )
-ADVISERS: Mapping[str, Adviser] = {one.system: one for one in (SRIFT, CEER, CEER_PYTORCH)}
+ADVISERS: Mapping[str, Adviser] = {one.system.name: one for one in (SRIFT, CEER, CEER_PYTORCH)}
 
 
 def adviser(system: str) -> Adviser:

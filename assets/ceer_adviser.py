@@ -262,16 +262,6 @@ def _needs(one: Candidate) -> Mapping[str, float]:
     }
 
 
-def fit(framework: str = "tensorflow", /, **tables: pl.DataFrame) -> CeerAdvising:
-    """Fit to operations of a framework; tables as `models.ceer.fitted.fit` takes them."""
-    made: Callable[..., fitted.FittedCeer] = fitted.fit
-    return _advising(made(framework=framework, **tables).model, framework)
-
-
-def load(parameters_json: str, framework: str = "tensorflow") -> CeerAdvising:
-    """Read the parameters of a fit to operations of a framework."""
-    return _advising(Ceer.from_json(parameters_json), framework)
-
-
-def _advising(model: Ceer, framework: str) -> CeerAdvising:
-    return CeerAdvising(model, partial(extracted, framework=framework))
+def advising(fit: fitted.FittedCeer) -> CeerAdvising:
+    """Return a fitted system as one that can be asked."""
+    return CeerAdvising(fit.model, partial(extracted, framework=fit.framework))

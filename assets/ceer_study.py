@@ -10,13 +10,13 @@ import polars as pl
 
 from assets import landed
 from assets.rounds import Round
-from assets.systems import CEER, CEER_PYTORCH
 from models.ceer import predictor
 from models.ceer.evaluation import leave_out
 from models.ceer.fitted import measured_steps
 from models.ceer.observed import STEP, observed
 from models.ceer.predictor import Ceer
 from models.ceer.steps import Without
+from models.ceer.systems import PROBES
 from profilers.clusters.node_types import node_types
 
 ABLATIONS: tuple[Without, ...] = (frozenset(), frozenset({"light"}), frozenset({"overhead"}))
@@ -95,9 +95,10 @@ def usd_per_hour(measured: Measured) -> Mapping[str, float]:
 
 def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.DataFrame]:
     found = defaultdict(list)
-    for probe in (*CEER.probes, *CEER_PYTORCH.probes):
-        for part, run in round_.runs_of(probe).items():
-            if part.profiles or part.job.dnn not in fitted:
-                for name, rows in landed.tables(landing, run).items():
-                    found[name].append(rows)
+    probes = {*PROBES["tensorflow"], *PROBES["pytorch"]}
+    for part in (one for one in round_.parts if one.probe in probes):
+        run = round_.run_of(part)
+        if run and (part.profiles or part.job.dnn not in fitted):
+            for name, rows in landed.tables(landing, run).items():
+                found[name].append(rows)
     return {name: pl.concat(frames) for name, frames in found.items()}

@@ -8,7 +8,8 @@ from assets.metadata import OWNERS, of_frame
 from assets.profiles import profiles_loaded
 from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
-from assets.systems import SYSTEMS, System
+from models.system import System
+from models.systems import SYSTEMS
 
 
 def _fits(system: System) -> AssetsDefinition:

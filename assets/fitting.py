@@ -1,7 +1,7 @@
 """The way from visible rows to fits and predictions, and what has to be there before measuring."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -9,20 +9,22 @@ from itertools import chain, product
 
 import polars as pl
 
+from assets.foremost import INDISPENSABLE
 from assets.job import Job
-from assets.parts import judged_parts, profile_parts
+from assets.parts import judged_parts
 from assets.plan import prediction_name
 from assets.progress import Progress
+from assets.resting import Resting, rested_on, resting
 from assets.rounds import Round
-from assets.systems import ARGUMENTS, INDISPENSABLE, SYSTEMS, Fitted, System, seen_job
 from assets.version import code_version
 from assets.wording import some
+from models.system import Fitted, System, Tables
+from models.systems import SYSTEMS
+from warehouse import systems
+from warehouse.asks import Refusal
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Run, Scenario
 from warehouse.warehouse import Warehouse
-
-Tables = Mapping[str, pl.DataFrame]
-"""Visible rows by raw table."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,14 @@ def fit_jobs(
 ) -> list[JobFit]:
     """Fit a system to each job of a round, on what predictors may see of its profile runs.
 
-    Jobs of which the system would predict nothing are left out, and, with a warning, those to
-    which a system that is not indispensable cannot be fitted.
+    Jobs of which the system refuses all are left out, and, with a warning, those to which a system
+    that is not indispensable cannot be fitted.
 
     Raises:
         BadInput: a job has no profile in this round yet, or one that an indispensable system
             cannot be fitted to.
     """
-    jobs = [job for job in round_.study.jobs if None in _declined(system, round_, job).values()]
+    jobs = [job for job in round_.study.jobs if _asked_of(system, round_, job)]
     return _fit(system, round_, jobs, warehouse, progress)
 
 
@@ -88,7 +90,7 @@ def predict_missing(
 
     A forecast that is there already is not made again, so an interrupted round keeps its own; but
     for one whose fit saw runs that do not serve any more (`Round.superseded`). What the system
-    declines is told with the reason, and so is what it cannot be fitted to. `fits` are what
+    refuses is told with the reason, and so is what it cannot be fitted to. `fits` are what
     `fit_jobs` returns, where that is at hand.
 
     Raises:
@@ -98,10 +100,7 @@ def predict_missing(
         progress.warn(f"{system.name} does not predict {some(labels)}: {reason}")
     ledger = _ledger(system, round_, warehouse)
     wanted = [
-        (job, scenario)
-        for job in round_.study.jobs
-        for scenario, declined in _declined(system, round_, job).items()
-        if declined is None
+        (job, scenario) for job in round_.study.jobs for scenario in _asked_of(system, round_, job)
     ]
     known = set(ledger["subject_id"])
     missing = {job: None for job, scenario in wanted if scenario.scenario_id not in known}
@@ -125,7 +124,7 @@ def predict_missing(
 def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     """Do nothing if the ledger holds all forecasts of what a round still measures.
 
-    Those are of every indispensable system for every scenario that it does not decline. Later
+    Those are of every indispensable system for every scenario that it does not refuse. Later
     forecasts of others are in the ledger after the measurement, and judged by nothing.
 
     Raises:
@@ -138,7 +137,7 @@ def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     systems = [system for system in SYSTEMS if system.name in INDISPENSABLE]
     for part, system in product(set(round_.missing) & set(judging), systems):
         assert part.scenario is not None
-        if _declined(system, round_, part.job).get(part.scenario, "no word") is not None:
+        if part.scenario not in _asked_of(system, round_, part.job):
             continue
         if (*key, part.job.metric, system.name, part.scenario.scenario_id) not in there:
             raise BadInput(
@@ -151,22 +150,21 @@ def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
     """Return the labels of the scenarios of a round that a system does not predict, by reason."""
     found: dict[str, list[str]] = {}
     for job in round_.study.jobs:
-        for scenario, reason in _declined(system, round_, job).items():
-            if reason is not None:
-                found.setdefault(reason, []).append(scenario.label)
+        for scenario, rests in _resting(system, round_, job).items():
+            if isinstance(rests, Refusal) and not rests.foreign:
+                found.setdefault(rests.reason, []).append(scenario.label)
     return found
 
 
-def _declined(system: System, round_: Round, job: Job) -> dict[Scenario, str | None]:
-    """Return each scenario of a job, and why the system says nothing about it, None if it does.
+def _asked_of(system: System, round_: Round, job: Job) -> list[Scenario]:
+    """Return the scenarios of a job that a system forecasts."""
+    found = _resting(system, round_, job)
+    return [scenario for scenario, rests in found.items() if not isinstance(rests, Refusal)]
 
-    Empty if the system is not about such jobs.
-    """
-    about = system.kind == job.kind and not (system.one_server and job.servers == 1)
-    if not (about and job.is_judged):
-        return {}
-    profiled = seen_job(system, job).profiled(round_.backend)
-    return {one: system.declines(profiled, one) for one in job.scenarios(round_.backend)}
+
+def _resting(system: System, round_: Round, job: Job) -> Resting:
+    """Return what forecasts of a job rest on; nothing of one that is not judged."""
+    return resting(system, job, round_.parts, round_.backend) if job.is_judged else {}
 
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
@@ -198,9 +196,12 @@ def _fit(
 ) -> list[JobFit]:
     if not jobs:
         return []
-    shown = round_.study.jobs if system.whole_study else jobs
+    _register(system, warehouse)
+    shown = jobs
+    if system.pooled:
+        shown = [job for job in round_.study.jobs if _asked_of(system, round_, job)]
     seen = {job: tuple(run.run_id for run in _seen(system, round_, job)) for job in shown}
-    if system.whole_study:
+    if system.pooled:
         everything = tuple(dict.fromkeys(chain(*seen.values())))
         seen = {job: everything for job in jobs}
     # Read once for all jobs: opening the database takes longer than reading it.
@@ -210,7 +211,7 @@ def _fit(
         of_job = pl.col("run_id").is_in(run_ids)
         tables = {name: table.filter(of_job) for name, table in rows.items()}
         try:
-            model = system.fit(**{ARGUMENTS[name]: table for name, table in tables.items()})
+            model = system.fit(tables)
         except BadInput as error:
             if system.name in INDISPENSABLE:
                 raise
@@ -245,24 +246,21 @@ def _seen(system: System, round_: Round, job: Job) -> list[Run]:
     """Return the runs that a system sees to predict a job: profiles, links it trains on, and so on.
 
     Raises:
-        BadInput: one of them has not landed in this round.
+        BadInput: one of them has not landed in this round, or it rests on none.
     """
-    seen = seen_job(system, job)
-    profiled = seen.profiled(round_.backend)
-    needed = [
-        part
-        for part in profile_parts(seen, round_.study, round_.backend)
-        if part.probe in system.probes
-        and (not system.first_type or part.scenario in (None, profiled))
-    ]
+    needed = rested_on(system, job, round_.parts, round_.backend)
     found = [run for part in needed if (run := round_.run_of(part))]
     if not needed or len(found) < len(needed):
-        probes = " and ".join(dict.fromkeys(part.probe for part in needed) or system.probes)
+        probes = " and ".join(dict.fromkeys(part.probe for part in needed)) or "profile"
         raise BadInput(
-            f"{system.name} cannot be fitted to {profiled.label}: round {round_.repeat} of "
-            f"{round_.study.name} has no {probes} run of it; profile it first"
+            f"{system.name} cannot be fitted to {job.profiled(round_.backend).label}: round "
+            f"{round_.repeat} of {round_.study.name} has no {probes} run of it; profile it first"
         )
     return found
+
+
+def _register(system: System, warehouse: Warehouse) -> None:
+    warehouse.register(systems.System(name=system.name, what=system.what, source=system.source))
 
 
 def _hash(tables: Tables) -> str:

@@ -108,36 +108,6 @@ def judged_parts(study: Study, backend: Backend) -> Iterator[Part]:
             yield part
 
 
-def profile_parts(job: Job, study: Study, backend: Backend) -> tuple[Part, ...]:
-    """Return the runs that predictors of a job are fitted to.
-
-    Of asynchronous jobs and those of DDP: its profiles, and links and all-reduces of the speeds and
-    node types it concerns. Of those by operations: all that the study has of jobs that are fitted.
-    """
-    found = (part for part in parts(study, backend) if part.purpose == "profile")
-    return tuple(part for part in found if _concerns(part, job, backend))
-
-
-def _concerns(part: Part, job: Job, backend: Backend) -> bool:
-    if job.kind in BY_OPERATIONS:
-        return True
-    if part.probe == "tf_trace":
-        return part.scenario in [one.profiled(backend) for one in job.of_each_type()]
-    if part.probe in ("torch_memory", "torch_compute") and part.scenario is not None:
-        alike = part.job.dnn, part.job.image_size, part.job.framework
-        on = part.scenario.nodes[0].node_type
-        return alike == (job.dnn, job.image_size, job.framework) and on in job.worker
-    if part.probe == "slowdown" and part.scenario is not None:
-        return part.scenario.nodes[0].node_type in job.worker
-    if part.link_mbps not in job.link_speeds(backend):
-        return False
-    if part.probe == "contention":
-        return part.config["worker"] in job.worker
-    if part.probe == "allreduce":
-        return set(part.job.worker) <= set(job.worker)
-    return part.probe == "links"
-
-
 def _links(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield each speed once, with the job of most workers that uses it."""
     if study.links is None:

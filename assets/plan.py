@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from assets.foremost import FOREMOST
 from assets.parts import Part, judged_parts
 from assets.rounds import Round
 from assets.study import Study
-from assets.systems import FOREMOST
 from warehouse.records import Scenario
 
 _LINK_OVERHEAD_S = 1.5

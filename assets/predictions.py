@@ -9,7 +9,10 @@ from assets.metadata import OWNERS, of_frame
 from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
 from assets.results import curves, forecasts
-from assets.systems import ASYNC_SGD, LINEAR, SYSTEMS, System
+from models.async_sgd.systems import ASYNC_SGD
+from models.linear import LINEAR
+from models.system import System
+from models.systems import SYSTEMS
 
 
 def _predictions(system: System, fits: AssetsDefinition) -> AssetsDefinition:

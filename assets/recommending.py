@@ -92,7 +92,7 @@ def recommend(
     front = fitted.front(question, on_offer) if with_front else ()
     prices = [one.price for one in on_offer]
     record = Recommendation(
-        system=adviser.system,
+        system=adviser.system.name,
         backend=profiled.backend,
         job=question.model_dump(
             mode="json", include={"dnn", "image_size", "global_batch", "iterations", "link_mbps"}
@@ -114,7 +114,7 @@ def recommend(
         made_at=datetime.now(UTC),
     )
     board = warehouse.leaderboard().filter(
-        system=adviser.system, backend=profiled.backend, metric=adviser.metric
+        system=adviser.system.name, backend=profiled.backend, metric=adviser.metric
     )
     written = warehouse.record_recommendation(record)
     return Recommended(advice, on_offer, profiled.backend, fit_id, written, board, front)
@@ -139,8 +139,8 @@ def _profiled(
     if runs.is_empty():
         where = "" if backend is None else f" on backend {backend}"
         raise BadInput(
-            f"{adviser.system} has no profile runs{where} ({', '.join(adviser.probes)}); list the "
-            "network and node types in a study and `stepcast run STUDY.yaml`"
+            f"{adviser.system.name} has no profile runs{where} ({', '.join(adviser.probes)}); list "
+            "the network and node types in a study and `stepcast run STUDY.yaml`"
         )
     nodes = warehouse.visible("cluster_node", runs["run_id"].to_list())
     found = []
@@ -158,21 +158,22 @@ def _fitted(
     warehouse: Warehouse, adviser: Adviser, profiled: _Profiled, say: Say
 ) -> tuple[Advising, str]:
     """Return the system as it was fitted to these runs, and the id of the fit."""
-    known = warehouse.query("fits", system=adviser.system).filter(
-        model_version=adviser.version, backend=profiled.backend, host_id=profiled.host_id
+    known = warehouse.query("fits", system=adviser.system.name).filter(
+        model_version=adviser.system.version, backend=profiled.backend, host_id=profiled.host_id
     )
     for row in known.to_dicts():
         if set(row["run_ids"]) == set(profiled.run_ids):
-            return adviser.load(row["parameters"]), str(row["fit_id"])
-    say(f"fit {adviser.system} to {len(profiled.run_ids)} profile runs")
-    tables = warehouse.visible_tables(list(adviser.tables), profiled.run_ids)
-    fitted = adviser.fit(**{argument: tables[name] for name, argument in adviser.tables.items()})
+            loaded = adviser.system.load(row["parameters"], {})
+            return adviser.of(loaded), str(row["fit_id"])
+    say(f"fit {adviser.system.name} to {len(profiled.run_ids)} profile runs")
+    tables = warehouse.visible_tables(adviser.system.tables, profiled.run_ids)
+    fitted = adviser.system.fit(tables)
     record = FitRecord(
-        system=adviser.system,
-        model_version=adviser.version,
+        system=adviser.system.name,
+        model_version=adviser.system.version,
         parameters=json.loads(fitted.parameters_json()),
         run_ids=profiled.run_ids,
-        row_filter=f"all visible rows of these runs in {', '.join(adviser.tables)}",
+        row_filter=f"all visible rows of these runs in {', '.join(adviser.system.tables)}",
         row_count=sum(table.height for table in tables.values()),
         data_hash=_hash(tables),
         backend=profiled.backend,
@@ -181,7 +182,7 @@ def _fitted(
         created_at=datetime.now(UTC),
     )
     warehouse.record_fit(record)
-    return fitted, record.fit_id
+    return adviser.of(fitted), record.fit_id
 
 
 def _hash(tables: Mapping[str, pl.DataFrame]) -> str:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from assets.foremost import BASELINE, FOREMOST
 from assets.job import Job
 from assets.rounds import Round
 from assets.study import Study
-from assets.systems import BASELINE, FOREMOST
 from warehouse.records import Backend
 
 JUDGED = {

@@ -7,10 +7,10 @@ round.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 
-from assets.job import BY_OPERATIONS, Job
-from assets.parts import Part, Probe, parts, profile_parts
+from assets.parts import Part, Probe, parts
 from assets.study import Study
 from warehouse.records import Backend, Purpose, Run
 
@@ -26,10 +26,15 @@ class Round:
     runs: tuple[Run, ...]
     """What has landed ok in it, and earlier profiles where `Study.profiled_once`."""
 
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What it needs, in the order in which it is run."""
+        return parts(self.study, self.backend)
+
     @property
     def missing(self) -> tuple[Part, ...]:
-        """What it still needs, in the order in which it is run."""
-        return tuple(part for part in parts(self.study, self.backend) if self.run_of(part) is None)
+        """What it still needs."""
+        return tuple(part for part in self.parts if self.run_of(part) is None)
 
     def missing_of(self, probe: Probe, purpose: Purpose) -> tuple[Part, ...]:
         """What it still needs of one probe, for predictors or to judge them."""
@@ -44,7 +49,7 @@ class Round:
     @property
     def superseded(self) -> dict[str, Part]:
         """The runs that measured other things than the study now asks for, and serve no more."""
-        needed = () if self.is_judged else parts(self.study, self.backend)
+        needed = () if self.is_judged else self.parts
         both = ((run, part) for run in self.runs for part in needed)
         return {run.run_id: part for run, part in both if _is_outdated(part, run)}
 
@@ -57,44 +62,12 @@ class Round:
 
     def runs_of(self, probe: Probe) -> dict[Part, Run]:
         """Return the runs of one probe that landed."""
-        found = {part: self.run_of(part) for part in parts(self.study, self.backend)}
+        found = {part: self.run_of(part) for part in self.parts}
         return {part: run for part, run in found.items() if run and part.probe == probe}
 
 
 def _is_outdated(part: Part, run: Run) -> bool:
     return part.is_done_by(run) and not part.asks_the_same_of(run)
-
-
-def profiled_jobs(round_: Round) -> Round | None:
-    """Return a round with only the jobs whose profiles have landed, None if none has."""
-    if round_.study.kind in BY_OPERATIONS:
-        return _with_jobs(round_, [job for job in round_.study.jobs if _has_landed(round_, job)])
-    study, backend = round_.study, round_.backend
-    jobs = [
-        job
-        for job in study.jobs
-        if all(
-            round_.run_of(part)
-            for one in job.as_profiled()
-            for part in profile_parts(one, study, backend)
-        )
-    ]
-    return _with_jobs(round_, jobs)
-
-
-def _has_landed(round_: Round, job: Job) -> bool:
-    """Tell whether a job by operations counts: fitted if profiled, others if measured at all.
-
-    All others are predicted from the profiles of those that are fitted, whichever there are.
-    """
-    found = parts(round_.study.model_copy(update={"jobs": (job,)}), round_.backend)
-    there = [round_.run_of(part) is not None for part in found]
-    return all(there) if job.fitted else any(there)
-
-
-def _with_jobs(round_: Round, jobs: Sequence[Job]) -> Round | None:
-    study = round_.study.model_copy(update={"jobs": tuple(jobs)})
-    return replace(round_, study=study) if jobs else None
 
 
 def open_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round:

@@ -7,10 +7,11 @@ import polars as pl
 
 from assets import landed
 from assets.job import Job
-from assets.parts import Part, profile_parts
+from assets.parts import Part
+from assets.resting import rested_on
 from assets.rounds import Round
-from assets.systems import ARGUMENTS, ASYNC_SGD
 from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.systems import ASYNC_SGD
 from warehouse.records import Run
 
 
@@ -59,15 +60,14 @@ class FittedModels(Mapping[Part, AsyncSGD]):
 
 
 def _seen(profiles: Sequence[Part], round_: Round) -> Iterable[Run]:
-    study, backend = round_.study, round_.backend
+    backend = round_.backend
     scenarios = [part.scenario for part in profiles]
     parts = (
         part
-        for asked in study.jobs
+        for asked in round_.study.jobs
         for job in asked.as_profiled()
         if job.profiled(backend) in scenarios
-        for part in profile_parts(job, study, backend)
-        if part.probe in ASYNC_SGD.probes
+        for part in rested_on(ASYNC_SGD, job, round_.parts, backend)
     )
     found = (round_.run_of(part) for part in dict.fromkeys(parts))
     return [run for run in found if run is not None]
@@ -78,7 +78,7 @@ def _fitted(runs: Iterable[Run], landing: Path) -> AsyncSGD:
     seen: dict[str, pl.DataFrame] = {}
     for name in ASYNC_SGD.tables:
         tables = [one[name] for one in landings if name in one]
-        seen[ARGUMENTS[name]] = pl.concat(tables) if tables else landed.no_rows(name)
-    model = ASYNC_SGD.fit(**seen)
+        seen[name] = pl.concat(tables) if tables else landed.no_rows(name)
+    model = ASYNC_SGD.fit(seen)
     assert isinstance(model, AsyncSGD)
     return model

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from assets.advice import Advice, Nodes, Offer, Option, Question, Span
-from models.srift import predictor, space
+from models.srift import space
 from models.srift.job import Job
 from models.srift.optimizer import Answer, optimize
 from models.srift.pareto import pareto_front
@@ -139,13 +139,3 @@ def _refuse_what_fits_nowhere(answer: Answer, job: Job) -> None:
     ]
     if nowhere:
         raise BadInput(f"a global batch of {job.global_batch} fits nowhere: {' or '.join(nowhere)}")
-
-
-def fit(**tables: object) -> SriftAdvising:
-    """Fit; tables as `models.srift.predictor.fit` takes them."""
-    return SriftAdvising(predictor.fit(**tables))  # type: ignore[arg-type]
-
-
-def load(parameters_json: str) -> SriftAdvising:
-    """Read the parameters of a fit."""
-    return SriftAdvising(Srift.from_json(parameters_json))

@@ -8,13 +8,15 @@ from pathlib import Path
 from assets import landed
 from assets import timeline_plot as plot
 from assets.job import Job
-from assets.parts import Part, profile_parts
+from assets.parts import Part
+from assets.resting import rested_on
 from assets.rounds import Round, rounds_of
 from assets.study import Study
 from assets.timeline_plot import Half
 from models.async_sgd import timeline
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic import synthesise
+from models.async_sgd.systems import ASYNC_SGD
 from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.timeline import Timeline
 from models.async_sgd.workers import group_of_each
@@ -67,7 +69,7 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
     scenario = _named(wanted, list(known), study)
     for round_ in rounds:
         for job in round_.study.jobs:
-            needed = profile_parts(job, round_.study, round_.backend)
+            needed = rested_on(ASYNC_SGD, job, round_.parts, round_.backend)
             if scenario in job.scenarios(round_.backend) and all(map(round_.run_of, needed)):
                 return Subject(round_, job, scenario)
     raise BadInput(

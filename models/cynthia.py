@@ -1,14 +1,17 @@
 """Cynthia (Zheng et al., ICPP 2019) as ICPE 2020 prints it, and its variant: docs/baselines.md."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import polars as pl
 from pydantic import Field
 
 from models.async_sgd.tracer import tracer_excess_s
+from models.parameter_servers import STEPS, of_like_workers
 from models.phases import compute_busy_s, transfer_s
 from models.profiled_run import forecasts, metric_mean, of_run, only_run_id, profiled_scenario
+from models.system import System, Tables
 from warehouse.records import BadInput, Record, Scenario
 
 LEAST_COMPUTING = 0.5
@@ -106,3 +109,35 @@ def fit(
             utilisation=min(both_ways_s / step_time_s, 1.0),
         )
     )
+
+
+def _fit(tables: Tables, *, halved: bool = False) -> Cynthia:
+    return fit(
+        runs=tables["run"],
+        scenarios=tables["scenario"],
+        operations=tables["operation"],
+        timings=tables["timing"],
+        steps=tables["step"],
+        samples=tables["sample"],
+        links=tables["link"],
+        halved=halved,
+    )
+
+
+CYNTHIA = System(
+    name="cynthia",
+    version="1",
+    what="Baseline: a closed form of computation, communication and utilisation (ICPP 2019).",
+    source="Zheng, Xu, Chen, Zhou, Liu, ICPP 2019, as compared in ICPE 2020, section 4.4",
+    tables=STEPS,
+    rests_on=of_like_workers,
+    fit=_fit,
+    load=lambda text, _: Cynthia.from_json(text),
+)
+CYNTHIA_HALF = replace(
+    CYNTHIA,
+    name="cynthia_half",
+    what="Baseline: Cynthia with communication times halved (ICPE 2020, section 4.4).",
+    source="ICPE 2020, section 4.4",
+    fit=partial(_fit, halved=True),
+)

@@ -7,8 +7,10 @@ import polars as pl
 from pydantic import Field
 
 from models.async_sgd.tracer import tracer_excess_s
+from models.parameter_servers import STEPS, of_like_workers
 from models.phases import phases
 from models.profiled_run import forecasts, metric_mean, of_run, only_run_id, profiled_scenario
+from models.system import System, Tables
 from warehouse.records import BadInput, Record, Scenario
 
 
@@ -123,3 +125,28 @@ def fit(
             delay_s=max(own_s - tracer_excess_s(timings, steps), 0.0),
         )
     )
+
+
+def _fit(tables: Tables) -> Lin:
+    return fit(
+        runs=tables["run"],
+        scenarios=tables["scenario"],
+        operations=tables["operation"],
+        timings=tables["timing"],
+        steps=tables["step"],
+        samples=tables["sample"],
+        links=tables["link"],
+        streams=tables["stream"],
+    )
+
+
+LIN = System(
+    name="lin",
+    version="1",
+    what="Baseline: workers queue for each phase of a step (Lin et al., MASCOTS 2018).",
+    source="Lin, Paolieri, Chou, Golubchik, MASCOTS 2018, as compared in ICPE 2020, section 4.4",
+    tables=(*STEPS, "stream"),
+    rests_on=of_like_workers,
+    fit=_fit,
+    load=lambda text, _: Lin.from_json(text),
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 from pydantic import Field
 
+from models.parameter_servers import links, of_the_profile_alone
 from models.phases import transfer_s
 from models.profiled_run import (
     forecasts_of,
@@ -13,6 +14,8 @@ from models.profiled_run import (
     profiled_scenario,
     refuse_unlike_servers,
 )
+from models.system import System, Tables
+from warehouse.asks import Ask, Refusal
 from warehouse.records import Record, Scenario
 
 
@@ -74,3 +77,30 @@ def fit(
     scenario = profiled_scenario(run_id, runs, scenarios)
     busiest_s = max(transfer_s(operations, links).values())
     return LineRate(Parameters(run_id=run_id, scenario=scenario, transfer_s=busiest_s))
+
+
+def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    found = of_the_profile_alone(scenario)
+    # A step has the same bytes on every type of worker.
+    return found if isinstance(found, Refusal) else (found[0], links(scenario))
+
+
+def _fit(tables: Tables) -> LineRate:
+    return fit(
+        runs=tables["run"],
+        scenarios=tables["scenario"],
+        operations=tables["operation"],
+        links=tables["link"],
+    )
+
+
+LINE_RATE = System(
+    name="line_rate",
+    version="1",
+    what="Bound: the server's link is full in its busier direction, whatever W.",
+    source="baseline",
+    tables=("run", "scenario", "operation", "link"),
+    rests_on=_rests_on,
+    fit=_fit,
+    load=lambda text, _: LineRate.from_json(text),
+)

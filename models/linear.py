@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 from pydantic import Field
 
+from models.parameter_servers import of_the_profile_alone
 from models.profiled_run import (
     forecasts_of,
     metric_mean,
@@ -14,6 +15,7 @@ from models.profiled_run import (
     refuse_unlike,
     run_ids_of,
 )
+from models.system import System, Tables
 from warehouse.records import BadInput, Record, Scenario
 
 _METRIC = "step_time_s"
@@ -86,3 +88,19 @@ def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame) -
         profiled.append(Profiled(run_id=run_id, scenario=scenario, step_time_s=step_time_s))
     of_one_job([one.scenario for one in profiled])
     return Linear(Parameters(profiled=tuple(profiled)))
+
+
+def _fit(tables: Tables) -> Linear:
+    return fit(runs=tables["run"], scenarios=tables["scenario"], samples=tables["sample"])
+
+
+LINEAR = System(
+    name="linear",
+    version="1",
+    what="Baseline: W workers do W times the steps of one.",
+    source="baseline",
+    tables=("run", "scenario", "sample"),
+    rests_on=of_the_profile_alone,
+    fit=_fit,
+    load=lambda text, _: Linear.from_json(text),
+)

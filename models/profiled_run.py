@@ -125,11 +125,9 @@ def single_flow_Bps(links: pl.DataFrame, direction: str) -> float:
     return mean_Bps
 
 
-def refusal_of_mixed(profiled: Scenario, scenario: Scenario) -> str | None:
-    """Return why a model of like workers says nothing about a scenario, if so."""
-    if len({group.one for group in scenario.worker_groups}) > 1:
-        return "its workers are of several node types; this model knows like ones only"
-    return refusal(profiled, scenario)
+def like_workers(scenario: Scenario) -> bool:
+    """Tell whether all workers are on nodes of one type."""
+    return len({group.one for group in scenario.worker_groups}) == 1
 
 
 def refusal(profiled: Scenario, scenario: Scenario) -> str | None:

@@ -11,9 +11,10 @@ from pathlib import Path
 from assets.fitting import fit_jobs, predict_missing
 from assets.home import CHECKOUT
 from assets.progress import Progress
-from assets.rounds import Round, profiled_jobs, rounds_of
+from assets.resting import profiled_jobs
+from assets.rounds import Round, rounds_of
 from assets.study import Study, read_study
-from assets.systems import SYSTEMS
+from models.systems import SYSTEMS
 from warehouse.copying import copy_runs
 from warehouse.landing import landed_runs, run_folders
 from warehouse.records import BadInput, Purpose, Run

@@ -9,17 +9,26 @@ from typing import Any
 import polars as pl
 import pytest
 
+from assets.job import Job
 from assets.measuring import profile
-from assets.parts import Part, Probe
+from assets.parts import Part, Probe, parts
 from assets.progress import Progress
+from assets.resting import rested_on
 from assets.rounds import Round
-from assets.systems import SYSTEMS
+from assets.study import Study
 from models.async_sgd import predictor
+from models.async_sgd.systems import ASYNC_SGD
+from models.cynthia import CYNTHIA, CYNTHIA_HALF
+from models.lin import LIN
+from models.line_rate import LINE_RATE
+from models.linear import LINEAR
+from models.system import System
+from models.systems import SYSTEMS
 from profilers import contention, links, tf_throughput, tf_trace
 from profilers.clusters import Cluster
 from profilers.result import ProbeResult, RunContext, failed, finished_run
 from profilers.windows import Windows
-from warehouse.records import ProbeFailed, Run, Scenario
+from warehouse.records import Backend, ProbeFailed, Run, Scenario
 
 STUDY = """
 name: paper
@@ -62,9 +71,7 @@ MIXED = STUDY.replace("worker: emu.native.c25", "worker: [emu.native.c25, emu.na
 PROFILING: tuple[Probe, ...] = ("links", "contention", "tf_trace")
 """The probes that profile asynchronous jobs, in the order in which they run."""
 HOST = "host-1"
-FORECASTERS = [
-    system for system in SYSTEMS if system.kind == "asynchronous" and not system.one_server
-]
+FORECASTERS = [ASYNC_SGD, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE]
 """The systems that predict jobs with one server, as those of `STUDY` are."""
 SHORT = predictor.Settings(simulated_operations=5_000, warm_up_steps=5)
 LINK_BPS = 25e6
@@ -338,3 +345,12 @@ def write_study(folder: Path, text: str = STUDY) -> Path:
     path = folder / "paper.yaml"
     path.write_text(text)
     return path
+
+
+def seen_of(job: Job, study: Study, backend: Backend, *systems: System) -> list[Part]:
+    """Return what forecasts of a job rest on, of these systems or of all."""
+    needed = parts(study, backend)
+    found = {
+        part for system in systems or SYSTEMS for part in rested_on(system, job, needed, backend)
+    }
+    return [part for part in needed if part in found]

@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "networks": (),
     "warehouse": (),
     "profilers": ("networks", "warehouse.home", "warehouse.names", *_WORDS),
-    "models": ("networks", *_WORDS),
+    "models": ("networks", "warehouse.asks", *_WORDS),
     "assets": ("models", "networks", "profilers", "warehouse"),
     "benchmarks": ("models", "networks", "profilers", "warehouse"),
     "pipelines": ("assets", "benchmarks", "models", "networks", "profilers", "warehouse"),

@@ -22,22 +22,19 @@ class System(Record):
 
 
 def register(connection: duckdb.DuckDBPyConnection, system: System) -> None:
-    """Register a system; the same one again changes nothing.
-
-    Raises:
-        BadInput: the name is taken by another system.
-    """
-    row = connection.execute(
-        "SELECT what, source FROM pred.system WHERE name = ?", [system.name]
-    ).fetchone()
-    if row is not None and row != (system.what, system.source):
-        raise BadInput(f"system {system.name!r} is taken: {row[0]} ({row[1]}); choose another name")
-    if row is None:
+    """Register a system, unless its name is there already: the text is the first registration's."""
+    if not is_registered(connection, system.name):
         with transaction(connection):
             connection.execute(
                 "INSERT INTO pred.system VALUES (?, ?, ?)",
                 [system.name, system.what, system.source],
             )
+
+
+def is_registered(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Tell whether a system of that name is registered."""
+    found = connection.execute("SELECT 1 FROM pred.system WHERE name = ?", [name]).fetchone()
+    return found is not None
 
 
 def refuse_unregistered(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:

@@ -90,9 +90,12 @@ class Warehouse:
             synthetic.record_intervals(connection, fit_id, subject_id, intervals)
 
     def register(self, system: System) -> None:
-        """Register a system that is to predict; the same one again changes nothing."""
-        with self._changing() as connection:
-            systems.register(connection, system)
+        """Register a system that is to predict; a name that is there keeps its text."""
+        with self._open() as connection:
+            known = systems.is_registered(connection, system.name)
+        if not known:
+            with self._changing() as connection:
+                systems.register(connection, system)
 
     def predictions(self, study: str, repeat: int) -> pl.DataFrame:
         """Return the ledger's rows of one round of a study."""

@@ -7,11 +7,9 @@ granted (`models/async_sgd/replaced.py`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
-from models.async_sgd import predictor
 from models.async_sgd.predictor import AsyncSGD
 from warehouse.records import Scenario
 
@@ -38,8 +36,3 @@ class OneServer:
     def _on_servers(self, scenario: Scenario) -> AsyncSGD:
         strategy = scenario.strategy
         return self.model.with_servers(strategy.servers, strategy.placement, self.operations)
-
-
-def fit(**tables: Any) -> OneServer:
-    """Fit to profiles of one worker and one server; see `predictor.fit`."""
-    return OneServer(predictor.fit(**tables), tables["operations"])

@@ -7,7 +7,10 @@ import polars as pl
 
 from models.profiled_run import PREDICTED, profiled_scenario
 from models.srift import latency
+from models.srift.asks import foreign, passes
 from models.srift.latency import Latency
+from models.system import System, Tables
+from warehouse.asks import Ask, Refusal
 from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 
@@ -79,3 +82,24 @@ def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, compute: pl.DataFrame) -
             )
         )
     return IdealScaling(Parameters(alone=tuple(alone)))
+
+
+def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    return foreign(scenario) or passes(scenario)
+
+
+def _fit(tables: Tables) -> IdealScaling:
+    return fit(runs=tables["run"], scenarios=tables["scenario"], compute=tables["compute"])
+
+
+IDEAL_SCALING = System(
+    name="ideal_scaling",
+    version="1",
+    what="Baseline: an iteration takes as long as on the slowest node alone.",
+    source="baseline",
+    tables=("run", "scenario", "compute"),
+    rests_on=_rests_on,
+    fit=_fit,
+    load=lambda text, _: IdealScaling(Parameters.model_validate_json(text)),
+    pooled=True,
+)

@@ -46,9 +46,9 @@ def timeline(
     from assets.fitting import fit_job
     from assets.home import home
     from assets.study import read_study
-    from assets.systems import ASYNC_SGD
     from models.async_sgd.chrome_trace import chrome_trace
     from models.async_sgd.predictor import AsyncSGD
+    from models.async_sgd.systems import ASYNC_SGD
     from warehouse.landing import landed_runs
     from warehouse.warehouse import Warehouse
 

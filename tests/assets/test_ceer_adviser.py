@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from assets import advisers, ceer_adviser
+from assets import advisers
 from assets.advice import Offer, Question
-from assets.ceer_adviser import CeerAdvising, load
+from assets.ceer_adviser import CeerAdvising
+from models.ceer.predictor import Ceer
 from networks.operation_graph import GraphOperation, OperationGraph
 from tests.models.ceer import study
 from tests.models.ceer.study import scenario
@@ -28,7 +29,10 @@ def graph(dnn: str, batch_size: int, image_size: int) -> OperationGraph:
 @pytest.fixture(scope="module")
 def ceer() -> CeerAdvising:
     """Fitted to the made-up study of one and two devices."""
-    return CeerAdvising(ceer_adviser.fit(**study.tables()).model, graph)
+    one = advisers.adviser("ceer")
+    made = one.of(one.system.fit(study.raw_tables()))
+    assert isinstance(made, CeerAdvising)
+    return CeerAdvising(made.model, graph)
 
 
 def question(**changes: object) -> Question:
@@ -186,17 +190,18 @@ def test_what_cannot_be_asked_is_refused(ceer: CeerAdvising) -> None:
 
 
 def test_parameters_are_read_again(ceer: CeerAdvising) -> None:
-    again = CeerAdvising(load(ceer.parameters_json()).model, graph)
+    again = CeerAdvising(Ceer.from_json(ceer.parameters_json()), graph)
     assert again.advise(question(), offers()) == ceer.advise(question(), offers())
 
 
 def test_pytorch_is_asked_for_its_own_operators() -> None:
-    tables = study.tables()
+    tables = study.raw_tables()
     with pytest.raises(BadInput, match="expected profile runs of all_reduce with pytorch"):
-        advisers.adviser("ceer_pytorch").fit(**tables)
-    written = advisers.adviser("ceer").fit(**tables).parameters_json()
+        advisers.adviser("ceer_pytorch").system.fit(tables)
+    written = advisers.adviser("ceer").system.fit(tables).parameters_json()
     for system, framework in (("ceer", "tensorflow"), ("ceer_pytorch", "pytorch")):
-        read = advisers.adviser(system).load(written)
+        one = advisers.adviser(system)
+        read = one.of(one.system.load(written, {}))
         assert isinstance(read, CeerAdvising)
         graph = read.extract("small_cnn", 2, 16)
         assert {one.type.startswith("aten::") for one in graph.operations} == {

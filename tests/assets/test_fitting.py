@@ -13,18 +13,15 @@ from assets.progress import Progress
 from assets.resources import WarehouseResource
 from assets.rounds import Round, open_round
 from assets.study import read_study
-from assets.systems import (
-    ASYNC_SGD,
-    LIN,
-    LINE_RATE,
-    LINEAR,
-    ONE_SERVER,
-    SYSTEMS,
-    Fitted,
-    System,
-)
+from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
+from models.lin import LIN
+from models.line_rate import LINE_RATE
+from models.linear import LINEAR
+from models.system import Fitted, System, Tables
+from models.systems import SYSTEMS
 from profilers.host import host_id
 from tests.synthetic import FORECASTERS, MIXED, STUDY, PaperProbes, profiled, write_study
+from warehouse.asks import Ask, Refusal
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
 from warehouse.warehouse import Warehouse, read_only
@@ -118,7 +115,7 @@ def test_what_is_known_needs_no_fit(
 ) -> None:
     record_fits(round_, warehouse, LINEAR)
     first = predict_missing(LINEAR, round_, warehouse, Progress())
-    unfit = replace(LINEAR, fit=lambda **tables: pytest.fail("fitted again"))
+    unfit = replace(LINEAR, fit=lambda tables: pytest.fail("fitted again"))
     told: list[str] = []
     listener = Progress()
     monkeypatch.setattr(listener, "finished", told.append)
@@ -142,7 +139,7 @@ def test_nothing_is_measured_before_it_is_predicted(round_: Round, warehouse: Wa
     refuse_unpredicted(round_, ledger(warehouse))
 
 
-def unfit(**tables: pl.DataFrame) -> Fitted:
+def unfit(tables: Tables) -> Fitted:
     raise BadInput("its packets were lost")
 
 
@@ -165,14 +162,20 @@ def test_one_that_is_indispensable_is_not(round_: Round, warehouse: Warehouse) -
             fit_jobs(replace(system, fit=unfit), round_, warehouse, Progress())
 
 
-def no_three(profiled: Scenario, scenario: Scenario) -> str | None:
-    return "it cannot count to three" if scenario.strategy.workers > 2 else None
+def up_to_two(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    if scenario.strategy.workers > 2:
+        return Refusal("it cannot count to three")
+    return LINEAR.rests_on(scenario)
 
 
-def test_what_a_system_declines_is_told_and_not_waited_for(
+def never(scenario: Scenario) -> Refusal:
+    return Refusal("it never says anything")
+
+
+def test_what_a_system_refuses_is_told_and_not_waited_for(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shy = replace(LINEAR, declines=no_three)
+    shy = replace(LINEAR, rests_on=up_to_two)
     monkeypatch.setattr("assets.fitting.SYSTEMS", (shy,))
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
@@ -211,7 +214,7 @@ class OnlyAnInterval:
 def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, probes: PaperProbes
 ) -> None:
-    vague = replace(LINEAR, fit=lambda **tables: OnlyAnInterval())
+    vague = replace(LINEAR, fit=lambda tables: OnlyAnInterval())
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
     monkeypatch.setattr("assets.fitting.SYSTEMS", (vague,))
@@ -231,7 +234,7 @@ def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
     assert read_only(warehouse.home, "SELECT * FROM report.leaderboard").is_empty()
 
 
-def test_only_the_first_of_many_declined_scenarios_are_named(
+def test_only_the_first_of_many_refused_scenarios_are_named(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = (
@@ -241,7 +244,7 @@ def test_only_the_first_of_many_declined_scenarios_are_named(
     many = replace(round_, study=round_.study.model_copy(update={"jobs": jobs}))
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
-    silent = replace(LINEAR, declines=lambda profiled, scenario: "it never says anything")
+    silent = replace(LINEAR, rests_on=never)
     predict_missing(silent, many, warehouse, Progress())
     (line,) = told
     first, second, third = (one.label for one in jobs[0].scenarios("loopback")[:3])
@@ -256,7 +259,7 @@ def test_jobs_of_which_nothing_is_predicted_need_no_fit(
     study_file: Path, warehouse: Warehouse
 ) -> None:
     empty = open_round(read_study(study_file), "loopback", host_id(), [])
-    silent = replace(LINEAR, declines=lambda profiled, scenario: "it never says anything")
+    silent = replace(LINEAR, rests_on=never)
     assert fit_jobs(silent, empty, warehouse, Progress()) == []
     assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from assets.parts import Part, judged_parts, parts, profile_parts
+from assets.parts import Part, judged_parts, parts
 from assets.study import Study, read_study
-from tests.synthetic import DDP, STUDY, SYNCHRONOUS, landed, write_study
+from tests.synthetic import DDP, STUDY, SYNCHRONOUS, landed, seen_of, write_study
 from warehouse.records import BadInput
 
 MIXED = STUDY.replace("worker: emu.native.c25,", "worker: [emu.native.c25, emu.native.c15],", 1)
@@ -48,7 +48,7 @@ def test_slowdown_is_probed_with_the_networks_that_may_be_seen(tmp_path: Path) -
         "emu.avx2.c25",
     ]
     assert {part.scenario.strategy.workers for part in found if part.scenario} == {3}
-    assert [part for part in profile_parts(whole.jobs[0], whole, "emulated") if part in found] == [
+    assert [part for part in seen_of(whole.jobs[0], whole, "emulated") if part in found] == [
         found[0]
     ]
     assert len(list(judged_parts(whole, "emulated"))) == 3
@@ -63,7 +63,7 @@ def test_held_out_batches_judge_profiles_and_are_not_seen(tmp_path: Path) -> Non
         "time held-out batches, resnet18 32px b4, unshaped, all-reduce, W=1 (1 emu.avx2.c25)",
     ]
     for job in whole.jobs:
-        assert not set(profile_parts(job, whole, "emulated")) & set(found[2:])
+        assert not set(seen_of(job, whole, "emulated")) & set(found[2:])
 
 
 def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
     profiled = [part for part in parts(whole, "emulated") if part.probe == "torch_compute"]
     assert [part.scenario for part in searched] == [part.scenario for part in profiled]
     assert not {part.name for part in searched} & {part.name for part in profiled}
-    assert [part for part in profile_parts(whole.jobs[0], whole, "emulated") if part in searched]
+    assert [part for part in seen_of(whole.jobs[0], whole, "emulated") if part in searched]
     assert not [one for one in parts(study(tmp_path, DDP), "emulated") if one in searched]
 
 
@@ -95,7 +95,7 @@ def test_all_reduces_are_told_apart_by_who_took_part(tmp_path: Path) -> None:
 
 def test_data_parallel_predictors_see_the_types_of_the_job(tmp_path: Path) -> None:
     whole = study(tmp_path, DDP)
-    single, mixed = (names(profile_parts(job, whole, "emulated")) for job in whole.jobs)
+    single, mixed = (names(seen_of(job, whole, "emulated")) for job in whole.jobs)
     assert [name for name in single if "avx2" in name] == []
     assert len([name for name in mixed if name.startswith("profile")]) == 2
     assert [len([name for name in of if name.startswith("probe")]) for of in (single, mixed)] == [
@@ -129,7 +129,7 @@ def test_synchronous_jobs_judge_unless_they_are_fitted(tmp_path: Path) -> None:
     ]
     (judged,) = judged_parts(whole, "emulated")
     assert judged.job.dnn == "small_cnn"
-    seen = profile_parts(judged.job, whole, "emulated")
+    seen = seen_of(judged.job, whole, "emulated")
     assert {part.job.dnn for part in seen} == {"alexnet"}
 
 
@@ -146,7 +146,7 @@ def test_pytorch_by_operations_is_profiled_and_judged_as_tensorflow(tmp_path: Pa
         ("torch_throughput", "measurement"),
     ]
     (judged,) = judged_parts(whole, "emulated")
-    seen = profile_parts(judged.job, whole, "emulated")
+    seen = seen_of(judged.job, whole, "emulated")
     assert {part.job.dnn for part in seen} == {"alexnet"}
 
 
@@ -157,7 +157,7 @@ def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
         "emu.native.c25",
         "emu.native.c15",
     ]
-    seen = profile_parts(whole.jobs[0], whole, "emulated")
+    seen = seen_of(whole.jobs[0], whole, "emulated")
     assert [part.scenario for part in seen if part.probe == "tf_trace"] == traced[:2]
 
 

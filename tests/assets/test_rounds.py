@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from assets.asked import noted
-from assets.parts import Part, parts, profile_parts
-from assets.rounds import latest_round, open_round, profiled_jobs, refreshed, rounds_of, whole_round
+from assets.parts import Part, parts
+from assets.resting import profiled_jobs
+from assets.rounds import latest_round, open_round, refreshed, rounds_of, whole_round
 from assets.study import Study, read_study
-from tests.synthetic import HOST, STUDY, landed, write_study
+from models.async_sgd.systems import ASYNC_SGD
+from tests.synthetic import HOST, STUDY, landed, seen_of, write_study
 from warehouse.records import Run
 
 
@@ -52,7 +54,7 @@ def test_several_servers_are_profiled_and_one_too(tmp_path: Path) -> None:
     job = study.jobs[0]
     for part, one in zip(found, job.as_profiled(), strict=False):
         assert part.job == job
-        seen = profile_parts(one, study, "emulated")
+        seen = seen_of(one, study, "emulated", ASYNC_SGD)
         assert [other for other in seen if other.probe == "tf_trace"] == [part]
 
 
@@ -167,7 +169,7 @@ def test_jobs_on_other_links_share_a_profile(tmp_path: Path) -> None:
         "profile alexnet 64px b4, 200 Mb/s, W=1",
     ]
     assert {part.link_mbps for part in found if part.probe == "links"} == {100, 200}
-    assert [part.name for part in profile_parts(study.jobs[2], study, "emulated")] == [
+    assert [part.name for part in seen_of(study.jobs[2], study, "emulated")] == [
         "probe links, 200 Mb/s",
         "probe links, 100 Mb/s",
         "profile small_cnn 16px b4, 200 Mb/s, W=1",
@@ -184,7 +186,7 @@ def test_contention_is_probed_for_each_link_and_worker(tmp_path: Path) -> None:
         "probe contention, 200 Mb/s, emu.native.c15",
         "probe contention, 200 Mb/s, emu.native.c25",
     ]
-    mine = profile_parts(study.jobs[1], study, "emulated")
+    mine = seen_of(study.jobs[1], study, "emulated")
     assert [part.name for part in mine if part.probe == "contention"] == [
         "probe contention, 200 Mb/s, emu.native.c25"
     ]

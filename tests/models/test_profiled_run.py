@@ -5,12 +5,9 @@ from models.profiled_run import (
     metric_mean,
     only_run_id,
     profiled_scenario,
-    refusal,
-    refusal_of_mixed,
     refuse_unlike,
 )
 from tests.models.async_sgd.frames import RUN_ID
-from tests.models.mixed import mixed
 from tests.models.runs import run_tables, samples, scenario
 from warehouse.records import BadInput, Scenario
 
@@ -50,14 +47,6 @@ def test_one_run_at_a_time() -> None:
 def test_a_metric_of_another_run_does_not_count() -> None:
     with pytest.raises(BadInput, match="expected metric x of 0 or more, found None"):
         metric_mean(samples({"x": [1]}, run_id="another"), RUN_ID, "x")
-
-
-def test_mixed_workers_are_declined_by_models_of_like_ones() -> None:
-    reason = refusal_of_mixed(scenario(), mixed({"emu.1c": 1, "emu.slow": 1}))
-    assert reason == "its workers are of several node types; this model knows like ones only"
-    assert refusal(scenario(), mixed({"emu.1c": 1, "emu.slow": 1})) is None
-    for asked in (scenario(2), mixed({"emu.1c": 3}), scenario(2, link_mbps=3.0)):
-        assert refusal_of_mixed(scenario(), asked) == refusal(scenario(), asked)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 9])

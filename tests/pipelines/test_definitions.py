@@ -6,7 +6,7 @@ import pytest
 from dagster import AssetKey, Definitions, build_schedule_context, validate_run_config
 
 from assets.study import read_study
-from assets.systems import SYSTEMS
+from models.systems import SYSTEMS
 from pipelines.definitions import defs
 from pipelines.schedules import VARIANCE
 

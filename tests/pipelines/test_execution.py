@@ -8,7 +8,7 @@ import pytest
 from dagster import AssetKey, DagsterExecutionInterruptedError, DagsterRunStatus
 
 from assets.progress import Progress
-from assets.systems import SYSTEMS
+from models.systems import SYSTEMS
 from pipelines import history
 from pipelines.execution import CheckFailed, execute
 from tests.pipelines.ran import ASKED, MEASURED, Ran, statuses

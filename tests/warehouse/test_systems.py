@@ -3,9 +3,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import ValidationError
 
-from warehouse.connection import connect
 from warehouse.records import BadInput
-from warehouse.systems import System, register
+from warehouse.systems import System
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -53,13 +52,12 @@ def test_others_can_register(make: "Maker") -> None:
     assert make.rows(query).rows() == [(OURS.what, OURS.source)]
 
 
-def test_a_name_is_given_once(make: "Maker") -> None:
+def test_the_text_of_a_name_is_the_first_registrations(make: "Maker") -> None:
     make.warehouse.load()
-    with (
-        connect(make.home / "warehouse.duckdb") as connection,
-        pytest.raises(BadInput, match="system 'ceer' is taken: Sum of operation times"),
-    ):
-        register(connection, OURS.model_copy(update={"name": "ceer"}))
+    make.warehouse.register(OURS)
+    make.warehouse.register(OURS.model_copy(update={"what": "Better than the mean"}))
+    query = "SELECT what FROM pred.system WHERE name = 'ours'"
+    assert make.rows(query).rows() == [(OURS.what,)]
 
 
 def test_a_name_is_a_word() -> None:

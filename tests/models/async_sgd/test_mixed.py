@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from models.async_sgd import one_server
+from models.async_sgd.one_server import OneServer
 from models.async_sgd.predictor import AsyncSGD, Settings, fit
 from models.async_sgd.synthetic import synthesise
 from models.async_sgd.timeline import simulated
@@ -181,7 +181,7 @@ def test_variables_of_one_server_on_two() -> None:
     operations = made.operations.with_columns(type=kinds, server=pl.col("server") * 0)
     made = both(replace(made, operations=operations), replace(made, operations=operations))
     runs, scenarios = both_tables()
-    model = one_server.fit(
+    fitted = fit(
         runs=runs,
         scenarios=scenarios,
         operations=made.operations,
@@ -192,6 +192,7 @@ def test_variables_of_one_server_on_two() -> None:
         links=links([1e5], [1e5]),
         settings=EQUAL,
     )
+    model = OneServer(fitted, made.operations)
     (found,) = model.predict([mixed({"emu.1c": 6, "emu.slow": 6}, servers=2)])["value"]
     assert found == pytest.approx(12 / (12 * 0.2 + 0.18), rel=1e-3)
 

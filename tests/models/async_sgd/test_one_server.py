@@ -5,7 +5,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from models.async_sgd import one_server
+from models.async_sgd.one_server import OneServer
+from models.async_sgd.predictor import fit
 from tests.models.async_sgd.frames import Tables, tables
 from tests.models.runs import links, run_tables, samples, scenario
 from warehouse.records import BadInput
@@ -32,10 +33,10 @@ def two_variables() -> Tables:
     return replace(made, operations=made.operations.with_columns(type=kinds))
 
 
-def model() -> one_server.OneServer:
+def model() -> OneServer:
     made = two_variables()
     runs, scenarios = run_tables()
-    return one_server.fit(
+    fitted = fit(
         runs=runs,
         scenarios=scenarios,
         operations=made.operations,
@@ -45,6 +46,7 @@ def model() -> one_server.OneServer:
         samples=samples({"client_gap_s": [0.0]}),
         links=links([SPEED_BPS], [SPEED_BPS]),
     )
+    return OneServer(fitted, made.operations)
 
 
 def test_each_of_two_servers_sends_half_to_many_workers() -> None:

@@ -87,6 +87,22 @@ def tables(
     return {name: pl.concat(frames) for name, frames in parts.items()}
 
 
+_TABLES = {
+    "runs": "run",
+    "scenarios": "scenario",
+    "operations": "operation",
+    "shapes": "operation_shape",
+    "times": "operation_time",
+    "samples": "sample",
+    "dnns": "dnn",
+}
+
+
+def raw_tables() -> dict[str, pl.DataFrame]:
+    """Return `tables` as systems take them: by the names of raw tables."""
+    return {_TABLES[name]: frame for name, frame in tables().items()}
+
+
 def _samples(dnn: str, node_type: str, workers: int) -> pl.DataFrame:
     held_s = step_s(dnn, node_type, workers)
     # Two windows, one as much too long as the other is too short.

@@ -1,0 +1,78 @@
+"""ICPE 2020's predictor as a system, from a profile with the servers that train or with one."""
+
+from models.async_sgd import predictor
+from models.async_sgd.one_server import OneServer
+from models.async_sgd.predictor import AsyncSGD
+from models.parameter_servers import STEPS, foreign, links, profiles
+from models.system import System, Tables
+from warehouse.asks import Ask, Refusal
+from warehouse.records import Scenario
+
+
+def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    if refused := foreign(scenario):
+        return refused
+    contention = Ask("contention", "cluster", scenario, optional=True)
+    return (*profiles(scenario), links(scenario), contention)
+
+
+def _rests_on_one_server(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    if refused := foreign(scenario):
+        return refused
+    if scenario.strategy.servers == 1:
+        reason = "it puts variables of one server on several, and this has one"
+        return Refusal(reason, foreign=True)
+    return _rests_on(_on_one_server(scenario))
+
+
+def _on_one_server(scenario: Scenario) -> Scenario:
+    alone = {"servers": 1, "placement": "round_robin"}
+    nodes = tuple(group.one if group.role == "server" else group for group in scenario.nodes)
+    strategy = scenario.strategy.model_copy(update=alone)
+    return scenario.model_copy(update={"strategy": strategy, "nodes": nodes})
+
+
+def _fit(tables: Tables) -> AsyncSGD:
+    return predictor.fit(
+        runs=tables["run"],
+        scenarios=tables["scenario"],
+        operations=tables["operation"],
+        edges=tables["edge"],
+        timings=tables["timing"],
+        steps=tables["step"],
+        samples=tables["sample"],
+        links=tables["link"],
+        contention=tables["contention"],
+    )
+
+
+def _load(parameters: str, tables: Tables) -> AsyncSGD:
+    return AsyncSGD.from_json(
+        parameters,
+        operations=tables["operation"],
+        edges=tables["edge"],
+        timings=tables["timing"],
+        steps=tables["step"],
+    )
+
+
+ASYNC_SGD = System(
+    name="async_sgd",
+    version="7",
+    what="Throughput by simulation of the traced steps, with an interval (Li et al., ICPE 2020).",
+    source="Li, Yan, Paolieri, Golubchik, ICPE 2020",
+    tables=(*STEPS, "edge", "contention"),
+    rests_on=_rests_on,
+    fit=_fit,
+    load=_load,
+)
+ONE_SERVER = System(
+    name="async_sgd_one_server",
+    version="4",
+    what="As async_sgd, on several servers from the profile of one: its variables put on them.",
+    source="ours",
+    tables=ASYNC_SGD.tables,
+    rests_on=_rests_on_one_server,
+    fit=lambda tables: OneServer(_fit(tables), tables["operation"]),
+    load=lambda text, tables: OneServer(_load(text, tables), tables["operation"]),
+)

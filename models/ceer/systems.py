@@ -1,0 +1,80 @@
+"""Ceer as systems: of each framework, ours and as published."""
+
+from dataclasses import replace
+from functools import partial
+
+from models.ceer import fitted
+from models.ceer.fitted import FittedCeer
+from models.ceer.parameters import PAPER, Settings
+from models.ceer.predictor import Ceer
+from models.system import System, Tables
+from warehouse.asks import Ask, Refusal
+from warehouse.records import Scenario
+
+PROBES = {
+    "tensorflow": ("tf_operations", "tf_sync"),
+    "pytorch": ("torch_operations", "torch_throughput"),
+}
+"""What times operations of one device and steps of several, by framework."""
+
+
+def _rests_on(framework: str, scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    reason = fitted.declines(scenario, framework)
+    if reason is not None:
+        trained = scenario.strategy.kind, scenario.workload.framework
+        return Refusal(reason, foreign=trained != ("all_reduce", framework))
+    return tuple(Ask(probe, "train", scenario) for probe in PROBES[framework])
+
+
+def _fit(framework: str, settings: Settings | None, tables: Tables) -> FittedCeer:
+    return fitted.fit(
+        runs=tables["run"],
+        scenarios=tables["scenario"],
+        operations=tables["operation"],
+        shapes=tables["operation_shape"],
+        times=tables["operation_time"],
+        samples=tables["sample"],
+        dnns=tables["dnn"],
+        settings=settings,
+        framework=framework,
+    )
+
+
+def _load(framework: str, parameters: str, tables: Tables) -> FittedCeer:
+    return FittedCeer(Ceer.from_json(parameters), framework=framework)
+
+
+CEER = System(
+    name="ceer",
+    version="3",
+    what="Steps from operations of other networks, with an interval (Hafeez and Gandhi, Ceer).",
+    source="Hafeez, Gandhi, Ceer, section IV",
+    tables=("run", "scenario", "operation", "operation_shape", "operation_time", "sample", "dnn"),
+    rests_on=partial(_rests_on, "tensorflow"),
+    fit=partial(_fit, "tensorflow", None),
+    load=partial(_load, "tensorflow"),
+    pooled=True,
+)
+CEER_PAPER = replace(
+    CEER,
+    name="ceer_paper",
+    version="1",
+    what="Baseline: Ceer as published, with medians of light operations and S by parameters alone.",
+    fit=partial(_fit, "tensorflow", PAPER),
+)
+CEER_PYTORCH = replace(
+    CEER,
+    name="ceer_pytorch",
+    version="2",
+    what="As ceer, of PyTorch's operators.",
+    rests_on=partial(_rests_on, "pytorch"),
+    fit=partial(_fit, "pytorch", None),
+    load=partial(_load, "pytorch"),
+)
+CEER_PYTORCH_PAPER = replace(
+    CEER_PYTORCH,
+    name="ceer_pytorch_paper",
+    version="1",
+    what="As ceer_paper, of PyTorch's operators.",
+    fit=partial(_fit, "pytorch", PAPER),
+)

@@ -1,0 +1,59 @@
+"""What predictors of asynchronous training rest on: profiles of one worker, links, contention."""
+
+from models.profiled_run import like_workers
+from warehouse.asks import Ask, Refusal
+from warehouse.records import Scenario
+
+STEPS = ("run", "scenario", "operation", "timing", "step", "sample", "link")
+"""Raw tables with the steps of a profile, operation by operation, and the speed of its links."""
+
+
+def foreign(scenario: Scenario) -> Refusal | None:
+    """Refuse other training than asynchronous TensorFlow's with parameter servers."""
+    kind = scenario.strategy.kind
+    if kind == "async_parameter_server":
+        return None
+    return Refusal(f"it is about asynchronous training with servers, not {kind}", foreign=True)
+
+
+def as_profiled(scenario: Scenario) -> tuple[Scenario, ...]:
+    """Return what is profiled of a scenario: one worker of each type, and no cross traffic."""
+    others = tuple(group for group in scenario.nodes if group.role != "worker")
+    alone = scenario.strategy.model_copy(update={"workers": 1})
+    return tuple(
+        scenario.model_copy(
+            update={"strategy": alone, "nodes": (group.one, *others), "cross_traffic": None}
+        )
+        for group in scenario.worker_groups
+    )
+
+
+def profiles(scenario: Scenario, *, on_its_link: bool = False) -> tuple[Ask, ...]:
+    """Return asks for a trace of each type of worker by itself."""
+    return tuple(
+        Ask("tf_trace", "own", one, on_its_link=on_its_link) for one in as_profiled(scenario)
+    )
+
+
+def links(scenario: Scenario) -> Ask:
+    """Return an ask for the speed of the links that a scenario trains and is profiled on."""
+    return Ask("links", "cluster", scenario)
+
+
+def of_the_profile_alone(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    """Rest on profiles that have the servers, links and traffic of the scenario."""
+    if refused := foreign(scenario):
+        return refused
+    if scenario.cross_traffic is not None:
+        return Refusal("others use the servers' links too; this model knows nothing of that")
+    return profiles(scenario, on_its_link=True)
+
+
+def of_like_workers(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    """Rest on the profile of the one type of workers, and on the speed of its links."""
+    if refused := foreign(scenario):
+        return refused
+    if not like_workers(scenario):
+        return Refusal("its workers are of several node types; this model knows like ones only")
+    found = of_the_profile_alone(scenario)
+    return found if isinstance(found, Refusal) else (*found, links(scenario))

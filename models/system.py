@@ -1,0 +1,57 @@
+"""What a system is: the contract between what predicts and what measures, judges and shows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from warehouse.asks import Ask, Refusal
+from warehouse.records import Scenario
+
+Tables = Mapping[str, pl.DataFrame]
+"""Rows of raw tables by name, with run_id; those of a fit are of the runs that it may see."""
+
+
+class Fitted(Protocol):
+    """A fitted system."""
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id, value, low and high, one row per scenario.
+
+        Where value is NULL, a column `unknown` says why there is no more than an interval.
+
+        Raises:
+            BadInput: it says nothing of a scenario; the message says why, or what to measure.
+        """
+
+    def parameters_json(self) -> str:
+        """Return the fitted parameters as canonical JSON."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A predictor.
+
+    Attributes:
+        name: in the ledger, for ever.
+        version: of its code; a change of any forecast is a new one.
+        what: one line.
+        source: a paper and section, `baseline` or `ours`.
+        tables: raw tables that it reads, and no others.
+        rests_on: what a forecast of a scenario rests on, or why it makes none. It knows nothing of
+            studies and of what has been measured.
+        fit: fits it to `tables` of the runs asked for.
+        load: reads the parameters of a fit, with the same tables.
+        pooled: one fit sees what all scenarios of a study rest on; else each set of runs has one.
+    """
+
+    name: str
+    version: str
+    what: str
+    source: str
+    tables: tuple[str, ...]
+    rests_on: Callable[[Scenario], tuple[Ask, ...] | Refusal]
+    fit: Callable[[Tables], Fitted]
+    load: Callable[[str, Tables], Fitted]
+    pooled: bool = False

@@ -1,0 +1,27 @@
+"""Every system. A new one is a module of `models` and a line here."""
+
+from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
+from models.ceer.systems import CEER, CEER_PAPER, CEER_PYTORCH, CEER_PYTORCH_PAPER
+from models.cynthia import CYNTHIA, CYNTHIA_HALF
+from models.lin import LIN
+from models.line_rate import LINE_RATE
+from models.linear import LINEAR
+from models.srift.ideal import IDEAL_SCALING
+from models.srift.system import SRIFT
+from models.system import System
+
+SYSTEMS: tuple[System, ...] = (
+    ASYNC_SGD,
+    ONE_SERVER,
+    LINEAR,
+    LIN,
+    CYNTHIA,
+    CYNTHIA_HALF,
+    LINE_RATE,
+    SRIFT,
+    IDEAL_SCALING,
+    CEER,
+    CEER_PAPER,
+    CEER_PYTORCH,
+    CEER_PYTORCH_PAPER,
+)

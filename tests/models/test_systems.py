@@ -1,0 +1,184 @@
+"""What every system keeps to, whatever it predicts: `models.system`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.async_sgd.systems import ONE_SERVER
+from models.ceer.fitted import FittedCeer
+from models.system import Fitted, System
+from models.systems import SYSTEMS
+from tests.models.async_sgd.frames import chain
+from tests.models.ceer import study as ceer
+from tests.models.runs import links, run_tables, samples, scenario
+from tests.models.srift import study as srift
+from warehouse.asks import Ask, Refusal
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+
+SYSTEM = pytest.mark.parametrize("system", SYSTEMS, ids=[system.name for system in SYSTEMS])
+_TABLES = {
+    "runs": "run",
+    "scenarios": "scenario",
+    "clusters": "cluster_node",
+    "layers": "layer",
+    "layer_times": "layer_time",
+    "links": "link",
+    "samples": "sample",
+}
+"""Raw tables by the names that fits give them, where those differ."""
+
+
+@dataclass(frozen=True)
+class Declared(Mapping[str, pl.DataFrame]):
+    """Tables of which a system may read those that it declares."""
+
+    tables: Mapping[str, pl.DataFrame]
+    system: System
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        assert name in self.system.tables, f"{self.system.name} does not declare {name}"
+        return self.tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.system.tables)
+
+    def __len__(self) -> int:
+        return len(self.system.tables)
+
+
+def asynchronous() -> tuple[dict[str, pl.DataFrame], list[Scenario]]:
+    """A profile of one worker and one server."""
+    made = chain(untraced_us=[1_000_000])
+    runs, scenarios = run_tables()
+    tables = {
+        "run": runs,
+        "scenario": scenarios,
+        "operation": made.operations.with_columns(
+            type=pl.when(pl.col("operation") < 1).then(pl.lit("VariableV2")).otherwise(pl.lit("_"))
+        ),
+        "edge": made.edges,
+        "timing": made.timings,
+        "step": made.steps,
+        "sample": samples({"client_gap_s": [0.05], "step_time_s": [1.05]}),
+        "link": links([100e3], [100e3]),
+        "contention": None,
+        "stream": None,
+    }
+    return tables, [scenario(1), scenario(3)]
+
+
+def world(system: System) -> tuple[Declared, list[Scenario]]:
+    """Return the tables of made-up runs that a system rests on, and what it may be asked."""
+    if system.name.startswith("ceer"):
+        framework = "pytorch" if "pytorch" in system.name else "tensorflow"
+        tables = ceer.raw_tables()
+        asked = [ceer.scenario("e", "slow", 1), ceer.scenario("c", "fast", 2)]
+        if framework == "pytorch":
+            tables["scenario"] = tables["scenario"].with_columns(
+                canonical=pl.col("canonical").str.replace('"tensorflow"', '"pytorch"')
+            )
+            asked = [_of_pytorch(one) for one in asked]
+        return Declared(tables, system), asked
+    if system.name in ("srift", "ideal_scaling"):
+        tables = {_TABLES.get(name, name): table for name, table in srift.tables().items()}
+        mixed = srift.scenario(srift.group("fast", 2), srift.group("slow", 1, 4))
+        return Declared(tables, system), [srift.scenario(srift.group("fast", 2)), mixed]
+    tables, asked = asynchronous()
+    if system is ONE_SERVER:
+        asked = [scenario(3, servers=2)]
+    return Declared(tables, system), asked
+
+
+def _of_pytorch(one: Scenario) -> Scenario:
+    load = one.workload.model_copy(update={"framework": "pytorch"})
+    return one.model_copy(update={"workload": load})
+
+
+def _known(fitted: Fitted) -> Fitted:
+    """Return a fit that knows how the made-up networks look."""
+    if isinstance(fitted, FittedCeer):
+        return replace(fitted, network=ceer.network)
+    return fitted
+
+
+@SYSTEM
+def test_it_forecasts_what_it_does_not_refuse(system: System) -> None:
+    tables, asked = world(system)
+    assert not [one for one in map(system.rests_on, asked) if isinstance(one, Refusal)]
+    rows = _known(system.fit(tables)).predict(asked)
+    assert rows["scenario_id"].to_list() == [one.scenario_id for one in asked]
+    assert (rows["value"] > 0).all() and rows["value"].null_count() == 0
+    within = rows.drop_nulls(["low", "high"])
+    assert ((within["low"] <= within["value"]) & (within["value"] <= within["high"])).all()
+
+
+@SYSTEM
+def test_equal_input_gives_equal_output_and_a_loaded_fit_predicts_as_it(system: System) -> None:
+    tables, asked = world(system)
+    first, second = (system.fit(tables) for _ in range(2))
+    assert first.parameters_json() == second.parameters_json()
+    forecast = _known(first).predict(asked)
+    assert _known(second).predict(asked).equals(forecast)
+    loaded = system.load(first.parameters_json(), tables)
+    assert loaded.parameters_json() == first.parameters_json()
+    assert _known(loaded).predict(asked).equals(forecast)
+
+
+NODES = st.builds(
+    NodeGroup,
+    role=st.just("worker"),
+    node_type=st.sampled_from(["a", "b"]),
+    count=st.integers(1, 4),
+    batch_size=st.sampled_from([None, 4]),
+)
+STRATEGIES = [
+    Strategy(kind="all_reduce", workers=1),
+    Strategy(kind="all_reduce", workers=1, devices_per_node=2),
+    Strategy(workers=1),
+    Strategy(workers=1, servers=3, placement="greedy"),
+]
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> Scenario:
+    """Draw training of any framework, strategy and nodes."""
+    strategy = draw(st.sampled_from(STRATEGIES))
+    groups = draw(st.lists(NODES, min_size=1, max_size=2, unique_by=lambda one: one.node_type))
+    servers = NodeGroup(role="server", node_type="s", count=max(strategy.servers, 1))
+    by_servers = strategy.kind == "async_parameter_server"
+    if by_servers:
+        groups = [one.model_copy(update={"batch_size": None}) for one in groups]
+    framework = draw(st.sampled_from(["tensorflow", "pytorch"]))
+    link_mbps = draw(st.sampled_from([None, 200.0]))
+    return Scenario(
+        workload=Workload(dnn="x", framework=framework, image_size=32, batch_size=8),
+        strategy=strategy.model_copy(update={"workers": sum(one.count for one in groups)}),
+        nodes=(*groups, servers) if by_servers else tuple(groups),
+        link_mbps=link_mbps,
+        cross_traffic=draw(st.sampled_from([None, 0.5])) if by_servers and link_mbps else None,
+    )
+
+
+@SYSTEM
+@given(asked=scenarios())
+def test_it_says_what_it_rests_on_or_refuses(system: System, asked: Scenario) -> None:
+    found = system.rests_on(asked)
+    if isinstance(found, Refusal):
+        assert found.reason and "\n" not in found.reason
+        return
+    assert found and all(isinstance(ask, Ask) for ask in found)
+    for ask in found:
+        if ask.whose == "own":
+            assert ask.scenario.strategy.workers == 1
+            assert ask.scenario.cross_traffic is None
+        else:
+            assert ask.scenario.nodes
+    assert system.rests_on(asked) == found
+
+
+def test_names_are_given_once() -> None:
+    assert len({system.name for system in SYSTEMS}) == len(SYSTEMS)
