@@ -55,7 +55,10 @@ def test_other_machines_are_another_host(file: Path) -> None:
         (TWO.replace("lab.xeon", "../xeon"), r".*name '\.\./xeon': cannot be part of a path"),
         (TWO.replace("10.0.0.1", "-oProxyCommand=reboot"), r"machines\[0\]\.address: "),
         (TWO.replace("10.0.0.1", '"10.0.0.1 reboot"'), r"machines\[0\]\.address: "),
-        (TWO + "interface: '-w/etc/passwd'", "interface: name '-w/etc/passwd' cannot be part of a path"),
+        (
+            TWO + "interface: '-w/etc/passwd'",
+            "interface: name '-w/etc/passwd' cannot be part of a path",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(file: Path, content: str, said: str) -> None:
