@@ -78,11 +78,11 @@ def test_a_process_of_another_container_lives(home: Path) -> None:
     assert owner.is_living(name)
     assert not owner.is_orphan(name)
     made.kill()
-    made.communicate()
     deadline = time.monotonic() + 10
     while owner.is_living(name) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert owner.is_orphan(name)
+    made.communicate()
 
 
 def test_what_other_homes_made_is_no_orphan(

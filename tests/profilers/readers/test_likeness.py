@@ -34,7 +34,7 @@ def tarred() -> bytes:
         (b"\x0a\x0d\x0d\x0a" + bytes(20), "pcapng: tcpdump"),
         (b"\x0a\x20\x0a\x0e/job:worker/replica:0", "runmetadata"),
         (tarred(), "a tar archive: unpack it"),
-        (gzip.compress(tarred()), "a tar archive: unpack it"),
+        (gzip.compress(tarred(), mtime=0), "a tar archive: unpack it"),
     ],
     ids=lambda content: f"{content!s:.20}",
 )
