@@ -105,6 +105,8 @@ def of_kind(value: object, kind: type[T], where: object) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise BadInput(f"{where}: {_explained(error)}") from None
+    except UnicodeEncodeError:
+        raise BadInput(f"{where}: a text holds half a character (a lone surrogate)") from None
     except RecursionError:
         raise BadInput(f"{where}: lists inside each other deeper than anything known") from None
 

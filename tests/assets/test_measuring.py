@@ -137,7 +137,9 @@ def test_node_types_on_machines_of_their_own_are_profiled_at_the_same_time(
         after = profile(round_, "torch_compute", landing, listener)
     small, large = after.runs
     assert max(small.started_at, large.started_at) < min(small.ended_at, large.ended_at)
-    assert {text.partition(": ")[0] for text in listener.told} == {"lab.small", "lab.large"}
+    # Tests beside this one may measure too, and are waited for.
+    told = [text for text in listener.told if not text.startswith("waiting for")]
+    assert {text.partition(": ")[0] for text in told} == {"lab.small", "lab.large"}
     assert not list(landing.glob(".tmp*"))
 
 

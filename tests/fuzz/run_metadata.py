@@ -49,7 +49,7 @@ def _with_graphs() -> Any:
         (_WORKER, "RecvTensor", 20, edge),
         (_WORKER, "product", 130, ""),
     ):
-        entry = metadata.step_stats.dev_stats.add(device=device).node_stats.add(
+        entry = _stats_of(metadata, device).node_stats.add(
             node_name=name,
             all_start_micros=1_000_000 + start_us,
             all_end_rel_micros=5,
@@ -69,7 +69,7 @@ def _with_labels() -> Any:
         ("/device:GPU:0/stream:all", "product:MatMul", 15, "sgemm@@product:MatMul#id=1#"),
         (_WORKER, "sum", 60, "sum = Add(product:0, product:0)"),
     ):
-        metadata.step_stats.dev_stats.add(device=device).node_stats.add(
+        _stats_of(metadata, device).node_stats.add(
             node_name=name,
             all_start_micros=1_000_000 + start_us,
             all_end_rel_micros=7,
@@ -121,3 +121,11 @@ def _change(message: Message, random: Random) -> None:
         width = 31 if one.type == one.TYPE_INT32 else 63
         fitting = [edge for edge in _EDGES if -(2**width) <= edge < 2**width]
         setattr(message, one.name, random.choice(fitting))
+
+
+def _stats_of(metadata: Any, device: str) -> Any:
+    """Return the statistics of a device, which a file lists once."""
+    for one in metadata.step_stats.dev_stats:
+        if one.device == device:
+            return one
+    return metadata.step_stats.dev_stats.add(device=device)

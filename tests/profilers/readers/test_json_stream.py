@@ -161,3 +161,11 @@ def test_documents_behind_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file.write_text("[" + "{" * 100)
     with pytest.raises(BadInput, match="line 1: not JSON"):
         list(documents(file))
+
+
+def test_half_a_character_is_refused() -> None:
+    class Named(msgspec.Struct):
+        name: str
+
+    with pytest.raises(BadInput, match="here: a text holds half a character"):
+        of_kind({"name": "\ud800"}, Named, "here")
