@@ -7,6 +7,15 @@ from google.protobuf.message import DecodeError, Message
 
 from profilers.readers.run_metadata_proto import RunMetadata
 
+
+def _stats_of(metadata: Any, device: str) -> Any:
+    """Return the statistics of a device, which a file lists once."""
+    for one in metadata.step_stats.dev_stats:
+        if one.device == device:
+            return one
+    return metadata.step_stats.dev_stats.add(device=device)
+
+
 _PS, _WORKER = "/job:ps/replica:0/task:1/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
 _EDGES = (0, 1, -1, 7, 2**15, 2**31 - 1, -(2**31), 2**31, 2**53 + 1, 2**63 - 1, -(2**63))
 _TEXTS = (
@@ -121,11 +130,3 @@ def _change(message: Message, random: Random) -> None:
         width = 31 if one.type == one.TYPE_INT32 else 63
         fitting = [edge for edge in _EDGES if -(2**width) <= edge < 2**width]
         setattr(message, one.name, random.choice(fitting))
-
-
-def _stats_of(metadata: Any, device: str) -> Any:
-    """Return the statistics of a device, which a file lists once."""
-    for one in metadata.step_stats.dev_stats:
-        if one.device == device:
-            return one
-    return metadata.step_stats.dev_stats.add(device=device)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profilers.readers import json_stream
-from profilers.readers.json_stream import documents
+from profilers.readers.json_stream import documents, of_kind
 from warehouse import limits
 from warehouse.records import BadInput
 
