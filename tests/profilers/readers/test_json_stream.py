@@ -168,4 +168,4 @@ def test_half_a_character_is_refused() -> None:
         name: str
 
     with pytest.raises(BadInput, match="here: a text holds half a character"):
-        of_kind({"name": "\ud800"}, Named, "here")
+        of_kind({"name": "x", "\ud800": 1}, Named, "here")
