@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -54,7 +55,7 @@ def asynchronous() -> tuple[dict[str, pl.DataFrame], list[Scenario]]:
     """A profile of one worker and one server."""
     made = chain(untraced_us=[1_000_000])
     runs, scenarios = run_tables()
-    tables = {
+    tables: dict[str, Any] = {
         "run": runs,
         "scenario": scenarios,
         "operation": made.operations.with_columns(
