@@ -20,6 +20,9 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Time_us = Annotated[float, msgspec.Meta(ge=-(2.0**60), le=2.0**60)]
 Duration_us = Annotated[float, msgspec.Meta(ge=0, le=2.0**60)]
 
+NO_EVENTS = ("", "M", "s", "t", "f")
+"""Phases of Chrome's trace format that are no events: names of processes, arrows between events."""
+
 _MOST_REASONS, _NAME_CHARACTERS = 32, 60
 _OTHERS = "others", None
 _HALF = re.compile("[\ud800-\udfff]")

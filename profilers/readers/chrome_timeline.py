@@ -11,15 +11,13 @@ from typing import Any
 
 import msgspec
 
-from profilers.readers.bounded import Duration_us, LeftOut, Time_us, clean
+from profilers.readers.bounded import NO_EVENTS, Duration_us, LeftOut, Time_us, clean
 from profilers.readers.imported import Imported, Options
 from profilers.readers.json_stream import Members, of_kind
 from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents
 from warehouse.records import BadInput
 
 _COMPUTE = " Compute"
-_OF_OTHERS = ("", "M", "s", "t", "f")
-"""Phases of what is no event: names of processes and threads, arrows between events."""
 
 
 class _Kind(msgspec.Struct):
@@ -83,7 +81,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
             events.add(_event(value, members), members)
         elif kind.ph == "X":
             left_out.add("events without an operation, of category", kind.cat or "")
-        elif kind.ph not in _OF_OTHERS:
+        elif kind.ph not in NO_EVENTS:
             left_out.add("events of phase", kind.ph)
     if not events:
         raise BadInput(

@@ -65,9 +65,7 @@ class Sender:
         self.memory.frames.event()
         value = -1 if (said := frame.value) is None else said
         self.kinds.append(TYPES.index(frame.type))
-        self.numbers.extend(
-            (frame.stream, frame.first_us, frame.length_bytes, -1 if value is None else value)
-        )
+        self.numbers.extend((frame.stream, frame.first_us, frame.length_bytes, value))
         if frame.type == "HEADERS":
             if frame.stream not in self.asked_us:
                 self.memory.stream()

@@ -4,7 +4,7 @@ Everything is read as text and converted where the mapping says so, so that a va
 is named by its line, not guessed at.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     ]
     with _refused(path, f"does not fit {file.name}"):
         table = pl.concat(frames).sort(_LINE, maintain_order=True).collect(engine="streaming")
-        yield from _runs(path, table, mapping, file)
+        yield from _runs(path, table, mapping, keys, file)
 
 
 @contextmanager
@@ -62,8 +62,10 @@ def _refused(path: Path, why: str) -> Iterator[None]:
         raise BadInput(f"{path}: {why} ({_one_line(str(error)):.200})") from None
 
 
-def _runs(path: Path, table: pl.DataFrame, mapping: CsvMapping, file: Path) -> Iterator[Imported]:
-    keys = sorted({*mapping.runs, *mapping.host.values()})
+def _runs(
+    path: Path, table: pl.DataFrame, mapping: CsvMapping, keys: Sequence[str], file: Path
+) -> Iterator[Imported]:
+    """Yield a run for each set of values of the columns `keys`."""
     named = [f"\x00{name}" for name in keys]
     if mapping.table == "external" and table["value"].null_count() == table.height:
         raise BadInput(f"{path}: every value is missing; is it another file or --mapping?")

@@ -150,8 +150,7 @@ def _calls(path: Path, outermost: set[int]) -> Iterator[Call]:
         if key == "nodes":
             if of_kind(value, Numbered, members).id in outermost:
                 call = call_of(of_kind(value, Called, members), members)
-                for _ in (*call.reads, *call.writes):
-                    kept.event()
+                kept.event(len(call.reads) + len(call.writes))
                 kept.text(call.name + call.input_shapes + call.output_shapes + call.arguments)
                 yield call
 

@@ -133,13 +133,13 @@ class Kept:
         self._events = 0
         self._characters = 0
 
-    def event(self) -> None:
-        """Count a thing that is kept.
+    def event(self, count: int = 1) -> None:
+        """Count things that are kept.
 
         Raises:
-            BadInput: it is one more than `limits.EVENTS`.
+            BadInput: with them they are more than `limits.EVENTS`.
         """
-        self._events += 1
+        self._events += count
         if self._events > limits.EVENTS:
             raise BadInput(
                 f"{self._path}: more than {limits.EVENTS:,} events or rows to keep; record fewer "

@@ -13,6 +13,7 @@ import polars as pl
 from profilers.readers.bounded import (
     MOST,
     MOST_US,
+    NO_EVENTS,
     Duration_us,
     LeftOut,
     Time_us,
@@ -39,8 +40,6 @@ _KINDS = {
     "cuda_driver": _LAUNCH,
     "hip_runtime": _LAUNCH,
 }
-_OF_OTHERS = ("", "M", "s", "t", "f")
-"""Phases of what is no event: names of processes and threads, arrows between events."""
 _STEP = re.compile(r"ProfilerStep\s*#(\d+)")
 _MOST_STEP_DIGITS = 9
 _NONE = -1
@@ -115,7 +114,7 @@ class Events:
         """
         what = of_kind(value, _Kind, where)
         if what.ph != "X":
-            if what.ph not in _OF_OTHERS:
+            if what.ph not in NO_EVENTS:
                 self.left_out.add("events of phase", what.ph)
             return
         category = (what.cat or "").lower()

@@ -59,9 +59,7 @@ class NodeEvents:
                 f"{where}: {event.name[:80]!r} takes {event.duration_us} us; expected 0 to "
                 f"{MOST_US}"
             )
-        self._kept.event()
-        for _ in event.inputs:
-            self._kept.event()
+        self._kept.event(1 + len(event.inputs))
         self._events.append(
             NodeEvent(
                 self._text(event.device),
