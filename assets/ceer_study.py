@@ -95,10 +95,8 @@ def usd_per_hour(measured: Measured) -> Mapping[str, float]:
 
 def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.DataFrame]:
     found = defaultdict(list)
-    probes = {*PROBES["tensorflow"], *PROBES["pytorch"]}
-    for part in (one for one in round_.parts if one.probe in probes):
-        run = round_.run_of(part)
-        if run and (part.profiles or part.job.dnn not in fitted):
+    for part, run in round_.runs_of(*PROBES["tensorflow"], *PROBES["pytorch"]).items():
+        if part.profiles or part.job.dnn not in fitted:
             for name, rows in landed.tables(landing, run).items():
                 found[name].append(rows)
     return {name: pl.concat(frames) for name, frames in found.items()}

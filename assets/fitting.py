@@ -135,9 +135,13 @@ def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     key = (round_.study.name, round_.repeat, round_.backend, round_.host_id)
     judging = judged_parts(round_.study, round_.backend)
     systems = [system for system in SYSTEMS if system.name in INDISPENSABLE]
+    asked = {
+        (system.name, job): _asked_of(system, round_, job)
+        for system, job in product(systems, round_.study.jobs)
+    }
     for part, system in product(set(round_.missing) & set(judging), systems):
         assert part.scenario is not None
-        if part.scenario not in _asked_of(system, round_, part.job):
+        if part.scenario not in asked[system.name, part.job]:
             continue
         if (*key, part.job.metric, system.name, part.scenario.scenario_id) not in there:
             raise BadInput(

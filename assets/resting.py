@@ -1,11 +1,12 @@
 """What forecasts of a job rest on: the runs of a round that meet what a system asks for."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from assets.job import BY_OPERATIONS, Job
 from assets.parts import Part, parts
 from assets.rounds import Round
+from models.profiled_run import refusal
 from models.system import System
 from models.systems import SYSTEMS
 from warehouse.asks import Ask, Refusal
@@ -89,15 +90,12 @@ def _met(ask: Ask, job: Job, profiles: Sequence[Part], backend: Backend) -> list
     match ask.whose:
         case "own":
             profiled = _on_profiled_link(ask.scenario, job, backend)
-            if ask.on_its_link and profiled != ask.scenario:
-                return Refusal(
-                    f"the profile has a link of {profiled.link_mbps} Mb/s, not "
-                    f"{ask.scenario.link_mbps}; this model does not change that; profile one "
-                    "worker on this link first"
-                )
+            if ask.on_its_link and (reason := refusal(profiled, ask.scenario)):
+                return Refusal(reason)
             found = [part for part in of_probe if _is_profile(part, profiled)]
         case "cluster":
-            found = [part for part in of_probe if _is_on(part, ask.scenario, job, backend)]
+            speeds = job.link_speeds(backend)
+            found = [part for part in of_probe if _is_on(part, ask.scenario, speeds)]
         case "train":
             found = of_probe
     if found or ask.optional:
@@ -125,12 +123,12 @@ def _with_batch(scenario: Scenario, batch_size: int) -> Scenario:
     return scenario.model_copy(update={"workload": load, "nodes": nodes})
 
 
-def _is_on(part: Part, scenario: Scenario, job: Job, backend: Backend) -> bool:
-    """Tell whether a part says how fast nodes of a scenario, and links of its job, are."""
+def _is_on(part: Part, scenario: Scenario, speeds: Collection[float | None]) -> bool:
+    """Tell whether a part says how fast nodes of a scenario, or links of these speeds, are."""
     types = {group.node_type for group in scenario.worker_groups}
     if part.scenario is not None:
         return part.scenario.nodes[0].node_type in types
-    if part.link_mbps not in job.link_speeds(backend):
+    if part.link_mbps not in speeds:
         return False
     if part.probe == "allreduce":
         return set(part.job.worker) <= types

@@ -60,10 +60,10 @@ class Round:
             done = [run for run in done if not _is_outdated(part, run)]
         return max(done, key=lambda run: run.started_at, default=None)
 
-    def runs_of(self, probe: Probe) -> dict[Part, Run]:
-        """Return the runs of one probe that landed."""
-        found = {part: self.run_of(part) for part in self.parts}
-        return {part: run for part, run in found.items() if run and part.probe == probe}
+    def runs_of(self, *probes: str) -> dict[Part, Run]:
+        """Return the runs of some probes that landed."""
+        found = {part: self.run_of(part) for part in self.parts if part.probe in probes}
+        return {part: run for part, run in found.items() if run}
 
 
 def _is_outdated(part: Part, run: Run) -> bool:

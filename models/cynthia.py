@@ -8,7 +8,7 @@ import polars as pl
 from pydantic import Field
 
 from models.async_sgd.tracer import tracer_excess_s
-from models.parameter_servers import STEPS, of_like_workers
+from models.parameter_servers import STEPS, of_like_workers, steps_of
 from models.phases import compute_busy_s, transfer_s
 from models.profiled_run import forecasts, metric_mean, of_run, only_run_id, profiled_scenario
 from models.system import System, Tables
@@ -112,16 +112,7 @@ def fit(
 
 
 def _fit(tables: Tables, *, halved: bool = False) -> Cynthia:
-    return fit(
-        runs=tables["run"],
-        scenarios=tables["scenario"],
-        operations=tables["operation"],
-        timings=tables["timing"],
-        steps=tables["step"],
-        samples=tables["sample"],
-        links=tables["link"],
-        halved=halved,
-    )
+    return fit(**steps_of(tables), halved=halved)
 
 
 CYNTHIA = System(

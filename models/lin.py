@@ -7,7 +7,7 @@ import polars as pl
 from pydantic import Field
 
 from models.async_sgd.tracer import tracer_excess_s
-from models.parameter_servers import STEPS, of_like_workers
+from models.parameter_servers import STEPS, of_like_workers, steps_of
 from models.phases import phases
 from models.profiled_run import forecasts, metric_mean, of_run, only_run_id, profiled_scenario
 from models.system import System, Tables
@@ -128,16 +128,7 @@ def fit(
 
 
 def _fit(tables: Tables) -> Lin:
-    return fit(
-        runs=tables["run"],
-        scenarios=tables["scenario"],
-        operations=tables["operation"],
-        timings=tables["timing"],
-        steps=tables["step"],
-        samples=tables["sample"],
-        links=tables["link"],
-        streams=tables["stream"],
-    )
+    return fit(**steps_of(tables), streams=tables["stream"])
 
 
 LIN = System(

@@ -1,11 +1,41 @@
 """What predictors of asynchronous training rest on: profiles of one worker, links, contention."""
 
+from typing import TypedDict
+
+import polars as pl
+
 from models.profiled_run import like_workers
+from models.system import Tables
 from warehouse.asks import Ask, Refusal
 from warehouse.records import Scenario
 
 STEPS = ("run", "scenario", "operation", "timing", "step", "sample", "link")
 """Raw tables with the steps of a profile, operation by operation, and the speed of its links."""
+
+
+class Steps(TypedDict):
+    """Those tables, as fits take them."""
+
+    runs: pl.DataFrame
+    scenarios: pl.DataFrame
+    operations: pl.DataFrame
+    timings: pl.DataFrame
+    steps: pl.DataFrame
+    samples: pl.DataFrame
+    links: pl.DataFrame
+
+
+def steps_of(tables: Tables) -> Steps:
+    """Return `STEPS` by the names that fits give them."""
+    return Steps(
+        runs=tables["run"],
+        scenarios=tables["scenario"],
+        operations=tables["operation"],
+        timings=tables["timing"],
+        steps=tables["step"],
+        samples=tables["sample"],
+        links=tables["link"],
+    )
 
 
 def foreign(scenario: Scenario) -> Refusal | None:

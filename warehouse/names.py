@@ -23,7 +23,7 @@ def checked_name(name: str, what: str) -> str:
     Raises:
         BadInput: it may not.
     """
-    if not re.fullmatch(PATTERN, name) or name.endswith("\n"):
+    if not re.fullmatch(PATTERN, name):
         raise BadInput(
             f"{what} {name!r:.120} cannot be part of a path; use up to 100 letters, digits, . _ "
             "and -, and begin with a letter, a digit or _"

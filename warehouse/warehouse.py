@@ -34,6 +34,7 @@ class Warehouse:
         self.landing = home / "landing"
         self._main = home / MAIN
         self._patience_s = patience_s
+        self._registered: set[str] = set()
 
     def load(self) -> LoadReport:
         """Load new landed runs and publish the history; a second time changes nothing."""
@@ -90,12 +91,18 @@ class Warehouse:
             synthetic.record_intervals(connection, fit_id, subject_id, intervals)
 
     def register(self, system: System) -> None:
-        """Register a system that is to predict; a name that is there keeps its text."""
+        """Register a system that is to predict; a name that is there keeps its text.
+
+        The database is opened once for each name.
+        """
+        if system.name in self._registered:
+            return
         with self._open() as connection:
             known = systems.is_registered(connection, system.name)
         if not known:
             with self._changing() as connection:
                 systems.register(connection, system)
+        self._registered.add(system.name)
 
     def predictions(self, study: str, repeat: int) -> pl.DataFrame:
         """Return the ledger's rows of one round of a study."""

@@ -3,7 +3,8 @@
 from models.async_sgd import predictor
 from models.async_sgd.one_server import OneServer
 from models.async_sgd.predictor import AsyncSGD
-from models.parameter_servers import STEPS, foreign, links, profiles
+from models.async_sgd.replaced import on_servers
+from models.parameter_servers import STEPS, foreign, links, profiles, steps_of
 from models.system import System, Tables
 from warehouse.asks import Ask, Refusal
 from warehouse.records import Scenario
@@ -22,28 +23,11 @@ def _rests_on_one_server(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
     if scenario.strategy.servers == 1:
         reason = "it puts variables of one server on several, and this has one"
         return Refusal(reason, foreign=True)
-    return _rests_on(_on_one_server(scenario))
-
-
-def _on_one_server(scenario: Scenario) -> Scenario:
-    alone = {"servers": 1, "placement": "round_robin"}
-    nodes = tuple(group.one if group.role == "server" else group for group in scenario.nodes)
-    strategy = scenario.strategy.model_copy(update=alone)
-    return scenario.model_copy(update={"strategy": strategy, "nodes": nodes})
+    return _rests_on(on_servers(scenario, 1, "round_robin"))
 
 
 def _fit(tables: Tables) -> AsyncSGD:
-    return predictor.fit(
-        runs=tables["run"],
-        scenarios=tables["scenario"],
-        operations=tables["operation"],
-        edges=tables["edge"],
-        timings=tables["timing"],
-        steps=tables["step"],
-        samples=tables["sample"],
-        links=tables["link"],
-        contention=tables["contention"],
-    )
+    return predictor.fit(**steps_of(tables), edges=tables["edge"], contention=tables["contention"])
 
 
 def _load(parameters: str, tables: Tables) -> AsyncSGD:

@@ -15,13 +15,11 @@ def foreign(scenario: Scenario) -> Refusal | None:
 
 def passes(scenario: Scenario, probe: str = "torch_compute") -> tuple[Ask, ...]:
     """Return asks for the passes of the network on one node of each type, without any link."""
-    alone = scenario.strategy.model_copy(update={"workers": 1})
+    changes = {
+        "strategy": scenario.strategy.model_copy(update={"workers": 1}),
+        "link_mbps": None,
+    }
     return tuple(
-        Ask(probe, "own", one)
-        for one in (
-            scenario.model_copy(
-                update={"strategy": alone, "nodes": (group.one,), "link_mbps": None}
-            )
-            for group in scenario.worker_groups
-        )
+        Ask(probe, "own", scenario.model_copy(update={**changes, "nodes": (group.one,)}))
+        for group in scenario.worker_groups
     )
