@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -21,16 +22,6 @@ from warehouse.asks import Ask, Refusal
 from warehouse.records import NodeGroup, Scenario, Strategy, Workload
 
 SYSTEM = pytest.mark.parametrize("system", SYSTEMS, ids=[system.name for system in SYSTEMS])
-_TABLES = {
-    "runs": "run",
-    "scenarios": "scenario",
-    "clusters": "cluster_node",
-    "layers": "layer",
-    "layer_times": "layer_time",
-    "links": "link",
-    "samples": "sample",
-}
-"""Raw tables by the names that fits give them, where those differ."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +76,7 @@ def world(system: System) -> tuple[Declared, list[Scenario]]:
             asked = [_of_pytorch(one) for one in asked]
         return Declared(tables, system), asked
     if system.name in ("srift", "ideal_scaling"):
-        tables = {_TABLES.get(name, name): table for name, table in srift.tables().items()}
+        tables = srift.raw_tables()
         mixed = srift.scenario(srift.group("fast", 2), srift.group("slow", 1, 4))
         return Declared(tables, system), [srift.scenario(srift.group("fast", 2)), mixed]
     tables, asked = asynchronous()
@@ -106,11 +97,18 @@ def _known(fitted: Fitted) -> Fitted:
     return fitted
 
 
+@cache
+def fitted(name: str) -> Fitted:
+    """Return a system fitted to its world, once for all tests."""
+    (system,) = (one for one in SYSTEMS if one.name == name)
+    return system.fit(world(system)[0])
+
+
 @SYSTEM
 def test_it_forecasts_what_it_does_not_refuse(system: System) -> None:
-    tables, asked = world(system)
+    _, asked = world(system)
     assert not [one for one in map(system.rests_on, asked) if isinstance(one, Refusal)]
-    rows = _known(system.fit(tables)).predict(asked)
+    rows = _known(fitted(system.name)).predict(asked)
     assert rows["scenario_id"].to_list() == [one.scenario_id for one in asked]
     assert (rows["value"] > 0).all() and rows["value"].null_count() == 0
     within = rows.drop_nulls(["low", "high"])
@@ -120,7 +118,7 @@ def test_it_forecasts_what_it_does_not_refuse(system: System) -> None:
 @SYSTEM
 def test_equal_input_gives_equal_output_and_a_loaded_fit_predicts_as_it(system: System) -> None:
     tables, asked = world(system)
-    first, second = (system.fit(tables) for _ in range(2))
+    first, second = fitted(system.name), system.fit(tables)
     assert first.parameters_json() == second.parameters_json()
     forecast = _known(first).predict(asked)
     assert _known(second).predict(asked).equals(forecast)

@@ -9,10 +9,9 @@ import polars as pl
 
 from assets.home import home
 from tests.yardstick import predictions
-from tests.yardstick.needs import needs
+from tests.yardstick.needs import NEEDS, needs
 
-HERE = Path(__file__).parent
-NEEDS, PREDICTIONS = HERE / "needs.json", HERE / "predictions.csv"
+PREDICTIONS = Path(__file__).with_name("predictions.csv")
 
 
 def main() -> int:

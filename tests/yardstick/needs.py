@@ -1,6 +1,7 @@
 """What every committed study needs measured, as plain data."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from assets.home import CHECKOUT
@@ -9,6 +10,8 @@ from assets.starts import nodes, starts
 from assets.study import Study, read_study
 from warehouse.records import Backend, NodeGroup
 
+NEEDS = Path(__file__).with_name("needs.json")
+"""The yardstick."""
 STUDIES = CHECKOUT / "studies"
 BACKENDS: tuple[Backend, ...] = ("emulated", "ssh")
 """A backend whose links are shaped as a study says, and one whose links are as they are."""

@@ -1,19 +1,16 @@
 """Every committed study needs what it has always needed; see `tests.yardstick`."""
 
 import json
-from pathlib import Path
 
 import polars as pl
 import pytest
 
-from tests.yardstick.needs import needs
+from tests.yardstick.needs import NEEDS, needs
 from tests.yardstick.predictions import KEY, differences
-
-HERE = Path(__file__).parent
 
 
 def test_needs_are_those_of_the_yardstick() -> None:
-    expected = json.loads((HERE / "needs.json").read_text())
+    expected = json.loads(NEEDS.read_text())
 
     found = needs()
 

@@ -58,6 +58,25 @@ def tables() -> dict[str, pl.DataFrame]:
     return {name: pl.concat(frames, how="diagonal") for name, frames in found.items()}
 
 
+TABLES = {
+    "runs": "run",
+    "scenarios": "scenario",
+    "compute": "compute",
+    "layers": "layer",
+    "layer_times": "layer_time",
+    "allreduce": "allreduce",
+    "clusters": "cluster_node",
+    "links": "link",
+    "samples": "sample",
+}
+"""Raw tables by what `predictor.fit` calls them."""
+
+
+def raw_tables() -> dict[str, pl.DataFrame]:
+    """Return `tables` as systems take them: by the names of raw tables."""
+    return {TABLES[name]: frame for name, frame in tables().items()}
+
+
 def profiles() -> list[dict[str, pl.DataFrame]]:
     """Return a run of torch_compute, with the largest batch, of each network and node type."""
     found = []

@@ -60,18 +60,6 @@ def run(run_id: str, probe: str, asked: Scenario | None, config: dict[str, float
     )
 
 
-_TABLES = {
-    "compute": "compute",
-    "layers": "layer",
-    "layer_times": "layer_time",
-    "allreduce": "allreduce",
-    "clusters": "cluster_node",
-    "links": "link",
-    "samples": "sample",
-}
-"""Raw tables by what `models.srift.predictor.fit` calls them."""
-
-
 def land_study(landing: Path) -> None:
     """Land every run of the made-up study, and prices."""
     kinds = {
@@ -89,7 +77,7 @@ def land_study(landing: Path) -> None:
                 else None
             )
             rows = {
-                _TABLES[name]: table.drop("run_id")
+                study.TABLES[name]: table.drop("run_id")
                 for name, table in tables.items()
                 if name not in ("runs", "scenarios")
             }
