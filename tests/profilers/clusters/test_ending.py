@@ -96,7 +96,9 @@ def test_a_name_of_the_hosts_own_network_ends_nobody(sleeper: "subprocess.Popen[
 def test_what_runs_in_a_namespace_ends_with_it() -> None:
     name = f"{owner.new_prefix()}-worker0"
     commands.run(["ip", "netns", "add", name])
-    inside = ["nsenter", f"--net={netns.NETNS / name}", "sleep", "1000"]
-    with subprocess.Popen(inside) as process:
+    inside = ["nsenter", f"--net={netns.NETNS / name}", "sh", "-c", "echo inside; exec sleep 1000"]
+    with subprocess.Popen(inside, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"inside\n"  # nsenter takes a while to get there
         netns.delete(name)
         assert process.wait(timeout=10) == -9
