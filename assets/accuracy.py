@@ -2,13 +2,13 @@
 
 from dagster import AutomationCondition, MaterializeResult, MetadataValue, ResourceParam, asset
 
-from assets import plots, report
 from assets.measured import measured_loaded
 from assets.metadata import OWNERS, of_frame
-from assets.plan import REPORT_NAME
-from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
-from assets.results import by_system, outcome
+from reports import plots, report
+from reports.results import by_system, outcome
+from studies.plan import REPORT_NAME
+from studies.progress import Progress
 
 _WHEN = AutomationCondition.eager() & AutomationCondition.all_deps_blocking_checks_passed()
 

@@ -3,8 +3,11 @@
 import polars as pl
 from dagster import MaterializeResult, MetadataValue, asset
 
-from assets import capture_plots, overhead_fits
-from assets.captured import (
+from assets import overhead_fits
+from assets.metadata import OWNERS, of_frame
+from assets.profiles import profiles_loaded, tf_trace
+from assets.resources import StudyResource, WarehouseResource
+from forecasting.captured import (
     announced,
     behaviours,
     captured_profiles,
@@ -13,9 +16,7 @@ from assets.captured import (
     overhead_lines,
     overhead_rows,
 )
-from assets.metadata import OWNERS, of_frame
-from assets.profiles import profiles_loaded, tf_trace
-from assets.resources import StudyResource, WarehouseResource
+from reports import capture_plots
 
 
 @asset(

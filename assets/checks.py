@@ -4,17 +4,18 @@ from collections.abc import Sequence
 
 from dagster import AssetCheckResult, AssetCheckSeverity, asset_check
 
-from assets import landed, sanity
 from assets.accuracy import table
-from assets.captured import captured_profiles, kept_orders
 from assets.captures import transfer_order
 from assets.cluster import links
 from assets.measured import throughput
-from assets.parts import MEASURING
 from assets.predictions import async_sgd_predictions, linear_predictions
 from assets.profiles import tf_trace
 from assets.resources import StudyResource, WarehouseResource
-from assets.results import forecasts, outcome, unjudged
+from forecasting.captured import captured_profiles, kept_orders
+from reports import sanity
+from reports.results import forecasts, outcome, unjudged
+from studies import landed
+from studies.parts import MEASURING
 
 ERROR, WARN = AssetCheckSeverity.ERROR, AssetCheckSeverity.WARN
 

@@ -1,7 +1,7 @@
 """What the cluster itself can do."""
 
-from assets import plots, srift_plots
 from assets.probing import probe_asset
+from reports import plots, srift_plots
 
 links = probe_asset(
     "cluster",

@@ -3,13 +3,13 @@
 import polars as pl
 from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
 
-from assets.fitting import fit_jobs
 from assets.metadata import OWNERS, of_frame
 from assets.profiles import profiles_loaded
-from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
+from forecasting.fitting import fit_jobs
 from models.system import System
 from models.systems import SYSTEMS
+from studies.progress import Progress
 
 
 def _fits(system: System) -> AssetsDefinition:

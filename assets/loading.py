@@ -4,8 +4,8 @@ import polars as pl
 from dagster import MaterializeResult
 
 from assets.metadata import of_frame
-from assets.progress import Progress
-from assets.rounds import Round
+from studies.progress import Progress
+from studies.rounds import Round
 from warehouse.records import Purpose
 from warehouse.warehouse import Warehouse
 

@@ -5,15 +5,16 @@ from datetime import timedelta
 import polars as pl
 from dagster import FreshnessPolicy, MaterializeResult, ResourceParam, asset
 
-from assets import landed, plots
-from assets.fitting import refuse_unpredicted
 from assets.loading import load_landed
-from assets.measuring import measure
 from assets.metadata import OWNERS, of_frame
-from assets.parts import MEASURING
 from assets.predictions import PREDICTIONS
-from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
+from forecasting.fitting import refuse_unpredicted
+from reports import plots
+from studies import landed
+from studies.measuring import measure
+from studies.parts import MEASURING
+from studies.progress import Progress
 
 
 @asset(

@@ -7,8 +7,8 @@ import polars as pl
 from dagster import MetadataValue, TableColumn, TableSchema
 from matplotlib.figure import Figure
 
-from assets.plots import to_png
-from assets.rounds import Round
+from reports.plots import to_png
+from studies.rounds import Round
 
 OWNERS = ["team:stepcast"]
 

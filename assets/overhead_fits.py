@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from assets.captured import CapturedProfile, overhead_lines, overhead_rows
-from assets.rounds import Round
-from assets.version import code_version
+from forecasting.captured import CapturedProfile, overhead_lines, overhead_rows
+from forecasting.version import code_version
+from studies.rounds import Round
 from warehouse.ledger import FitRecord
 from warehouse.systems import System
 

@@ -2,17 +2,17 @@
 
 from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
 
-from assets import study_plots
 from assets.fits import FITS
-from assets.fitting import predict_missing
 from assets.metadata import OWNERS, of_frame
-from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
-from assets.results import curves, forecasts
+from forecasting.fitting import predict_missing
 from models.async_sgd.systems import ASYNC_SGD
 from models.linear import LINEAR
 from models.system import System
 from models.systems import SYSTEMS
+from reports import study_plots
+from reports.results import curves, forecasts
+from studies.progress import Progress
 
 
 def _predictions(system: System, fits: AssetsDefinition) -> AssetsDefinition:

@@ -7,12 +7,12 @@ import polars as pl
 from dagster import AssetsDefinition, FreshnessPolicy, MaterializeResult, ResourceParam, asset
 from matplotlib.figure import Figure
 
-from assets import landed
-from assets.measuring import profile
 from assets.metadata import OWNERS, of_frame
-from assets.parts import Probe
-from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
+from studies import landed
+from studies.measuring import profile
+from studies.parts import Probe
+from studies.progress import Progress
 
 Plot = Callable[[pl.DataFrame, str], Figure]
 _MONTH = FreshnessPolicy.time_window(fail_window=timedelta(days=30))

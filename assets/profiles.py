@@ -2,13 +2,13 @@
 
 from dagster import MaterializeResult, ResourceParam, asset
 
-from assets import plots, srift_plots
 from assets.cluster import allreduce, contention, links
 from assets.loading import load_landed
 from assets.metadata import OWNERS
 from assets.probing import probe_asset
-from assets.progress import Progress
 from assets.resources import StudyResource, WarehouseResource
+from reports import plots, srift_plots
+from studies.progress import Progress
 
 tf_trace = probe_asset(
     "profiles",

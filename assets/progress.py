@@ -1,13 +1,12 @@
-"""How assets tell what they do and what they have finished."""
+"""What assets do, in Dagster's log."""
 
 from dagster import get_dagster_logger
 
+from studies.progress import Progress
 
-class Progress:
-    """Tells Dagster's log; the command line's bar listens too.
 
-    Names of finished tasks are those of `assets.plan`.
-    """
+class LoggedProgress(Progress):
+    """Tells Dagster's log."""
 
     def say(self, text: str) -> None:
         """Tell what runs now."""
@@ -16,6 +15,3 @@ class Progress:
     def warn(self, text: str) -> None:
         """Tell what the user should know although the run goes on."""
         get_dagster_logger().warning(text)
-
-    def finished(self, task: str) -> None:
-        """Tell that a task of the plan is over."""

@@ -10,13 +10,13 @@ import polars as pl
 from dagster import ConfigurableResource, InitResourceContext, get_dagster_logger
 from pydantic import PrivateAttr
 
-from assets import report
-from assets.changes import changes
-from assets.feasibility import check_study
-from assets.rounds import Round, latest_round, open_round, refreshed, whole_round
-from assets.study import Study, read_study
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
 from profilers.clusters import BackendChoice, choose_backend, host_id
+from reports import report
+from studies.changes import changes
+from studies.feasibility import check_study
+from studies.rounds import Round, latest_round, open_round, refreshed, whole_round
+from studies.study import Study, read_study
 from warehouse.landing import landed_runs
 from warehouse.records import Backend, BadInput
 from warehouse.warehouse import Warehouse, read_only

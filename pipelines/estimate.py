@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from time import monotonic
 
-from assets.plan import Task
+from studies.plan import Task
 
 _PRIOR_S = 30.0
 """How many expected seconds the plan's own guess weighs against what was seen."""

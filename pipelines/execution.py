@@ -19,9 +19,9 @@ from dagster import (
     DagsterInstance,
 )
 
-from assets.progress import Progress
 from pipelines.definitions import definitions
 from pipelines.resources import resources
+from studies.progress import Progress
 from warehouse.records import StepcastError
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import polars as pl
 
-from assets.external import PUBLIC_SETS, Contender, FittedRows, PublicSet
-from assets.version import code_version
+from forecasting.published import PUBLIC_SETS, Contender, FittedRows, PublicSet
+from forecasting.version import code_version
 from pipelines.importing import Part, Provenance, host_id, import_file, staged
 from profilers.readers import csv_table
 from profilers.readers.csv_mapping import FOLDER

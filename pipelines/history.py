@@ -9,9 +9,9 @@ from typing import cast
 import yaml
 from dagster import DagsterInstance
 
-from assets.home import CHECKOUT
 from warehouse.documents import read_document
 from warehouse.durable import remove, temporary
+from warehouse.home import CHECKOUT
 
 _RELATIVE = ".stepcast/dagster"
 """Where the checkout's dagster.yaml keeps history, relative to the working directory."""

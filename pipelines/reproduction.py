@@ -8,14 +8,14 @@ made.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from assets.fitting import fit_jobs, predict_missing
-from assets.home import CHECKOUT
-from assets.progress import Progress
-from assets.resting import profiled_jobs
-from assets.rounds import Round, rounds_of
-from assets.study import Study, read_study
+from forecasting.fitting import fit_jobs, predict_missing
+from forecasting.resting import profiled_jobs
 from models.systems import SYSTEMS
+from studies.progress import Progress
+from studies.rounds import Round, rounds_of
+from studies.study import Study, read_study
 from warehouse.copying import copy_runs
+from warehouse.home import CHECKOUT
 from warehouse.landing import landed_runs, run_folders
 from warehouse.records import BadInput, Purpose, Run
 from warehouse.warehouse import Warehouse

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from assets.home import CHECKOUT, home
-from assets.progress import Progress
+from assets.progress import LoggedProgress
 from assets.resources import StudyResource, WarehouseResource
+from studies.progress import Progress
+from warehouse.home import CHECKOUT, home
 
 DEMO = CHECKOUT / "studies" / "demo.yaml"
 
@@ -17,5 +18,5 @@ def resources(
     return {
         "study": StudyResource(path=str(study), backend=backend, warehouse=warehouse),
         "warehouse": warehouse,
-        "progress": progress or Progress(),
+        "progress": progress or LoggedProgress(),
     }

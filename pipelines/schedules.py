@@ -2,8 +2,8 @@
 
 from dagster import DefaultScheduleStatus, ScheduleDefinition
 
-from assets.home import CHECKOUT
 from pipelines.jobs import demo
+from warehouse.home import CHECKOUT
 
 VARIANCE = CHECKOUT / "studies" / "variance.yaml"
 

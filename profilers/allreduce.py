@@ -12,18 +12,19 @@ from typing import cast
 
 import polars as pl
 
-from profilers import clock, torch_nodes
-from profilers.allreduce_node import TIMEOUT_S, RankConfig
+from profilers import clock
 from profilers.arrivals import Timed, Times, without_waiting
 from profilers.clusters import Cluster, Node, netns
 from profilers.clusters.loopback import LoopbackCluster
-from profilers.hostlock import host_lock
-from profilers.programs import Message, Programs
-from profilers.quiet import Patience
-from profilers.ranks import Ranks
+from profilers.nodes import torch_program
+from profilers.nodes.allreduce import TIMEOUT_S, RankConfig
+from profilers.nodes.programs import Message, Programs
+from profilers.nodes.ranks import Ranks
+from profilers.nodes.torch_program import cluster_nodes, in_turn
 from profilers.readers.nccl_tests import bus_bandwidth_Bps
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
-from profilers.torch_nodes import cluster_nodes, in_turn
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import Patience
 from warehouse.records import Backend, BadInput, ProbeFailed
 
 WARM_UPS = 3
@@ -78,7 +79,7 @@ def measure(
     try:
         with host_lock(progress), Programs(cluster, "all-reduce") as programs:
             progress(f"start all-reduce: {len(nodes)} node(s) load PyTorch")
-            ranks = Ranks(cluster, programs, nodes, "profilers.allreduce_node", config, each)
+            ranks = Ranks(cluster, programs, nodes, "profilers.nodes.allreduce", config, each)
             for world_size in world_sizes:
                 started_at = clock.now()
                 rows, settings = _grid(ranks, world_size, sizes_bytes, concurrent, trials, progress)
@@ -169,7 +170,7 @@ def mtu_bytes(backend: Backend) -> int | None:
         case "emulated":
             return netns.MTU_BYTES
         case "loopback":
-            return torch_nodes.mtu_bytes(LoopbackCluster.interface)
+            return torch_program.mtu_bytes(LoopbackCluster.interface)
         case _:
             return None
 

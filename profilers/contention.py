@@ -17,11 +17,11 @@ from statistics import fmean
 from profilers import clock
 from profilers.captures import EVERYTHING, HEADER_BYTES, capture
 from profilers.clusters import Cluster
-from profilers.hostlock import host_lock
-from profilers.quiet import Patience
+from profilers.nodes.tf_async_job import AsyncJob, StepTime
 from profilers.readers.shares import shares
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
-from profilers.tf_job import AsyncJob, StepTime
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import Patience
 from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, Workload
 
 NETWORK = "softmax_regression"

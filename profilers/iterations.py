@@ -8,7 +8,7 @@ from statistics import fmean
 
 import polars as pl
 
-from profilers.confidence import half_width
+from profilers.steady.confidence import half_width
 
 PIECE_STEPS = 10
 """Counted iterations of a piece; one before them, which all ranks start at once, does not count."""

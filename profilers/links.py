@@ -16,9 +16,9 @@ import polars as pl
 
 from profilers import clock
 from profilers.clusters import Cluster, Node
-from profilers.hostlock import host_lock
-from profilers.quiet import Patience
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import Patience
 from warehouse.records import BadInput, ProbeFailed
 
 RAMP_S = 0.5

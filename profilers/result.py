@@ -10,7 +10,7 @@ import polars as pl
 
 from profilers import clock
 from profilers.clusters import Cluster
-from profilers.gauge import GAUGE
+from profilers.steady.gauge import GAUGE
 from warehouse.records import ProbeFailed, Purpose, Run, Scenario
 
 Setting = str | int | float | bool | None

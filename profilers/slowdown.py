@@ -17,18 +17,18 @@ import polars as pl
 
 from profilers import clock
 from profilers.allreduce import WARM_UPS, timed
-from profilers.allreduce_node import RankConfig
 from profilers.clusters import Cluster, Node
-from profilers.compute_job import STEP_TIMEOUT_S, check_all_reduce
-from profilers.compute_node import ComputeConfig
-from profilers.hostlock import host_lock
-from profilers.programs import Message, Programs
-from profilers.quiet import Patience
-from profilers.ranks import Ranks
+from profilers.nodes.allreduce import RankConfig
+from profilers.nodes.compute import ComputeConfig
+from profilers.nodes.compute_job import STEP_TIMEOUT_S, check_all_reduce
+from profilers.nodes.programs import Message, Programs
+from profilers.nodes.ranks import Ranks
+from profilers.nodes.slowdown import SlowdownConfig
+from profilers.nodes.torch_program import cluster_nodes
+from profilers.nodes.torch_training import Step
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
-from profilers.slowdown_node import SlowdownConfig
-from profilers.torch_nodes import cluster_nodes
-from profilers.torch_training import Step
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import Patience
 from warehouse.records import BadInput, ProbeFailed, Scenario
 
 BUCKET_BYTES = 25 * 2**20
@@ -75,7 +75,7 @@ def measure(
         with host_lock(progress), Programs(cluster, scenario.label) as programs:
             progress(f"start {scenario.workload.dnn}: {len(workers)} worker(s) load PyTorch")
             config = partial(_config, cluster, scenario)
-            ranks = Ranks(cluster, programs, workers, "profilers.slowdown_node", config)
+            ranks = Ranks(cluster, programs, workers, "profilers.nodes.slowdown", config)
             ranks.connect(list(ranks.facts), 1)
             measured = _Measured(ranks, Patience(cluster.cpu_times), scenario, size_bytes)
             pieces = -(-trials // PIECE_STEPS)

@@ -15,13 +15,13 @@ import polars as pl
 
 from profilers import clock
 from profilers.clusters import Cluster
-from profilers.hostlock import host_lock
+from profilers.nodes.tf_async_job import StepTime
+from profilers.nodes.tf_sync_job import Shapes, SyncJob
 from profilers.operation_tables import dnn_row, operation_time, step_samples
-from profilers.quiet import Patience
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
-from profilers.tf_job import StepTime
-from profilers.tf_sync_job import Shapes, SyncJob
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import Patience
 from warehouse.records import BadInput, ProbeFailed, Scenario
 
 WARM_UP_STEPS = 5

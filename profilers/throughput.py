@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profilers.tf_job import StepTime
+from profilers.nodes.tf_async_job import StepTime
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ import polars as pl
 
 from profilers import clock
 from profilers.clusters import Cluster
-from profilers.compute_job import STEP_TIMEOUT_S, check_single
-from profilers.compute_node import ComputeConfig
-from profilers.hostlock import host_lock
+from profilers.nodes.compute import ComputeConfig
+from profilers.nodes.compute_job import STEP_TIMEOUT_S, check_single
+from profilers.nodes.programs import Job, Message
+from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, cluster_nodes, environment
 from profilers.operation_tables import dnn_row, operation_time, step_samples
-from profilers.programs import Job, Message
-from profilers.quiet import Patience
 from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
-from profilers.torch_nodes import START_TIMEOUT_S, Facts, cluster_nodes, environment
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import Patience
 from warehouse.records import ProbeFailed, Scenario
 
 WARM_UP_STEPS = 5
@@ -149,7 +149,7 @@ class OperatorsJob(Job):
         self._programs.confine(self._node.name)
 
     def _start(self) -> None:
-        module, name = "profilers.torch_operations_node", self._node.name
+        module, name = "profilers.nodes.torch_operations", self._node.name
         config = json.dumps(self._config)
         self._programs.start(name, self._node, module, config, self._environment)
         ready = self._programs.expect([name], "ready", START_TIMEOUT_S)[name]

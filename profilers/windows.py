@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profilers.confidence import half_width
+from profilers.steady.confidence import half_width
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from assets.home import home
+from warehouse.home import home
 from warehouse.warehouse import QUERIES, Warehouse
 
 QUESTIONS: list[tuple[str, Mapping[str, str | int]]] = [

@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from profilers.clusters.emulated import STEADY_MEMORY
-from profilers.tf_stepper import session_config, start_server
+from profilers.nodes.tf_stepper import session_config, start_server
 
 DEVICES = 2
 MILLIONS = ("20", "24.8", "25.2", "30", "36")

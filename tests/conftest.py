@@ -13,6 +13,8 @@ from hypothesis import settings
 
 from profilers.clusters import choose_backend
 
+pytest_plugins = ("tests.paper",)
+
 settings.register_profile("stepcast", deadline=None)
 settings.load_profile("stepcast")
 

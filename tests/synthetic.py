@@ -9,13 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from assets.job import Job
-from assets.measuring import profile
-from assets.parts import Part, Probe, parts
-from assets.progress import Progress
-from assets.resting import rested_on
-from assets.rounds import Round
-from assets.study import Study
+from forecasting.resting import rested_on
 from models.async_sgd import predictor
 from models.async_sgd.systems import ASYNC_SGD
 from models.cynthia import CYNTHIA, CYNTHIA_HALF
@@ -24,10 +18,16 @@ from models.line_rate import LINE_RATE
 from models.linear import LINEAR
 from models.system import System
 from models.systems import SYSTEMS
-from profilers import contention, links, tf_throughput, tf_trace
+from profilers import async_steps, async_throughput, contention, links
 from profilers.clusters import Cluster
 from profilers.result import ProbeResult, RunContext, failed, finished_run
 from profilers.windows import Windows
+from studies.job import Job
+from studies.measuring import profile
+from studies.parts import Part, Probe, parts
+from studies.progress import Progress
+from studies.rounds import Round
+from studies.study import Study
 from warehouse.records import Backend, ProbeFailed, Run, Scenario
 
 STUDY = """
@@ -111,8 +111,8 @@ class PaperProbes:
         """Put these in the place of the real probes."""
         monkeypatch.setattr(links, "measure", self.measure_links)
         monkeypatch.setattr(contention, "measure", self.measure_contention)
-        monkeypatch.setattr(tf_trace, "profile", self.profile)
-        monkeypatch.setattr(tf_throughput, "measure", self.measure_throughput)
+        monkeypatch.setattr(async_steps, "profile", self.profile)
+        monkeypatch.setattr(async_throughput, "measure", self.measure_throughput)
         monkeypatch.setattr(predictor, "Settings", lambda: SHORT)
 
     def _ask(self, name: str) -> None:

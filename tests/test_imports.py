@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
-ROOMS = ("assets", "benchmarks", "models", "networks", "pipelines", "profilers", "warehouse")
+ROOMS = (
+    "assets",
+    "benchmarks",
+    "forecasting",
+    "models",
+    "networks",
+    "pipelines",
+    "profilers",
+    "reports",
+    "studies",
+    "warehouse",
+)
 _WORDS = (
     "warehouse.amounts",
     "warehouse.documents",
@@ -18,14 +29,21 @@ _WORDS = (
     "warehouse.names",
     "warehouse.records",
 )
+_STUDIES = ("models", "networks", "profilers", "warehouse")
+_FORECASTING = (*_STUDIES, "studies")
+_REPORTS = (*_FORECASTING, "forecasting")
+_ASSETS = (*_REPORTS, "reports")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "networks": (),
     "warehouse": (),
-    "profilers": ("networks", "warehouse.home", "warehouse.names", *_WORDS),
+    "profilers": ("networks", "warehouse.home", *_WORDS),
     "models": ("networks", "warehouse.asks", *_WORDS),
-    "assets": ("models", "networks", "profilers", "warehouse"),
-    "benchmarks": ("models", "networks", "profilers", "warehouse"),
-    "pipelines": ("assets", "benchmarks", "models", "networks", "profilers", "warehouse"),
+    "studies": _STUDIES,
+    "forecasting": _FORECASTING,
+    "reports": _REPORTS,
+    "assets": _ASSETS,
+    "benchmarks": _ASSETS,
+    "pipelines": (*_ASSETS, "assets", "benchmarks"),
 }
 """Rooms and modules that a room may import beside itself."""
 ONLY_IN = {"duckdb": {"warehouse"}, "dagster": {"assets", "pipelines"}}

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from assets.home import home
 from pipelines.cli.tables import Format, print_frame
+from warehouse.home import home
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse, read_only
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from profilers import commands, host, hostlock
+from profilers import commands
 from profilers.clusters import cgroups, choose_backend, netns, open_cluster, owner
 from profilers.clusters.fleet import fleet, fleet_file, has_fleet
 from profilers.clusters.node_types import node_group, node_types
+from profilers.steady import host, hostlock
 from warehouse.records import MissingTool, StepcastError
 
 LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"

@@ -25,10 +25,10 @@ def reap() -> None:
 
     Example: stepcast reap
     """
-    from assets.home import home
     from assets.turns import free_dead_runs
     from pipelines import history
     from profilers import clusters
+    from warehouse.home import home
 
     removed = [f"removed {name}" for name in clusters.reap()]
     if (home() / "dagster.yaml").exists():
@@ -71,8 +71,8 @@ def ui(port: Annotated[int, typer.Option(help="Where it listens.")] = 3000) -> N
 
     Example: stepcast ui --port 3001
     """
-    from assets.home import CHECKOUT, home
     from pipelines import history
+    from warehouse.home import CHECKOUT, home
 
     history.prepare(home())
     os.environ["STEPCAST_HOME"] = str(home())

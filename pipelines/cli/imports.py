@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from assets.home import home
 from pipelines.cli.load import check_all_loaded
+from warehouse.home import home
 from warehouse.records import Purpose
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from assets.home import home
 from warehouse.copying import copy_run
+from warehouse.home import home
 from warehouse.landing import run_folders
 from warehouse.loader import LoadReport
 from warehouse.records import BadInput

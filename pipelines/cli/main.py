@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from assets.home import CHECKOUT
 from pipelines.cli import (
     ask,
     bench,
@@ -23,6 +22,7 @@ from pipelines.cli import (
     warehouse,
 )
 from pipelines.cli.errors import explain
+from warehouse.home import CHECKOUT
 
 app = typer.Typer(
     name="stepcast",

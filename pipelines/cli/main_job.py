@@ -9,14 +9,7 @@ from pathlib import Path
 import polars as pl
 import typer
 
-from assets import report
-from assets.changes import changes
-from assets.home import home
-from assets.parts import parts
-from assets.plan import Task, tasks
 from assets.resources import study_for
-from assets.results import by_system, outcome
-from assets.rounds import Round, latest_round, open_round, whole_round
 from assets.turns import turn
 from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
@@ -25,6 +18,13 @@ from pipelines.cli.results import print_results
 from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
 from profilers.clusters import host_id
+from reports import report
+from reports.results import by_system, outcome
+from studies.changes import changes
+from studies.parts import parts
+from studies.plan import Task, tasks
+from studies.rounds import Round, latest_round, open_round, whole_round
+from warehouse.home import home
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
 from warehouse.upkeep import HISTORY

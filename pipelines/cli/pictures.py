@@ -30,7 +30,7 @@ def write_picture(path: Path | None, draw: Callable[[], "Figure"]) -> None:
     """
     if path is None:
         return
-    from assets import plots
+    from reports import plots
 
     figure = draw()
     svg = path.suffix == ".svg"

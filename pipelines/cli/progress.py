@@ -13,15 +13,15 @@ from rich.progress import Task as Row
 from rich.table import Column
 from rich.text import Text
 
-from assets.plan import Task
-from assets.progress import Progress
+from assets.progress import LoggedProgress
 from pipelines.estimate import Estimate, readable
+from studies.plan import Task
 
 _REFRESHES_PER_S = 2.0
 """Few: drawing takes processor time from what is measured."""
 
 
-class _OfCommand(Progress):
+class _OfCommand(LoggedProgress):
     """What both ways to show it have in common: each warning is printed once.
 
     Several assets may find the same fault; Dagster's log has it from each of them.
@@ -102,7 +102,7 @@ class _Left(ProgressColumn):
 
 
 @contextmanager
-def shown(tasks: Sequence[Task]) -> Iterator[Progress]:
+def shown(tasks: Sequence[Task]) -> Iterator[LoggedProgress]:
     """Show progress on stderr until the context ends: a bar on a terminal, elsewhere lines."""
     estimate, console = Estimate(tasks), Console(stderr=True)
     if not console.is_terminal:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from assets.home import home
 from pipelines.cli.pictures import check_picture, write_picture
+from warehouse.home import home
 from warehouse.records import Backend, BadInput
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def recommend(
     10000 --max-hours 2 --budget-usd 30 --capacity g4dn.8xlarge=16 --market spot --as-of 2020-01-15
     --front --picture front.svg
     """
-    from assets import recommending
-    from assets.advice import Question
-    from assets.advisers import adviser
+    from forecasting import recommending
+    from forecasting.advice import Question
+    from forecasting.advisers import adviser
     from pipelines.cli.recommended import print_recommended
     from warehouse.warehouse import Warehouse
 
@@ -100,7 +100,7 @@ def recommend(
     print_recommended(system, question, rented, found)
 
     def drawn() -> "Figure":
-        from assets.recommended_plot import time_against_cost
+        from reports.recommended_plot import time_against_cost
 
         return time_against_cost(system, question, found)
 

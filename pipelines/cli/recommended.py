@@ -7,8 +7,8 @@ import typer
 from rich import box
 from rich.table import Table
 
-from assets.advice import Offer, Option, Question, Span
-from assets.recommending import Market, Recommended
+from forecasting.advice import Offer, Option, Question, Span
+from forecasting.recommending import Market, Recommended
 from pipelines.cli.tables import console
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from assets.home import CHECKOUT, home
+from warehouse.home import CHECKOUT, home
 
 REFERENCE = CHECKOUT / "data" / "reference"
 

@@ -4,9 +4,9 @@ import polars as pl
 from rich import box
 from rich.table import Table
 
-from assets.results import summary
-from assets.wording import headline, interval, number, percent
 from pipelines.cli.tables import console
+from reports.results import summary
+from reports.wording import headline, interval, number, percent
 
 
 def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:

@@ -56,6 +56,6 @@ def report(study: Study = DEMO, backend: Backend = None) -> None:
 
 def _found(study: Path) -> Path:
     """Return the demo of this checkout where the default is not in the working directory."""
-    from assets.home import CHECKOUT
+    from warehouse.home import CHECKOUT
 
     return CHECKOUT / study if study == DEMO and not study.exists() else study

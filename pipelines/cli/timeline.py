@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-    from assets.timelines import Subject
+    from forecasting.timelines import Subject
     from models.async_sgd.timeline import Timeline
     from warehouse.warehouse import Warehouse
 
@@ -42,13 +42,13 @@ def timeline(
     Example: stepcast timeline studies/demo.yaml --scenario "small_cnn 24px b8, 200 Mb/s, W=2"
     --picture w2.png --chrome w2.json
     """
-    from assets import timelines
-    from assets.fitting import fit_job
-    from assets.home import home
-    from assets.study import read_study
+    from forecasting import timelines
+    from forecasting.fitting import fit_job
     from models.async_sgd.chrome_trace import chrome_trace
     from models.async_sgd.predictor import AsyncSGD
     from models.async_sgd.systems import ASYNC_SGD
+    from studies.study import read_study
+    from warehouse.home import home
     from warehouse.landing import landed_runs
     from warehouse.warehouse import Warehouse
 
@@ -68,10 +68,11 @@ def timeline(
         write(chrome, chrome_trace(shown, about).encode())
 
     def drawn() -> "Figure":
-        from assets import timeline_plot
+        from reports import timeline_plot
 
-        half = timelines.measured(model, subject, warehouse.landing, steps)
-        halves = [timeline_plot.predicted(shown), *([half] if half else [])]
+        found = timelines.measured(model, subject, warehouse.landing, steps)
+        lower = [timeline_plot.measured(*found)] if found else []
+        halves = [timeline_plot.predicted(shown), *lower]
         return timeline_plot.timelines(halves, label)
 
     write_picture(picture, drawn)

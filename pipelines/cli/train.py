@@ -60,8 +60,8 @@ def train(
         ) from None
 
     def drawn() -> "Figure":
-        from assets import runtime_plot
         from pipelines.runtime.story import frame
+        from reports import runtime_plot
 
         return runtime_plot.timeline(frame(story), f"job {given.name}")
 
@@ -71,10 +71,10 @@ def train(
 
 
 def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
-    from assets.home import home
     from pipelines.runtime.attempt import train as attempt
     from pipelines.runtime.profiles import read_performance
     from profilers.clusters import choose_backend
+    from warehouse.home import home
 
     def terminated(*_: object) -> None:
         raise KeyboardInterrupt
@@ -115,10 +115,10 @@ def _shown(iterations: int) -> "Iterator[Callable[[Entry], None]]":
 
 
 def _rehearsed(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
-    from assets.home import home
     from pipelines.runtime.profiles import read_performance
     from pipelines.runtime.rehearsal import Rehearsal
     from profilers.clusters import choose_backend
+    from warehouse.home import home
 
     backend, _ = choose_backend(job.backend)
     rehearsal = Rehearsal(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from assets.home import home
+from warehouse.home import home
 
 app = typer.Typer(
     name="warehouse",

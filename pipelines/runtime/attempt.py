@@ -15,8 +15,8 @@ from pipelines.runtime.runner import Answer, Runner, Tell
 from pipelines.runtime.state import State
 from pipelines.runtime.story import frame
 from profilers.clusters import host_id, open_cluster
-from profilers.hostlock import host_lock
-from profilers.programs import Programs
+from profilers.nodes.programs import Programs
+from profilers.steady.hostlock import host_lock
 from warehouse.landing import land
 from warehouse.records import Backend, Run
 

@@ -21,8 +21,8 @@ from pipelines.runtime.planning import Kind
 from pipelines.runtime.rank import RankConfig
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
-from profilers.programs import Message, Programs
-from profilers.torch_nodes import environment
+from profilers.nodes.programs import Message, Programs
+from profilers.nodes.torch_program import environment
 from warehouse.records import ProbeFailed, StepcastError
 
 RANK = "pipelines.runtime.rank"

@@ -1,8 +1,9 @@
 """The program of one rank: trains its share of every batch, beats, and saves when told to.
 
-Started as `python -m pipelines.runtime.rank CONFIG_JSON`; see `torch_nodes.obey`. Commands: `train`
-(meet the other ranks, go on from a checkpoint, train to the end) and `save` (stop, and write a
-checkpoint). Training has a thread of its own: what waits for a dead peer can still be saved.
+Started as `python -m pipelines.runtime.rank CONFIG_JSON`; see `torch_program.obey`. Commands:
+`train` (meet the other ranks, go on from a checkpoint, train to the end) and `save` (stop, and
+write a checkpoint). Training has a thread of its own: what waits for a dead peer can still be
+saved.
 """
 
 import json
@@ -19,8 +20,8 @@ from typing import Any, Protocol
 from pipelines.runtime import checkpoints, notices
 from pipelines.runtime.samples import Took, share, take, taking
 from pipelines.runtime.training import Images, Model
-from profilers import torch_nodes
-from profilers.torch_nodes import Say
+from profilers.nodes import torch_program
+from profilers.nodes.torch_program import Say
 
 _PEERS_TIMEOUT = timedelta(hours=24)
 """Heartbeats tell that a peer is dead, not the time that it takes."""
@@ -100,7 +101,7 @@ class Rank:
 
         torch.set_num_threads(config.threads)
         torch.set_num_interop_threads(config.inter_op_threads)
-        # As in profilers.allreduce_node.
+        # As in profilers.nodes.allreduce.
         self._dist: Any = dist
         self._torch, self._config, self._say = torch, config, say
         self._images = Images(config.samples, config.image_size, config.seed)
@@ -220,12 +221,12 @@ def serve(make: Callable[[RankConfig, Say], Trains]) -> None:
     # Ctrl-C is the controller's: it has the last state saved before it ends its programs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = RankConfig(**json.loads(sys.argv[1]))
-    say = _one_at_a_time(torch_nodes.answers())
+    say = _one_at_a_time(torch_program.answers())
     rank = make(config, say)
     say("ready")
     threading.Thread(target=_beat, args=(rank, config.beat_s, say), daemon=True).start()
     threading.Thread(target=_watch, args=(config, say), daemon=True).start()
-    torch_nodes.obey({"train": rank.train, "save": rank.save})
+    torch_program.obey({"train": rank.train, "save": rank.save})
 
 
 def _beat(rank: Trains, every_s: float, say: Say) -> None:

@@ -14,7 +14,7 @@ from pipelines.runtime.keeping import Keeper
 from pipelines.runtime.planning import Infeasible, Way
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, entries, progress, stopped
-from profilers.programs import Message
+from profilers.nodes.programs import Message
 from warehouse.records import ProbeFailed, StepcastError
 
 _TICK_S = 0.5

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from profilers import host
 from profilers.clusters.base import Cluster, Node
 from profilers.clusters.emulated import EmulatedCluster, obstacles, reap
 from profilers.clusters.fleet import BACKENDS, fleet, fleet_file
 from profilers.clusters.loopback import LoopbackCluster
 from profilers.clusters.ssh import SshCluster
+from profilers.steady import host
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup
 
 __all__ = ["Cluster", "Node", "choose_backend", "host_id", "open_cluster", "reap"]

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-from profilers import clock, commands, host
-from profilers.host import CpuTimes
+from profilers import clock, commands
+from profilers.steady import host
+from profilers.steady.host import CpuTimes
 from warehouse.records import Backend, NodeGroup, Role
 
 SOURCE = Path(__file__).parents[2]

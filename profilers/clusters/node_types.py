@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field, TypeAdapter
 
 from profilers.clusters.fleet import FleetType, fleet, has_fleet
-from profilers.host import instruction_sets
+from profilers.steady.host import instruction_sets
 from warehouse.documents import read_document
 from warehouse.records import BadInput, NodeGroup, Record, Role
 
@@ -18,8 +18,8 @@ class NodeType(Record):
     """A kind of machine: `cpu_share` in cores (None: all), `isa` the oneDNN cap (None: native).
 
     `core_gflops`: the share is of a core that multiplies small float32 matrices that fast, and does
-    everything else accordingly (`profilers.pacing`), whatever the host's do at the moment (None: of
-    the host's).
+    everything else accordingly (`profilers.steady.pacing`), whatever the host's do at the moment
+    (None: of the host's).
 
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;

@@ -29,7 +29,7 @@ class Pacer:
         """Pace the control group called `name`, which has that share, from now on."""
         if self._program is None:
             self._program = subprocess.Popen(
-                [sys.executable, "-m", "profilers.pacing"],
+                [sys.executable, "-m", "profilers.steady.pacing"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},

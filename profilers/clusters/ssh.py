@@ -27,7 +27,7 @@ from profilers.clusters import owner, received
 from profilers.clusters.base import SOURCE, Cluster, Node, with_env
 from profilers.clusters.fleet import Fleet, Machine, fleet
 from profilers.commands import captured, missing, read
-from profilers.host import CpuTimes, counted
+from profilers.steady.host import CpuTimes, counted
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed, Record, Role
 
 PACKAGES = ("models", "networks", "pipelines", "profilers", "warehouse")
@@ -54,7 +54,7 @@ _LINE_BYTES = 4096
 
 
 class _About(Record):
-    """What a machine says of itself (`profilers.host`)."""
+    """What a machine says of itself (`profilers.steady.host`)."""
 
     host: dict[str, str]
     software: dict[str, str]
@@ -215,7 +215,7 @@ class SshCluster(Cluster):
         )
         told = self._over(
             node,
-            shlex.join([*self.python(node), "-m", "profilers.host"]),
+            shlex.join([*self.python(node), "-m", "profilers.steady.host"]),
             timeout_s=_ABOUT_TIMEOUT_S,
         )
         self._about[node.name] = self._understood(node, told)

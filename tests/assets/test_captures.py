@@ -8,7 +8,7 @@ from dagster import materialize
 
 from assets.captures import end_times, http2, overheads, transfer_order
 from assets.resources import StudyResource, WarehouseResource
-from assets.rounds import Round
+from studies.rounds import Round
 from tests.synthetic import CAPTURING, STUDY
 from warehouse.warehouse import Warehouse
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from assets import overhead_fits
-from assets.captured import CapturedProfile
-from assets.rounds import Round
+from forecasting.captured import CapturedProfile
+from studies.rounds import Round
 from warehouse.warehouse import Warehouse, read_only
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from assets import resources
-from assets.parts import parts
 from assets.resources import StudyResource, WarehouseResource
-from assets.rounds import Round
-from assets.study import read_study
 from profilers.clusters import host_id
+from studies.parts import parts
+from studies.rounds import Round
+from studies.study import read_study
 from tests.synthetic import STUDY, SYNCHRONOUS, landed, write_study
 
 

@@ -9,7 +9,6 @@ from random import Random
 
 import pyarrow as pa
 
-from assets.study import read_study
 from networks import UnknownNetwork
 from pipelines.runtime.job_file import read_job
 from profilers.clusters.fleet import Fleet
@@ -17,6 +16,7 @@ from profilers.readers import capture
 from profilers.readers.formats import FORMATS
 from profilers.readers.imported import Options
 from profilers.record_file import read_record
+from studies.study import read_study
 from tests.fuzz import landed, packets, run_metadata, seeds
 from tests.fuzz.mutation import YAML_VALUES, Mutator
 from warehouse.records import BadInput

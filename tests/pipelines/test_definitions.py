@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from dagster import AssetKey, Definitions, build_schedule_context, validate_run_config
 
-from assets.study import read_study
 from models.systems import SYSTEMS
 from pipelines.definitions import defs
 from pipelines.schedules import VARIANCE
+from studies.study import read_study
 
 MEASURING = {
     "cluster/links",

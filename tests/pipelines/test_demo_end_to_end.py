@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from profilers.clusters import cgroups, netns, owner
-from profilers.hostlock import host_lock
+from profilers.steady.hostlock import host_lock
 from tests.synthetic import FORECASTERS
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse, read_only

@@ -2,8 +2,8 @@
 
 import pytest
 
-from assets.plan import Task
 from pipelines.estimate import Estimate, readable
+from studies.plan import Task
 
 PLAN = (Task("a", 60), Task("b", 60), Task("c", 120))
 

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 from dagster import AssetKey, DagsterExecutionInterruptedError, DagsterRunStatus
 
-from assets.progress import Progress
 from models.systems import SYSTEMS
 from pipelines import history
 from pipelines.execution import CheckFailed, execute
+from studies.progress import Progress
 from tests.pipelines.ran import ASKED, MEASURED, Ran, statuses
 from tests.synthetic import FORECASTERS, OPERATIONS, PaperProbes
 from warehouse.warehouse import Warehouse, read_only

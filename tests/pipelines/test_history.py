@@ -6,8 +6,8 @@ import pytest
 import yaml
 from dagster import DagsterInstance, job
 
-from assets.home import CHECKOUT
 from pipelines import history
+from warehouse.home import CHECKOUT
 
 
 @job

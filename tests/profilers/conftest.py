@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from profilers.hostlock import host_lock
+from profilers.steady.hostlock import host_lock
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A program as `profilers.programs` starts them: echoes, fails or dies as told."""
+"""A program as `profilers.nodes.programs` starts them: echoes, fails or dies as told."""
 
 import json
 import os

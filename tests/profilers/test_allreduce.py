@@ -10,12 +10,12 @@ import pytest
 
 from models.srift import allreduce_samples
 from profilers import allreduce, arrivals
-from profilers.allreduce_node import clock_offset_ns
 from profilers.clusters import Node, cgroups, netns, open_cluster, owner
 from profilers.clusters.base import SOURCE
 from profilers.clusters.node_types import node_group
+from profilers.nodes.allreduce import clock_offset_ns
+from profilers.nodes.torch_program import Facts, cluster_nodes, in_turn
 from profilers.result import RunContext
-from profilers.torch_nodes import Facts, cluster_nodes, in_turn
 from warehouse import tables
 from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed
 
@@ -24,7 +24,7 @@ MIB = 2**20
 REGROUPED = """
 import socket
 from torch.distributed import distributed_c10d
-from profilers.allreduce_node import Rank, RankConfig
+from profilers.nodes.allreduce import Rank, RankConfig
 with socket.create_server(("127.0.0.1", 0)) as free:
     port = free.getsockname()[1]
 rank = Rank(RankConfig("lo", 1, 0), lambda event, **facts: None)

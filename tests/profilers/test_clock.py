@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from profilers import clock, tf_stepper
+from profilers import clock
 from profilers.clusters.loopback import LoopbackCluster
-from profilers.gauge import Gauge
+from profilers.nodes import tf_stepper
+from profilers.steady.gauge import Gauge
 from tests.clocks import DAY, WallClock
 from warehouse.records import NodeGroup, ProbeFailed
 

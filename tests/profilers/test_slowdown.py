@@ -7,9 +7,9 @@ import pytest
 from profilers import slowdown
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
+from profilers.nodes.torch_training import Step
 from profilers.result import RunContext
 from profilers.slowdown import Times
-from profilers.torch_training import Step
 from tests.profilers.torch_jobs import scenario
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup

@@ -5,11 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers import tf_throughput, tf_trace
+from profilers import async_steps, async_throughput
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
+from profilers.nodes.tf_async_job import AsyncJob, check_supported
 from profilers.result import RunContext
-from profilers.tf_job import AsyncJob, check_supported
 from profilers.windows import Windows
 from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, Workload
 
@@ -44,7 +44,9 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
 ) -> None:
     one = scenario(1)
     with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
-        result = tf_trace.profile(cluster, one, context(tmp_path), traced_steps=4, untraced_steps=4)
+        result = async_steps.profile(
+            cluster, one, context(tmp_path), traced_steps=4, untraced_steps=4
+        )
     assert result.run.status == "ok", result.run.error
     operations, timing = result.tables["operation"], result.tables["timing"]
     sizes = dict(operations.group_by("resource").agg(pl.col("size_bytes").sum()).rows())
@@ -69,7 +71,7 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
 def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -> None:
     one = scenario(1)
     with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
-        result = tf_trace.profile(
+        result = async_steps.profile(
             cluster, one, context(tmp_path), traced_steps=4, untraced_steps=4, capture=True
         )
         assert "tcpdump" not in cluster.run(cluster.nodes[0], ["ps", "-eo", "args"])
@@ -98,7 +100,7 @@ def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -
 def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: Path) -> None:
     with open_cluster("emulated", scenario(2).nodes, LINK_MBPS) as cluster:
         results = list(
-            tf_throughput.measure(
+            async_throughput.measure(
                 cluster,
                 [scenario(1), scenario(2)],
                 context(tmp_path, "measurement"),
@@ -128,7 +130,7 @@ def test_workers_of_two_node_types_train_each_at_its_own_pace(alone: None, tmp_p
     nodes = fast, slow, scenario(2).nodes[1]
     mixed = scenario(2).model_copy(update={"workload": load, "nodes": nodes})
     with open_cluster("emulated", mixed.nodes, LINK_MBPS) as cluster:
-        (result,) = tf_throughput.measure(
+        (result,) = async_throughput.measure(
             cluster, [mixed], context(tmp_path, "measurement"), Windows(2, 3)
         )
     assert result.run.status == "ok", result.run.error

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profilers.tf_job import StepTime
+from profilers.nodes.tf_async_job import StepTime
 from profilers.throughput import Window, is_stationary, steps_per_s
 
 SECOND = 1_000_000

@@ -11,8 +11,8 @@ from networks.pytorch_graph import pytorch_graph
 from profilers import torch_operations
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.hostlock import host_lock
 from profilers.result import RunContext
+from profilers.steady.hostlock import host_lock
 from tests.profilers.torch_jobs import scenario
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup

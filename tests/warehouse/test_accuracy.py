@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from assets.sanity import LEAST_IDLE
-from profilers.quiet import MOST_STOLEN
+from profilers.steady.quiet import MOST_STOLEN
+from reports.sanity import LEAST_IDLE
 from warehouse.records import Scenario
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
-from assets.home import home
 from tests.yardstick import predictions
 from tests.yardstick.needs import NEEDS, needs
+from warehouse.home import home
 
 PREDICTIONS = Path(__file__).with_name("predictions.csv")
 

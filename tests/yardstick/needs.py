@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assets.home import CHECKOUT
-from assets.parts import Part
-from assets.starts import nodes, starts
-from assets.study import Study, read_study
+from studies.parts import Part
+from studies.starts import nodes, starts
+from studies.study import Study, read_study
+from warehouse.home import CHECKOUT
 from warehouse.records import Backend, NodeGroup
 
 NEEDS = Path(__file__).with_name("needs.json")

@@ -11,7 +11,7 @@ from pipelines.cli import doctor
 from pipelines.cli.doctor import Finding, examine, exit_code, render, version_differences
 from profilers import commands
 from profilers.clusters import cgroups, netns, owner, reap
-from profilers.hostlock import host_lock
+from profilers.steady.hostlock import host_lock
 from tests.profilers.clusters.killed import made_by_a_killed_process
 
 

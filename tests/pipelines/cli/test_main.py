@@ -96,7 +96,7 @@ def test_a_study_that_does_not_exist_is_exit_2(stepcast: Callable[..., Any], hom
 def test_the_command_line_is_the_console_script() -> None:
     import tomllib
 
-    from assets.home import CHECKOUT
+    from warehouse.home import CHECKOUT
 
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"stepcast": f"{command_line.__name__}:main"}

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Display
 
-from assets.plan import Task
 from pipelines.cli.progress import Bar, Lines, shown
 from pipelines.estimate import Estimate
+from studies.plan import Task
 
 PLAN = [Task("first", 100), Task("second", 100)]
 

@@ -9,7 +9,7 @@ from shutil import copytree
 import polars as pl
 import pytest
 
-from assets.advisers import SRIFT
+from forecasting.advisers import SRIFT
 from tests.models.srift import study
 from tests.pipelines.ran import Stepcast
 from warehouse.landing import land
@@ -94,8 +94,8 @@ def land_study(landing: Path) -> None:
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home whose warehouse has the study, and one recommendation."""
-    from assets.advice import Question
-    from assets.recommending import Market, recommend
+    from forecasting.advice import Question
+    from forecasting.recommending import Market, recommend
 
     home = tmp_path_factory.mktemp("studied")
     land_study(home / "landing")

@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assets.measuring import measure
-from assets.progress import Progress
-from assets.rounds import open_round
-from assets.study import read_study
-from profilers.host import host_id
+from profilers.steady.host import host_id
+from studies.measuring import measure
+from studies.progress import Progress
+from studies.rounds import open_round
+from studies.study import read_study
 from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS, PaperProbes, profiled
 from warehouse.landing import landed_runs

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from assets.rounds import open_round
-from assets.study import read_study
-from profilers.host import host_id
+from profilers.steady.host import host_id
+from studies.rounds import open_round
+from studies.study import read_study
 from tests import synthetic
 from tests.synthetic import PaperProbes, write_study
 from warehouse.warehouse import Warehouse, read_only

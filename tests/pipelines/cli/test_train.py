@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from assets.home import CHECKOUT
 from pipelines.cli import train
 from pipelines.runtime import checkpoints
 from pipelines.runtime.planning import Infeasible, Way
@@ -20,6 +19,7 @@ from pipelines.runtime.samples import consumed, taken
 from pipelines.runtime.state import State
 from profilers.clusters import cgroups, netns, owner
 from tests.pipelines.runtime.jobs import FAST, SAMPLES, SLOW, write_job
+from warehouse.home import CHECKOUT
 
 LOST = [{"after_iterations": 8, "node_type": FAST}]
 ANOTHER_DEADLINE = Way(text="raise the deadline", deadline_s=99.0, budget_usd=None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipelines.runtime import checkpoints
 from pipelines.runtime.rank import RankConfig, serve
-from profilers.torch_nodes import Say
+from profilers.nodes.torch_program import Say
 
 STEP_S = 0.02
 

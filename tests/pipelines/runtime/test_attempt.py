@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from assets import plots, runtime_plot
 from pipelines.runtime import checkpoints
 from pipelines.runtime.attempt import train
 from pipelines.runtime.job_file import read_job
@@ -20,6 +19,7 @@ from pipelines.runtime.story import Entry, frame
 from pipelines.runtime.training import load
 from profilers.clusters import cgroups, host_id, netns, owner
 from profilers.clusters.fleet import VARIABLE
+from reports import plots, runtime_plot
 from tests.pipelines.runtime.jobs import FAST, GLOBAL_BATCH, SAMPLES, SLOW, profile, write_job
 from tests.profilers.clusters.machines import machines
 from warehouse.landing import read_tables, run_folders

@@ -11,7 +11,7 @@ from models.srift.predictor import Srift, fit
 from models.srift.space import Offer
 from pipelines.runtime.job_file import TrainingJob, read_job
 from pipelines.runtime.profiles import read_performance
-from profilers.host import host_id
+from profilers.steady.host import host_id
 from tests.models.srift import study
 from tests.pipelines.runtime import jobs
 from tests.pipelines.runtime.jobs import FAST, write_job

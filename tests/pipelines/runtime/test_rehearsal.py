@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets import plots, runtime_plot
 from models.srift.space import Offer
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.job_file import Interruption
@@ -15,6 +14,7 @@ from pipelines.runtime.planning import Infeasible, Planner, Way
 from pipelines.runtime.rehearsal import Loss, Rehearsal
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, frame
+from reports import plots, runtime_plot
 from tests.pipelines.runtime import jobs, section_5_4
 
 LAUNCHED_S, AGAIN_S, DETACHED_S = 138.0, 95.0, 4.0

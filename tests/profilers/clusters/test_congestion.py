@@ -9,7 +9,7 @@ import pytest
 from profilers.clusters import congestion, open_cluster, reap
 from profilers.clusters.congestion import ALLOWED, allowed
 from profilers.clusters.node_types import node_group
-from profilers.hostlock import host_lock
+from profilers.steady.hostlock import host_lock
 
 pytestmark = pytest.mark.cluster
 

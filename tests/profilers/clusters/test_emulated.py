@@ -12,8 +12,8 @@ from profilers import links
 from profilers.clusters import cgroups, netns, open_cluster, owner, reap
 from profilers.clusters.emulated import EmulatedCluster
 from profilers.clusters.node_types import node_group
-from profilers.hostlock import host_lock
 from profilers.result import RunContext
+from profilers.steady.hostlock import host_lock
 from warehouse.records import BadInput, NodeGroup
 
 pytestmark = pytest.mark.cluster

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from assets.feasibility import check_study
-from assets.study import read_study
 from profilers.clusters import choose_backend, host_id, open_cluster
 from profilers.clusters.fleet import VARIABLE, fleet
 from profilers.clusters.node_types import node_group
+from studies.feasibility import check_study
+from studies.study import read_study
 from warehouse.records import BadInput, MissingTool
 
 TWO = """

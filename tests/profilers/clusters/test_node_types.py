@@ -1,9 +1,9 @@
 import pytest
 
-from profilers import host
 from profilers.clusters import node_types
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.node_types import check_isa, node_group
+from profilers.steady import host
 from warehouse.records import BadInput, NodeGroup
 
 

@@ -14,8 +14,8 @@ import pytest
 from profilers.clusters import open_cluster
 from profilers.clusters.base import SOURCE
 from profilers.clusters.pacer import Pacer
-from profilers.hostlock import host_lock
-from profilers.pacing import Group, Speed, pace
+from profilers.steady.hostlock import host_lock
+from profilers.steady.pacing import Group, Speed, pace
 from warehouse.records import NodeGroup, ProbeFailed
 
 SHARE = 0.2
@@ -29,7 +29,7 @@ print((time.process_time() - had) / (time.monotonic() - began))
 """
 READINGS = """
 import json, statistics, time
-from profilers.pacing import gauges
+from profilers.steady.pacing import gauges
 
 def readings(gflops):
     for _ in range(9):
@@ -92,7 +92,7 @@ def test_every_kind_of_work_says_how_fast_this_core_is() -> None:
 
 def test_the_program_ends_with_its_input() -> None:
     program = subprocess.run(
-        [sys.executable, "-m", "profilers.pacing"],
+        [sys.executable, "-m", "profilers.steady.pacing"],
         input=json.dumps({"name": "gone", "cpu_share": 0.2, "core_gflops": 1e-3}) + "\n",
         cwd=SOURCE,
         text=True,
@@ -124,7 +124,7 @@ def test_who_paces_says_how_fast_the_host_is_and_that_it_has_ended() -> None:
             time.sleep(0.1)
         assert gflops is not None and gflops > 0.1
         assert pacer.host_gflops(datetime.now(UTC) + timedelta(hours=1)) is None
-        (pid,) = _children("profilers.pacing")
+        (pid,) = _children("profilers.steady.pacing")
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         with pytest.raises(ProbeFailed, match=r"paces steady cores has ended \(exit -9\)"):

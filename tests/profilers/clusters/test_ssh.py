@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from pipelines.cli import doctor
-from profilers import links, tf_throughput, tf_trace
+from profilers import async_steps, async_throughput, links
 from profilers.clusters import host_id, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
@@ -216,10 +216,10 @@ def test_probes_measure_over_ssh(fleet_file: Path, alone: None, tmp_path: Path) 
     context = RunContext("test", 1, "profile", tmp_path)
     with open_cluster("ssh", scenario.nodes, None) as cluster:
         linked = links.measure(cluster, context, flows=[1], seconds=1, trials=1)
-        profiled = tf_trace.profile(
+        profiled = async_steps.profile(
             cluster, scenario, context, traced_steps=4, untraced_steps=4, capture=True
         )
-        (trained,) = tf_throughput.measure(cluster, [scenario], context, Windows(1, 2))
+        (trained,) = async_throughput.measure(cluster, [scenario], context, Windows(1, 2))
     assert linked.tables["link"].filter(pl.col("bandwidth_Bps") < 1e6).is_empty()
     for result in (profiled, trained):
         assert result.run.status == "ok", result.run.error

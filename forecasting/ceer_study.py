@@ -1,0 +1,102 @@
+"""What a round of training by operations measured, as Ceer takes it."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+
+from models.ceer import predictor
+from models.ceer.evaluation import leave_out
+from models.ceer.fitted import measured_steps
+from models.ceer.observed import STEP, observed
+from models.ceer.predictor import Ceer
+from models.ceer.steps import Without
+from models.ceer.systems import PROBES
+from profilers.clusters.node_types import node_types
+from studies import landed
+from studies.rounds import Round
+
+ABLATIONS: tuple[Without, ...] = (frozenset(), frozenset({"light"}), frozenset({"overhead"}))
+"""What section V leaves out of predictions: nothing, light and CPU operations, or S."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Operations (`models.ceer.observed.OBSERVED`) and their steps (`models.ceer.overhead.STEPS`).
+
+    Of all DNNs of the round, those included that predictors did not see, `unseen`.
+    """
+
+    operations: pl.DataFrame
+    steps: pl.DataFrame
+    unseen: tuple[str, ...]
+
+    @property
+    def fitted(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Operations and steps of the DNNs that predictors saw."""
+        theirs = ~pl.col("dnn").is_in(list(self.unseen))
+        return self.operations.filter(theirs), self.steps.filter(theirs)
+
+    @cached_property
+    def model(self) -> Ceer:
+        """The model that is fitted to those."""
+        operations, steps = self.fitted
+        return predictor.fit(operations=operations, steps=steps)
+
+    @cached_property
+    def forecasts(self) -> pl.DataFrame:
+        """Steps of the unseen DNNs as that model forecasts them from their profiled operations.
+
+        As `models.ceer.evaluation.leave_out` returns them, for each of `ABLATIONS`.
+        """
+        return leave_out(self.operations, self.steps, [self.unseen], ablations=ABLATIONS)
+
+
+def measured(round_: Round, landing: Path) -> Measured | None:
+    """Return what has landed of a round; None where no operations of DNNs to fit to have.
+
+    Of DNNs that are fitted at one size and judged at another, only the first is in it.
+    """
+    fitted = {job.dnn for job in round_.study.jobs if job.fitted}
+    tables = _tables(round_, landing, fitted)
+    times = tables.get("operation_time")
+    if times is None:
+        return None
+    operations = observed(
+        runs=tables["run"],
+        scenarios=tables["scenario"],
+        operations=tables["operation"],
+        shapes=tables["operation_shape"],
+        times=times,
+        samples=tables["sample"],
+    )
+    steps = measured_steps(
+        runs=tables["run"],
+        scenarios=tables["scenario"],
+        samples=tables["sample"],
+        dnns=tables["dnn"],
+    )
+    known = operations["dnn"].unique().sort()
+    if not fitted & set(known):
+        return None
+    profiled = steps.join(operations, on=STEP, how="semi")
+    return Measured(operations, profiled, tuple(one for one in known if one not in fitted))
+
+
+def usd_per_hour(measured: Measured) -> Mapping[str, float]:
+    """Return the price of a device of each emulated node type; others have none here."""
+    known = node_types()
+    names = measured.operations["node_type"].unique().sort()
+    return {name: known[name].usd_per_hour for name in names if name in known}
+
+
+def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.DataFrame]:
+    found = defaultdict(list)
+    for part, run in round_.runs_of(*PROBES["tensorflow"], *PROBES["pytorch"]).items():
+        if part.profiles or part.job.dnn not in fitted:
+            for name, rows in landed.tables(landing, run).items():
+                found[name].append(rows)
+    return {name: pl.concat(frames) for name, frames in found.items()}

@@ -1,0 +1,274 @@
+"""The way from visible rows to fits and predictions, and what has to be there before measuring."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import chain, product
+
+import polars as pl
+
+from forecasting.resting import Resting, rested_on, resting
+from forecasting.version import code_version
+from models.system import Fitted, System, Tables
+from models.systems import SYSTEMS
+from studies.foremost import INDISPENSABLE
+from studies.job import Job
+from studies.parts import judged_parts
+from studies.plan import prediction_name
+from studies.progress import Progress
+from studies.rounds import Round
+from studies.words import some
+from warehouse import systems
+from warehouse.asks import Refusal
+from warehouse.ledger import FitRecord
+from warehouse.records import BadInput, Prediction, Run, Scenario
+from warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class JobFit:
+    """A system fitted to one job of a round, and the record of that fit."""
+
+    job: Job
+    fitted: Fitted
+    record: FitRecord
+
+
+def fit_jobs(
+    system: System, round_: Round, warehouse: Warehouse, progress: Progress
+) -> list[JobFit]:
+    """Fit a system to each job of a round, on what predictors may see of its profile runs.
+
+    Jobs of which the system refuses all are left out, and, with a warning, those to which a system
+    that is not indispensable cannot be fitted.
+
+    Raises:
+        BadInput: a job has no profile in this round yet, or one that an indispensable system
+            cannot be fitted to.
+    """
+    jobs = [job for job in round_.study.jobs if _asked_of(system, round_, job)]
+    return _fit(system, round_, jobs, warehouse, progress)
+
+
+def predict(fit: JobFit, round_: Round, scenario: Scenario, progress: Progress) -> Prediction:
+    """Return a fit's forecast of a scenario; tell where that is no more than an interval."""
+    (row,) = fit.fitted.predict([scenario]).to_dicts()
+    if row["value"] is None:
+        progress.warn(
+            f"{fit.record.system} only knows that {scenario.label} takes {row['low']:.3g} to "
+            f"{row['high']:.3g} {fit.job.unit}: {row['unknown']}"
+        )
+    return Prediction(
+        system=fit.record.system,
+        model_version=fit.record.model_version,
+        fit_id=fit.record.fit_id,
+        subject_id=scenario.scenario_id,
+        backend=round_.backend,
+        host_id=round_.host_id,
+        study=round_.study.name,
+        repeat=round_.repeat,
+        metric=fit.job.metric,
+        unit=fit.job.unit,
+        value=row["value"],
+        low=row["low"],
+        high=row["high"],
+        code_version=code_version(),
+        made_at=datetime.now(UTC),
+    )
+
+
+def predict_missing(
+    system: System,
+    round_: Round,
+    warehouse: Warehouse,
+    progress: Progress,
+    fits: Sequence[JobFit] | None = None,
+) -> pl.DataFrame:
+    """Write to the ledger what a system has not forecast for this round; return its ledger rows.
+
+    A forecast that is there already is not made again, so an interrupted round keeps its own; but
+    for one whose fit saw runs that do not serve any more (`Round.superseded`). What the system
+    refuses is told with the reason, and so is what it cannot be fitted to. `fits` are what
+    `fit_jobs` returns, where that is at hand.
+
+    Raises:
+        BadInput: as `fit_jobs`.
+    """
+    for reason, labels in _unpredicted(system, round_).items():
+        progress.warn(f"{system.name} does not predict {some(labels)}: {reason}")
+    ledger = _ledger(system, round_, warehouse)
+    wanted = [
+        (job, scenario) for job in round_.study.jobs for scenario in _asked_of(system, round_, job)
+    ]
+    known = set(ledger["subject_id"])
+    missing = {job: None for job, scenario in wanted if scenario.scenario_id not in known}
+    if fits is None and missing:
+        fits = _fit(system, round_, list(missing), warehouse, progress)
+    by_job = {fit.job: fit for fit in fits or ()}
+    new: list[Prediction] = []
+    for job, scenario in wanted:
+        name = prediction_name(system.name, scenario)
+        if scenario.scenario_id not in known and job in by_job:
+            progress.say(name)
+            new.append(predict(by_job[job], round_, scenario, progress))
+        progress.finished(name)
+    if not new:
+        return ledger
+    # Once for all jobs: each change publishes the history anew.
+    warehouse.record_predictions(new)
+    return _ledger(system, round_, warehouse)
+
+
+def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
+    """Do nothing if the ledger holds all forecasts of what a round still measures.
+
+    Those are of every indispensable system for every scenario that it does not refuse. Later
+    forecasts of others are in the ledger after the measurement, and judged by nothing.
+
+    Raises:
+        BadInput: it does not; what is measured before it is predicted judges nothing.
+    """
+    columns = ["study", "repeat", "backend", "host_id", "metric", "system", "subject_id"]
+    there = set(ledger.select(columns).rows())
+    key = (round_.study.name, round_.repeat, round_.backend, round_.host_id)
+    judging = judged_parts(round_.study, round_.backend)
+    systems = [system for system in SYSTEMS if system.name in INDISPENSABLE]
+    asked = {
+        (system.name, job): _asked_of(system, round_, job)
+        for system, job in product(systems, round_.study.jobs)
+    }
+    for part, system in product(set(round_.missing) & set(judging), systems):
+        assert part.scenario is not None
+        if part.scenario not in asked[system.name, part.job]:
+            continue
+        if (*key, part.job.metric, system.name, part.scenario.scenario_id) not in there:
+            raise BadInput(
+                f"{part.name}: the ledger has no prediction by {system.name} for round "
+                f"{round_.repeat} of {round_.study.name}; predict it before it is measured"
+            )
+
+
+def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
+    """Return the labels of the scenarios of a round that a system does not predict, by reason."""
+    found: dict[str, list[str]] = {}
+    for job in round_.study.jobs:
+        for scenario, rests in _resting(system, round_, job).items():
+            if isinstance(rests, Refusal) and not rests.foreign:
+                found.setdefault(rests.reason, []).append(scenario.label)
+    return found
+
+
+def _asked_of(system: System, round_: Round, job: Job) -> list[Scenario]:
+    """Return the scenarios of a job that a system forecasts."""
+    found = _resting(system, round_, job)
+    return [scenario for scenario, rests in found.items() if not isinstance(rests, Refusal)]
+
+
+def _resting(system: System, round_: Round, job: Job) -> Resting:
+    """Return what forecasts of a job rest on; nothing of one that is not judged."""
+    return resting(system, job, round_.parts, round_.backend) if job.is_judged else {}
+
+
+def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
+    """Return a system's forecasts for a round, without those that saw what serves no more."""
+    found = warehouse.predictions(round_.study.name, round_.repeat).filter(
+        pl.col("system") == system.name,
+        pl.col("backend") == round_.backend,
+        pl.col("host_id") == round_.host_id,
+    )
+    if not (superseded := list(round_.superseded)):
+        return found
+    saw = warehouse.query("fit_inputs", fit_id=None, system=system.name)
+    outdated = saw.filter(pl.col("run_id").is_in(superseded))["fit_id"]
+    return found.filter(~pl.col("fit_id").is_in(outdated.to_list()))
+
+
+def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> JobFit:
+    """Fit a system to one job of a round, on what predictors may see of its profile runs.
+
+    Raises:
+        BadInput: the job has no profile in this round yet.
+    """
+    fits = _fit(system, round_, [job], warehouse, Progress())
+    return next(fit for fit in fits if fit.job == job)
+
+
+def _fit(
+    system: System, round_: Round, jobs: Sequence[Job], warehouse: Warehouse, progress: Progress
+) -> list[JobFit]:
+    if not jobs:
+        return []
+    _register(system, warehouse)
+    shown = jobs
+    if system.pooled:
+        shown = [job for job in round_.study.jobs if _asked_of(system, round_, job)]
+    seen = {job: tuple(run.run_id for run in _seen(system, round_, job)) for job in shown}
+    if system.pooled:
+        everything = tuple(dict.fromkeys(chain(*seen.values())))
+        seen = {job: everything for job in jobs}
+    # Read once for all jobs: opening the database takes longer than reading it.
+    rows = warehouse.visible_tables(system.tables, list(dict.fromkeys(chain(*seen.values()))))
+    fitted: dict[tuple[str, ...], tuple[Fitted, FitRecord]] = {}
+    for run_ids in dict.fromkeys(seen.values()):
+        of_job = pl.col("run_id").is_in(run_ids)
+        tables = {name: table.filter(of_job) for name, table in rows.items()}
+        try:
+            model = system.fit(tables)
+        except BadInput as error:
+            if system.name in INDISPENSABLE:
+                raise
+            unfit = [
+                job.profiled(round_.backend).label for job, ids in seen.items() if ids == run_ids
+            ]
+            progress.warn(f"{system.name} is left out for {some(unfit)}: {error}")
+            continue
+        fitted[run_ids] = model, _record(system, round_, run_ids, model, tables)
+    return [JobFit(job, *fitted[ids]) for job, ids in seen.items() if ids in fitted]
+
+
+def _record(
+    system: System, round_: Round, run_ids: Sequence[str], fitted: Fitted, tables: Tables
+) -> FitRecord:
+    return FitRecord(
+        system=system.name,
+        model_version=system.version,
+        parameters=json.loads(fitted.parameters_json()),
+        run_ids=tuple(run_ids),
+        row_filter=f"all visible rows of these runs in {', '.join(system.tables)}",
+        row_count=sum(table.height for table in tables.values()),
+        data_hash=_hash(tables),
+        backend=round_.backend,
+        host_id=round_.host_id,
+        code_version=code_version(),
+        created_at=datetime.now(UTC),
+    )
+
+
+def _seen(system: System, round_: Round, job: Job) -> list[Run]:
+    """Return the runs that a system sees to predict a job: profiles, links it trains on, and so on.
+
+    Raises:
+        BadInput: one of them has not landed in this round, or it rests on none.
+    """
+    needed = rested_on(system, job, round_.parts, round_.backend)
+    found = [run for part in needed if (run := round_.run_of(part))]
+    if not needed or len(found) < len(needed):
+        probes = " and ".join(dict.fromkeys(part.probe for part in needed)) or "profile"
+        raise BadInput(
+            f"{system.name} cannot be fitted to {job.profiled(round_.backend).label}: round "
+            f"{round_.repeat} of {round_.study.name} has no {probes} run of it; profile it first"
+        )
+    return found
+
+
+def _register(system: System, warehouse: Warehouse) -> None:
+    warehouse.register(systems.System(name=system.name, what=system.what, source=system.source))
+
+
+def _hash(tables: Tables) -> str:
+    digest = sha256()
+    for name, table in sorted(tables.items()):
+        digest.update(f"{name}\n{table.write_csv()}".encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,80 @@
+"""What can be rented: prices as of a date, in one region."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Literal, get_args
+
+import polars as pl
+
+from forecasting.advice import Offer
+from warehouse.records import BadInput, Market, Price
+
+Markets = Literal["spot", "on_demand", "any"]
+
+
+def offers(
+    prices: pl.DataFrame, capacity: Mapping[str, int], market: Markets, as_of: datetime
+) -> list[Offer]:
+    """Return an offer of each node type on each market that has a price.
+
+    Nodes of one cluster are in one region: of those that have all node types, the one in which the
+    whole capacity costs least. Of a region's zones the cheapest counts, and what was observed
+    before what a paper prints.
+
+    Args:
+        prices: query prices_as_of.
+        capacity: how many nodes of each type there are.
+        market: which market.
+        as_of: the time of these prices, for messages.
+
+    Raises:
+        BadInput: a node type without a price, or no region has all of them.
+    """
+    markets: tuple[Market, ...] = get_args(Market) if market == "any" else (market,)
+    known = [Price.model_validate(_price(row)) for row in _preferred(prices)]
+    mine = [one for one in known if one.node_type in capacity and one.market in markets]
+    for node_type in capacity:
+        if not any(one.node_type == node_type for one in mine):
+            wanted = market.replace("_", "-") if market != "any" else "spot or on-demand"
+            raise BadInput(
+                f"no {wanted} price of node type {node_type!r} as of {as_of:%Y-%m-%d} is known; "
+                "`stepcast import` a price history that has it"
+            )
+    found = [
+        one
+        for region in dict.fromkeys(one.region for one in mine)
+        if (one := _in_region(region, mine, capacity)) is not None
+    ]
+    if not found:
+        raise BadInput(
+            f"no region has prices of {', '.join(capacity)} together as of {as_of:%Y-%m-%d}; leave "
+            "one out of --capacity, or import prices of another region"
+        )
+    return min(found, key=lambda some: sum(one.price.usd_per_hour * one.capacity for one in some))
+
+
+def _in_region(
+    region: str | None, prices: Iterable[Price], capacity: Mapping[str, int]
+) -> list[Offer] | None:
+    """Return the offers of a region; None if it lacks a node type. No region: in all of them."""
+    cheapest: dict[tuple[str, Market], Price] = {}
+    for price in sorted(prices, key=lambda one: one.usd_per_hour, reverse=True):
+        if price.region in (region, None):
+            cheapest[price.node_type, price.market] = price
+    if {node_type for node_type, _ in cheapest} != set(capacity):
+        return None
+    return [
+        Offer(price=price, capacity=capacity[node_type])
+        for (node_type, _), price in sorted(cheapest.items())
+    ]
+
+
+def _preferred(prices: pl.DataFrame) -> list[dict[str, object]]:
+    """Return the rows of node types and markets that were observed, and others where none was."""
+    seen = prices.filter(pl.col("observed"))
+    others = prices.filter(~pl.col("observed")).join(seen, on=["node_type", "market"], how="anti")
+    return [*seen.to_dicts(), *others.to_dicts()]
+
+
+def _price(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: row[name] for name in Price.model_fields}

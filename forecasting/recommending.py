@@ -1,0 +1,192 @@
+"""From a question to an answer in the ledger, the same way for every system that recommends."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import cast
+
+import polars as pl
+
+from forecasting.advice import Advice, Adviser, Advising, Offer, Option, Question
+from forecasting.offers import Markets, offers
+from forecasting.version import code_version
+from networks import check
+from warehouse.ledger import FitRecord
+from warehouse.records import Backend, BadInput, Recommendation
+from warehouse.warehouse import Warehouse
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Market:
+    """What can be rented: how many nodes of each type, on which market, at the prices of when."""
+
+    capacity: Mapping[str, int]
+    market: Markets
+    as_of: datetime
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """An answer, with what it rests on and how wrong its system has been.
+
+    `accuracy` is the system's part of report.leaderboard on the same backend; `front` what more
+    money buys (`Advising.front`), where that was asked for.
+    """
+
+    advice: Advice
+    offers: Sequence[Offer]
+    backend: Backend
+    fit_id: str
+    recommendation_id: str
+    accuracy: pl.DataFrame
+    front: Sequence[Option] = ()
+
+
+def recommend(
+    warehouse: Warehouse,
+    adviser: Adviser,
+    question: Question,
+    market: Market,
+    *,
+    backend: Backend | None = None,
+    with_front: bool = False,
+    say: Say = lambda _: None,
+) -> Recommended:
+    """Ask a system which nodes to rent, and write the answer to the ledger.
+
+    It is fitted to all profile runs of its probes on one backend and host: the newest that have all
+    node types on offer. A fit to the same runs that the ledger has is not made again.
+
+    Args:
+        warehouse: the history.
+        adviser: the system.
+        question: the job.
+        market: what can be rented.
+        backend: None: the one that was profiled.
+        with_front: whether it is asked for the Pareto front too.
+        say: told what takes long.
+
+    Raises:
+        BadInput: an unknown network, no price, no profile runs, or as `Advising.advise`.
+    """
+    check(question.dnn, question.image_size, adviser.framework)
+    if not market.capacity or min(market.capacity.values()) < 1:
+        raise BadInput("nothing to rent: expected at least one node type with 1 node or more")
+    on_offer = offers(
+        warehouse.query("prices_as_of", as_of=market.as_of.isoformat()),
+        market.capacity,
+        market.market,
+        market.as_of,
+    )
+    profiled = _profiled(warehouse, adviser, set(market.capacity), backend)
+    on_offer = [
+        one.model_copy(update={"devices": profiled.devices.get(one.price.node_type, 1)})
+        for one in on_offer
+    ]
+    fitted, fit_id = _fitted(warehouse, adviser, profiled, say)
+    advice = fitted.advise(question, on_offer)
+    front = fitted.front(question, on_offer) if with_front else ()
+    prices = [one.price for one in on_offer]
+    record = Recommendation(
+        system=adviser.system.name,
+        backend=profiled.backend,
+        job=question.model_dump(
+            mode="json", include={"dnn", "image_size", "global_batch", "iterations", "link_mbps"}
+        ),
+        objective=question.minimize,
+        constraints={
+            "max_hours": question.max_hours,
+            "budget_usd": question.budget_usd,
+            "max_usd_per_hour": question.max_usd_per_hour,
+            "capacity": dict(market.capacity),
+            "market": market.market,
+            "as_of": market.as_of.isoformat(),
+        },
+        choice=None if advice.choice is None else advice.choice.model_dump(mode="json"),
+        alternatives=tuple(one.model_dump(mode="json") for one in advice.alternatives),
+        price_snapshot=warehouse.record_prices(prices),
+        fit_ids=(fit_id,),
+        code_version=code_version(),
+        made_at=datetime.now(UTC),
+    )
+    board = warehouse.leaderboard().filter(
+        system=adviser.system.name, backend=profiled.backend, metric=adviser.metric
+    )
+    written = warehouse.record_recommendation(record)
+    return Recommended(advice, on_offer, profiled.backend, fit_id, written, board, front)
+
+
+@dataclass(frozen=True)
+class _Profiled:
+    backend: Backend
+    host_id: str
+    run_ids: tuple[str, ...]
+    devices: Mapping[str, int]
+    """Of a node of each type: accelerators, one where there are none."""
+
+
+def _profiled(
+    warehouse: Warehouse, adviser: Adviser, node_types: set[str], backend: Backend | None
+) -> _Profiled:
+    """Return the runs that a system sees: the newest of those that have the node types."""
+    runs = warehouse.visible("run").filter(pl.col("probe").is_in(adviser.probes))
+    if backend is not None:
+        runs = runs.filter(backend=backend)
+    if runs.is_empty():
+        where = "" if backend is None else f" on backend {backend}"
+        raise BadInput(
+            f"{adviser.system.name} has no profile runs{where} ({', '.join(adviser.probes)}); list "
+            "the network and node types in a study and `stepcast run STUDY.yaml`"
+        )
+    nodes = warehouse.visible("cluster_node", runs["run_id"].to_list())
+    found = []
+    for (on, host_id), mine in runs.group_by("backend", "host_id", maintain_order=True):
+        run_ids = tuple(mine["run_id"].sort())
+        there = nodes.filter(pl.col("run_id").is_in(run_ids)).group_by("node_type")
+        counts = there.agg(pl.col("device_count").max().fill_null(0).clip(lower_bound=1))
+        newest, devices = mine["started_at"].sort().last(), dict(counts.iter_rows())
+        profiled = _Profiled(cast(Backend, on), str(host_id), run_ids, devices)
+        found.append((node_types <= devices.keys(), newest, profiled))
+    return max(found, key=lambda one: one[:2])[2]
+
+
+def _fitted(
+    warehouse: Warehouse, adviser: Adviser, profiled: _Profiled, say: Say
+) -> tuple[Advising, str]:
+    """Return the system as it was fitted to these runs, and the id of the fit."""
+    known = warehouse.query("fits", system=adviser.system.name).filter(
+        model_version=adviser.system.version, backend=profiled.backend, host_id=profiled.host_id
+    )
+    for row in known.to_dicts():
+        if set(row["run_ids"]) == set(profiled.run_ids):
+            loaded = adviser.system.load(row["parameters"], {})
+            return adviser.of(loaded), str(row["fit_id"])
+    say(f"fit {adviser.system.name} to {len(profiled.run_ids)} profile runs")
+    tables = warehouse.visible_tables(adviser.system.tables, profiled.run_ids)
+    fitted = adviser.system.fit(tables)
+    record = FitRecord(
+        system=adviser.system.name,
+        model_version=adviser.system.version,
+        parameters=json.loads(fitted.parameters_json()),
+        run_ids=profiled.run_ids,
+        row_filter=f"all visible rows of these runs in {', '.join(adviser.system.tables)}",
+        row_count=sum(table.height for table in tables.values()),
+        data_hash=_hash(tables),
+        backend=profiled.backend,
+        host_id=profiled.host_id,
+        code_version=code_version(),
+        created_at=datetime.now(UTC),
+    )
+    warehouse.record_fit(record)
+    return adviser.of(fitted), record.fit_id
+
+
+def _hash(tables: Mapping[str, pl.DataFrame]) -> str:
+    digest = sha256()
+    for name, table in sorted(tables.items()):
+        digest.update(f"{name}\n{table.write_csv()}".encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,84 @@
+"""The model of asynchronous SGD fitted to the landed profiles of a round, without a database."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from forecasting.resting import rested_on
+from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.systems import ASYNC_SGD
+from studies import landed
+from studies.job import Job
+from studies.parts import Part
+from studies.rounds import Round
+from warehouse.records import Run
+
+
+class FittedModels(Mapping[Part, AsyncSGD]):
+    """A model of each profile of a round, fitted to what its forecasts were fitted to.
+
+    Where jobs share a profile, the model knows the links of all of them. Fitting takes seconds, so
+    a model is fitted when it is first asked for.
+    """
+
+    def __init__(self, round_: Round, landing: Path) -> None:
+        self._round, self._landing = round_, landing
+        self._fitted: dict[Part, AsyncSGD | None] = dict.fromkeys(round_.runs_of("tf_trace"))
+        self._mixed: dict[tuple[Part, ...], AsyncSGD] = {}
+
+    def __getitem__(self, part: Part) -> AsyncSGD:
+        """Return the model of a profile."""
+        model = self._fitted[part]
+        if model is None:
+            model = self._fitted[part] = _fitted(_seen([part], self._round), self._landing)
+        return model
+
+    def __iter__(self) -> Iterator[Part]:
+        """Iterate over the profiles, in the order of the study."""
+        return iter(self._fitted)
+
+    def __len__(self) -> int:
+        """Return how many profiles have landed."""
+        return len(self._fitted)
+
+    def profiles_of(self, job: Job) -> tuple[Part, ...]:
+        """Return the profiles of a job, one for each type of its workers; those that landed."""
+        profiled = [one.profiled(self._round.backend) for one in job.of_each_type()]
+        return tuple(part for part in self if part.scenario in profiled)
+
+    def of_job(self, job: Job) -> AsyncSGD | None:
+        """Return the model of a job, fitted to all its profiles; None if one has not landed."""
+        profiles = self.profiles_of(job)
+        if len(profiles) < len(set(job.worker)):
+            return None
+        if len(profiles) == 1:
+            return self[profiles[0]]
+        if profiles not in self._mixed:
+            self._mixed[profiles] = _fitted(_seen(profiles, self._round), self._landing)
+        return self._mixed[profiles]
+
+
+def _seen(profiles: Sequence[Part], round_: Round) -> Iterable[Run]:
+    backend = round_.backend
+    scenarios = [part.scenario for part in profiles]
+    parts = (
+        part
+        for asked in round_.study.jobs
+        for job in asked.as_profiled()
+        if job.profiled(backend) in scenarios
+        for part in rested_on(ASYNC_SGD, job, round_.parts, backend)
+    )
+    found = (round_.run_of(part) for part in dict.fromkeys(parts))
+    return [run for run in found if run is not None]
+
+
+def _fitted(runs: Iterable[Run], landing: Path) -> AsyncSGD:
+    landings = [landed.tables(landing, run) for run in runs]
+    seen: dict[str, pl.DataFrame] = {}
+    for name in ASYNC_SGD.tables:
+        tables = [one[name] for one in landings if name in one]
+        seen[name] = pl.concat(tables) if tables else landed.no_rows(name)
+    model = ASYNC_SGD.fit(seen)
+    assert isinstance(model, AsyncSGD)
+    return model

@@ -1,0 +1,233 @@
+"""Probe `tf_throughput`: steps per second of W workers that really train together.
+
+All workers start from a barrier, step until throughput is stationary, and are measured over
+windows in which all of them are stepping. The whole series of steps is kept.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from profilers import clock
+from profilers.clusters import Cluster, Node
+from profilers.cross_traffic import cross_traffic, received_bytes
+from profilers.nodes.tf_async_job import AsyncJob, StepTime
+from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.steady.host import CpuTimes
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import MOST_STOLEN, Measured
+from profilers.tf_family import STEP_SCHEMA, check_family
+from profilers.throughput import Window, is_stationary, steps_per_s
+from profilers.windows import Windows
+from warehouse.records import ProbeFailed, Role, Scenario
+
+MIN_DISCARDED_STEPS = 8
+"""Steps of each worker after the barrier that are never counted."""
+PATIENCE_S = 30.0
+"""How long windows are measured again if they were disturbed."""
+TOLERANCE = 0.10
+"""Two halves of a window hold few dozen steps each: closer agreement would be luck."""
+MAX_SETTLING_WINDOWS = 2.0
+"""Measure after this many window lengths even if throughput still changes; the run says so."""
+
+
+def measure(
+    cluster: Cluster,
+    scenarios: Sequence[Scenario],
+    context: RunContext,
+    windows: Windows,
+    *,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[ProbeResult]:
+    """Measure scenarios that differ only in the number of workers, on one start of the job.
+
+    Args:
+        cluster: the servers and workers of the largest scenario.
+        scenarios: the same job with different W, each at most the cluster's workers.
+        context: study and round.
+        windows: of each scenario; they give a within-run spread.
+        progress: told what runs now.
+
+    Yields:
+        One run per scenario as soon as it is measured, with tables `step` (workers are numbered
+        group by group of the scenario) and `sample`
+        (`throughput_steps_per_s`, `idle_cpu_fraction`, `stolen_cpu_fraction` per window; of the
+        run `worker_cpu_s_per_step` and `server_cpu_s_per_step`, and `cross_traffic_fraction` where
+        there was any). After a failure: a failed run for each scenario that was not measured.
+
+    Raises:
+        BadInput: the scenarios differ in more than W, or need more workers than there are.
+    """
+    largest = check_family(scenarios, len(cluster.of_role("worker")))
+    remaining = list(scenarios)
+    started_at = clock.now()
+    try:
+        with host_lock(progress), AsyncJob(cluster, largest, progress) as job:
+            while remaining:
+                started_at, scenario = clock.now(), remaining[0]
+                progress(f"measure {scenario.label}")
+                recorder = Recorder(cluster.cpu_times, scenario.strategy.workers, windows)
+                with cross_traffic(cluster, scenario.cross_traffic):
+                    used = _train(job, scenario, recorder)
+                yield _result(cluster, scenario, context, started_at, recorder, used)
+                remaining.pop(0)
+    except ProbeFailed as error:
+        for scenario in remaining:
+            yield failed("tf_throughput", cluster, scenario, context, started_at, error)
+
+
+@dataclass(frozen=True)
+class _Used:
+    """What a run used: processor time by role; and the bytes per second that others received."""
+
+    cpu_s: Mapping[Role, float]
+    others_Bps: float
+
+
+def _train(job: AsyncJob, scenario: Scenario, recorder: "Recorder") -> _Used:
+    had_s, had_bytes, from_s = job.cpu_s(), received_bytes(job.cluster), time.monotonic()
+    job.train(workers_of(scenario, job.workers), recorder.until)
+    others_bytes, seconds = received_bytes(job.cluster) - had_bytes, time.monotonic() - from_s
+    cpu_s = {role: had - had_s[role] for role, had in job.cpu_s().items()}
+    return _Used(cpu_s, others_bytes / seconds)
+
+
+def workers_of(scenario: Scenario, nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes that train a scenario: of each group of its workers the first ones."""
+    left, found = list(nodes), list[Node]()
+    for group in scenario.worker_groups:
+        alike = [node for node in left if node.group.one == group.one]
+        found += alike[: group.count]
+        left = [node for node in left if node not in found]
+    return found
+
+
+class Recorder:
+    """Keeps the series of steps and decides when settling ends and when windows are full."""
+
+    def __init__(self, cpu_times: Callable[[], CpuTimes], workers: int, asked: Windows) -> None:
+        self.series: dict[int, list[StepTime]] = {worker: [] for worker in range(workers)}
+        self.measured: list[Measured[Window]] = []
+        self.stationary = False
+        self._asked, self._judged, self._full = asked, 0, False
+        self._started_us: int | None = None
+        self._opened_us: int | None = None
+        self._cpu_times = cpu_times
+        self._cpu = cpu_times()
+
+    @property
+    def counted(self) -> list[Measured[Window]]:
+        """The windows that count, in order of time: where too many are disturbed, the least so."""
+        undisturbed = sum(not one.disturbed for one in self.measured)
+        count = max(self._asked.windows, undisturbed)
+        least = sorted(self.measured, key=lambda one: max(one.stolen, MOST_STOLEN))[:count]
+        return sorted(least, key=lambda one: one.value.start_us)
+
+    def until(self, worker: int, step: StepTime) -> bool:
+        """Take in a step; true when all windows are measured.
+
+        Steps that come after that open and close no other one: workers are halting.
+        """
+        self.series[worker].append(step)
+        if self._full:
+            return True
+        if self._started_us is None:
+            self._started_us = step.start_us
+        now_us = step.end_us
+        if self._opened_us is None:
+            if self._settled(now_us - self._started_us, now_us):
+                self._open(now_us)
+        elif now_us - self._opened_us >= self._asked.window_s * 1e6:
+            idle, stolen = self._cpu_times().fractions_since(self._cpu)
+            self.measured.append(Measured(Window(self._opened_us, now_us), idle, stolen))
+            self._open(now_us)
+        known = self._known()
+        if self._judged < len(known):
+            self._judged = len(known)
+            if self._are_enough(known):
+                self.measured, self._full = known, True
+        return self._full
+
+    def _known(self) -> list[Measured[Window]]:
+        """Return the windows of which the steps that their ends have cut have ended."""
+        if self._judged == len(self.measured):
+            return self.measured
+        until_us = min(steps[-1].end_us for steps in self.series.values())
+        return [one for one in self.measured if one.value.end_us <= until_us]
+
+    def _are_enough(self, known: Sequence[Measured[Window]]) -> bool:
+        quiet = [one for one in known if not one.disturbed]
+        if self._asked.are_enough([steps_per_s(self.series, one.value) for one in quiet]):
+            return True
+        disturbed_s = (len(known) - len(quiet)) * self._asked.window_s
+        return len(known) >= self._asked.windows and disturbed_s >= PATIENCE_S
+
+    def _open(self, now_us: int) -> None:
+        self._opened_us, self._cpu = now_us, self._cpu_times()
+
+    def _settled(self, lasting_us: int, now_us: int) -> bool:
+        if min(len(steps) for steps in self.series.values()) < MIN_DISCARDED_STEPS:
+            return False
+        self.stationary = is_stationary(self.series, now_us, self._asked.window_s / 2, TOLERANCE)
+        limit_us = self._asked.window_s * MAX_SETTLING_WINDOWS * 1e6
+        return self.stationary or lasting_us > limit_us
+
+
+def _result(
+    cluster: Cluster,
+    scenario: Scenario,
+    context: RunContext,
+    started_at: datetime,
+    recorder: Recorder,
+    used: "_Used",
+) -> ProbeResult:
+    settings: dict[str, Setting] = {
+        "windows": len(recorder.counted),
+        "discarded_windows": len(recorder.measured) - len(recorder.counted),
+        "min_discarded_steps": MIN_DISCARDED_STEPS,
+        "stationary": recorder.stationary,
+    }
+    run = finished_run("tf_throughput", cluster, scenario, context, started_at, settings)
+    samples: list[tuple[str, str, int | None, float]] = [
+        row
+        for number, one in enumerate(recorder.counted)
+        for row in (
+            ("throughput_steps_per_s", "step/s", number, steps_per_s(recorder.series, one.value)),
+            ("idle_cpu_fraction", "1", number, one.idle),
+            ("stolen_cpu_fraction", "1", number, one.stolen),
+        )
+    ]
+    steps = sum(map(len, recorder.series.values()))
+    samples += [
+        (f"{role}_cpu_s_per_step", "s", None, cpu_s / steps) for role, cpu_s in used.cpu_s.items()
+    ]
+    if scenario.cross_traffic is not None and scenario.link_mbps is not None:
+        fraction = used.others_Bps * 8e-6 / scenario.link_mbps
+        samples.append(("cross_traffic_fraction", "1", None, fraction))
+    columns = ["metric", "unit", "window", "value"]
+    tables = {
+        "sample": pl.DataFrame(samples, schema=columns, orient="row"),
+        "step": _step_frame(recorder),
+    }
+    return ProbeResult(run, scenario, tables)
+
+
+def _step_frame(recorder: Recorder) -> pl.DataFrame:
+    windows = [one.value for one in recorder.counted]
+    rows = [
+        (worker, number, _window_of(step, windows), False, step.start_us, step.end_us)
+        for worker, steps in recorder.series.items()
+        for number, step in enumerate(steps)
+    ]
+    return pl.DataFrame(rows, schema=STEP_SCHEMA, orient="row")
+
+
+def _window_of(step: StepTime, windows: Sequence[Window]) -> int | None:
+    """Return the window in which a step ended, None outside all of them."""
+    for number, window in enumerate(windows):
+        if window.start_us < step.end_us <= window.end_us:
+            return number
+    return None

@@ -1,0 +1,63 @@
+"""The program that times every operator of a PyTorch network's training step on a processor.
+
+Started as `python -m profilers.nodes.torch_operations CONFIG_JSON`; see `torch_program.obey`. Its
+commands are `train`, steps as they are, and `time_operators`.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+
+from profilers.nodes import torch_program
+from profilers.nodes.compute import ComputeConfig, build, draw
+from profilers.nodes.torch_program import Say
+from profilers.nodes.torch_training import Trainer
+
+
+class Network:
+    """A network on the node's processor, and batches of one size."""
+
+    def __init__(self, config: ComputeConfig, batch_size: int, say: Say) -> None:
+        self._network, self._say, self._batch_size = build(config), say, batch_size
+        # Drawn once: drawing is no part of the step.
+        self._batch = draw(config, batch_size)
+        self._trainer = Trainer(self._network, lambda _: self._batch)
+
+    @property
+    def parameter_count(self) -> int:
+        """The number of trained parameters."""
+        return sum(one.parameter_count for one in self._trainer.layers)
+
+    def train(self, steps: int) -> None:
+        """Train steps; report the seconds of each."""
+        done = (self._trainer.step(self._batch_size) for _ in range(steps))
+        self._say("trained", seconds=[one.seconds for one in done])
+
+    def time_operators(self, steps: int) -> None:
+        """Train steps; report their operators, and the microseconds of each in each step."""
+        from networks.pytorch_graph import timed_operators
+
+        found, times_us = [], []
+        for _ in range(steps):
+            operators, us = timed_operators(self._network, *self._batch)
+            found.append(operators)
+            times_us.append(us)
+        same = all(one == found[0] for one in found)
+        rows = [asdict(one) for one in found[0]] if same else []
+        self._say("timed", operators=rows, times_us=times_us)
+
+
+def main() -> None:
+    """Run this program until its controller closes stdin."""
+    given = json.loads(sys.argv[1])
+    batch_size = given.pop("batch_size")
+    config = ComputeConfig(**given)
+    say = torch_program.answers()
+    network = Network(config, batch_size, say)
+    facts = torch_program.own_facts(config.interface)
+    say("ready", parameter_count=network.parameter_count, **facts | {"devices": []})
+    torch_program.obey({"train": network.train, "time_operators": network.time_operators})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Probe `torch_compute`: how long passes of a PyTorch network take, and when gradients are ready.
+
+Source: Srift, section 4.1.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from statistics import fmean, median
+
+import polars as pl
+
+from profilers import clock
+from profilers.clusters import Cluster
+from profilers.nodes.compute_job import ComputeJob, check_single
+from profilers.nodes.torch_training import Layer, Step
+from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.steady.confidence import half_width
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import Measured, Patience
+from warehouse.records import BadInput, ProbeFailed, Scenario
+
+WARM_UPS = 3
+"""First steps of each batch size, in which oneDNN prepares its kernels."""
+PIECE_STEPS, PIECE_S, MOST_STEPS = 3, 1.5, 30
+"""At least so many steps of one batch size in a row, so long, but no more than so many, after one
+that does not count; they are measured again together if something disturbs them. Then it is the
+other sizes' turn: all share the host's slow and fast moments, which no longer bend the curve."""
+Times = dict[int, list[Measured[list[Step]]]]
+"""The pieces of each batch size, one each turn."""
+
+
+def profile(
+    cluster: Cluster,
+    scenario: Scenario,
+    context: RunContext,
+    *,
+    batch_sizes: Sequence[int],
+    trials: int,
+    watched_trials: int,
+    interval: float | None = None,
+    most_s: float | None = None,
+    branches: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProbeResult:
+    """Time the passes of a network on one node at some batch sizes.
+
+    Args:
+        cluster: at least one worker; the first one trains.
+        scenario: an all-reduce of one worker. Its batch size is replaced by the largest of
+            `batch_sizes`.
+        context: study and round.
+        batch_sizes: the points to sample, e.g. 1, a third, two thirds and all of what fits.
+        trials: timed steps of each batch size, at least; in pieces of `PIECE_STEPS` or more.
+        interval: go on until `uncertainty` is no more than that (0.04: 4 %), or for `most_s`
+            seconds: a host may be slow for minutes. None: not.
+        most_s: see `interval`.
+        watched_trials: further steps of each, with hooks that record when gradients are ready.
+            Networks with branches need many: they tell how often each layer is executed.
+        branches: whether the network leaves out layers in some steps; DDP then looks for them.
+        progress: told what runs now.
+
+    Returns:
+        A run with tables `compute` (a row for each batch size and trial), `layer`, `layer_time`
+        (gradient_ready only), `cluster_node` and `sample`. A failed run if the job failed or a
+        batch did not fit.
+
+    Raises:
+        BadInput: more than one worker, another framework, or no batch sizes.
+    """
+    check_single(scenario)
+    if not batch_sizes or min(batch_sizes) < 1:
+        raise BadInput(f"batch_sizes: expected some, 1 or more, found {list(batch_sizes)}")
+    workload = scenario.workload.model_copy(update={"batch_size": max(batch_sizes)})
+    scenario = scenario.model_copy(update={"workload": workload})
+    started_at = clock.now()
+    patience = Patience(cluster.cpu_times)
+    sizes = up_and_down(batch_sizes)
+    times: Times = {size: [] for size in sizes}
+    try:
+        with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
+            progress(f"profile {workload.dnn}: warm up")
+            steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1]) for size in sizes}
+            for turn in turns(times, -(-trials // PIECE_STEPS), interval, most_s):
+                progress(f"profile {workload.dnn}: {turn}")
+                for size in sizes:
+                    times[size].append(patience.quietly(partial(_piece, job, size, steps[size])))
+            progress(f"profile {workload.dnn}: gradients")
+            watched = {
+                size: _train(job, size, watched_trials, watched=True) for size in sorted(sizes)
+            }
+    except ProbeFailed as error:
+        return failed("torch_compute", cluster, scenario, context, started_at, error)
+    stolen = fmean(one.stolen for pieces in times.values() for one in pieces)
+    settings: dict[str, Setting] = {
+        "trials": trials,
+        "watched_trials": watched_trials,
+        "warm_ups": WARM_UPS,
+        "uncertainty": round(known, 4) if (known := uncertainty(times)) < math.inf else None,
+    }
+    run = finished_run("torch_compute", cluster, scenario, context, started_at, settings)
+    timed = {
+        size: [step for one in pieces for step in one.value]
+        for size, pieces in sorted(times.items())
+    }
+    tables = {
+        "compute": compute_rows(timed),
+        "layer": layer_rows(job.layers),
+        "layer_time": layer_time_rows(watched),
+        "cluster_node": job.cluster_node,
+        "sample": pl.DataFrame(
+            [{"metric": "stolen_cpu_fraction", "unit": "1", "window": None, "value": stolen}],
+            schema_overrides={"window": pl.Int16},
+        ),
+    }
+    return ProbeResult(run, scenario, tables)
+
+
+def uncertainty(times: Times) -> float:
+    """Return how well the step times of batch sizes are known, in the median: 0.04 for ±4 %.
+
+    Of each that is half of the 95 % confidence interval of the mean over turns, as part of it;
+    infinity of a single turn.
+    """
+    return median(
+        half_width([fmean(step.seconds for step in piece.value) for piece in pieces])
+        for pieces in times.values()
+    )
+
+
+def compute_rows(timed: dict[int, list[Step]]) -> pl.DataFrame:
+    """Return table compute of the steps of each batch size."""
+    return pl.DataFrame(
+        [
+            (batch_size, trial, 0, step.forward_s, step.backward_s, step.update_s)
+            for batch_size, steps in timed.items()
+            for trial, step in enumerate(steps)
+        ],
+        schema=["batch_size", "trial", "rank", "forward_s", "backward_s", "update_s"],
+        orient="row",
+    )
+
+
+def layer_rows(layers: Sequence[Layer]) -> pl.DataFrame:
+    """Return table layer of a network's layers, in order."""
+    return pl.DataFrame([{"layer": index, **asdict(one)} for index, one in enumerate(layers)])
+
+
+def layer_time_rows(watched: dict[int, list[Step]]) -> pl.DataFrame:
+    """Return table layer_time; a layer that a step did not execute has no time in it."""
+    return pl.DataFrame(
+        [
+            (batch_size, trial, layer, ready)
+            for batch_size, steps in watched.items()
+            for trial, step in enumerate(steps)
+            for layer, ready in enumerate(step.gradient_ready)
+        ],
+        schema={
+            "batch_size": pl.Int32,
+            "trial": pl.Int16,
+            "layer": pl.Int32,
+            "gradient_ready": pl.Float64,
+        },
+        orient="row",
+    )
+
+
+def up_and_down(batch_sizes: Iterable[int]) -> list[int]:
+    """Return every second batch size, rising, then the others, falling.
+
+    Neighbours are then timed far apart, and a host that grows slower does not tilt the curve.
+    """
+    sizes = sorted(set(batch_sizes))
+    return sizes[::2] + sizes[1::2][::-1]
+
+
+def turns(
+    times: Times, least: int, interval: float | None = None, most_s: float | None = None
+) -> Iterator[str]:
+    """Yield what each turn is called, until there are enough of them: see `profile`."""
+    until_s = time.monotonic() + (most_s or math.inf)
+    for turn in range(1, least + 1):
+        yield f"turn {turn} of {least}"
+    while (
+        interval is not None
+        and time.monotonic() < until_s
+        and (known := uncertainty(times)) > interval
+    ):
+        yield f"one more turn, steps are known to ±{known:.1%}"
+
+
+def _in_a_row(step: Step) -> int:
+    return min(max(PIECE_STEPS, math.ceil(PIECE_S / step.seconds)), MOST_STEPS)
+
+
+def _piece(job: ComputeJob, batch_size: int, steps: int) -> list[Step]:
+    return _train(job, batch_size, 1 + steps)[1:]
+
+
+def _train(job: ComputeJob, batch_size: int, steps: int, *, watched: bool = False) -> list[Step]:
+    done = job.train(batch_size, steps, watched=watched)
+    if done is None:
+        raise ProbeFailed(
+            f"a batch of {batch_size} does not fit the node's memory; search the largest one first "
+            "(probe torch_memory)"
+        )
+    return done

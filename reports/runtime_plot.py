@@ -1,0 +1,143 @@
+"""What happened to a training job as a picture: Figure 8 of Srift, of any job."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, styled
+
+_ROW_INCHES, _PROGRESS_INCHES, _WIDTH_INCHES = 0.24, 2.6, 9.0
+_PROGRESS = ("training", "progress", "saved", "finished", "aborted", "stopped")
+
+
+@dataclass(frozen=True)
+class Stay:
+    """A node, from its launch until it was lost or given back; `up_s` is None if it never was."""
+
+    node: str
+    node_type: str
+    launch_s: float
+    up_s: float | None
+    gone_s: float
+    reason: str | None
+
+
+def stays(events: pl.DataFrame) -> list[Stay]:
+    """Return the nodes of a story (columns of table runtime_event), in the order of launch."""
+    end_s = float(events["at_s"].to_numpy().max(initial=0.0))
+    rows = events.with_row_index("row").with_columns(before_s=pl.col("at_s").shift(1))
+    # A controller that comes back finds all nodes gone, since the last that was known of them.
+    backs = rows.filter(event="resumed")
+    found = []
+    for launch in rows.filter(event="launch").iter_rows(named=True):
+        later = rows.filter(pl.col("row") > launch["row"], node=launch["node"])
+        up = later.filter(event="launched")
+        gone = later.filter(pl.col("event").is_in(["lost", "released"]))
+        back = backs.filter(pl.col("row") > launch["row"])
+        ends = [(one["at_s"], _detail(one).get("reason")) for one in gone.iter_rows(named=True)]
+        ends += [(one, "controller gone") for one in back["before_s"].to_list()]
+        gone_s, reason = min(ends, key=lambda one: one[0], default=(end_s, None))
+        up_s = float(up["at_s"][0]) if up.height else None
+        found.append(
+            Stay(launch["node"], launch["node_type"], launch["at_s"], up_s, gone_s, reason)
+        )
+    return found
+
+
+@styled
+def timeline(events: pl.DataFrame, title: str = "") -> Figure:
+    """Plot iterations done, plans and the deadline over the nodes that were there.
+
+    `events` has the columns of table runtime_event.
+
+    Source: Srift, Figure 8.
+    """
+    nodes = stays(events)
+    inches = [_PROGRESS_INCHES, len(nodes) * _ROW_INCHES + 0.7]
+    figure = Figure(figsize=(_WIDTH_INCHES, sum(inches)), layout="constrained")
+    figure.suptitle(title, fontsize=12)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=inches)
+    _draw_progress(above, events)
+    _draw_nodes(below, nodes)
+    below.set_xlabel("seconds since the job began")
+    below.set_xlim(left=0)
+    return figure
+
+
+def _draw_progress(axes: Axes, events: pl.DataFrame) -> None:
+    done = events.filter(pl.col("event").is_in(_PROGRESS), pl.col("step").is_not_null())
+    axes.plot(done["at_s"], done["step"], color=MEASURED, lw=2, label="iterations done")
+    for number, plan in enumerate(_plans(events)):
+        label = None if number else "expected by each plan"
+        finish_s, began_s = plan["finish_s"], plan["finish_s"] - plan["train_s"]
+        axes.plot(
+            [began_s, finish_s],
+            [plan["step"], plan["step"] + plan["iterations"]],
+            "--",
+            color=PREDICTED,
+            label=label,
+        )
+        axes.annotate(
+            str(plan["configuration"]),
+            (began_s, plan["step"]),
+            xytext=(8, 2),
+            textcoords="offset points",
+            fontsize=7,
+        )
+    for at_s in events.filter(event="lost")["at_s"].unique().to_list():
+        axes.axvline(at_s, color=LINEAR, lw=1, ls=":")
+    deadline_s = _deadline_s(events)
+    if deadline_s is not None:
+        axes.axvline(deadline_s, color="#c0392b", lw=1.5, label="deadline")
+    axes.set(ylabel="iterations")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", fontsize=8)
+
+
+def _draw_nodes(axes: Axes, nodes: list[Stay]) -> None:
+    types = sorted({one.node_type for one in nodes})
+    colours = {name: SERIES[place % len(SERIES)] for place, name in enumerate(types)}
+    labels = {name: name for name in types}
+    for place, one in enumerate(nodes):
+        up_s = one.gone_s if one.up_s is None else one.up_s
+        colour = colours[one.node_type]
+        bar: dict[str, Any] = {"height": 0.7, "color": colour, "edgecolor": colour}
+        axes.barh(place, up_s - one.launch_s, left=one.launch_s, alpha=0.25, hatch="///", **bar)
+        axes.barh(place, one.gone_s - up_s, left=up_s, label=labels.pop(one.node_type, None), **bar)
+        if one.reason is not None:
+            axes.plot(one.gone_s, place, "x", color="#c0392b", ms=8, mew=2)
+            axes.annotate(
+                one.reason,
+                (one.gone_s, place),
+                xytext=(7, -3),
+                textcoords="offset points",
+                fontsize=7,
+            )
+    axes.set_yticks(range(len(nodes)), labels=[one.node for one in nodes], fontsize=8)
+    if nodes:
+        axes.legend(loc="lower left", fontsize=8, title="launching, then up", title_fontsize=8)
+    axes.set_ylim(len(nodes) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+
+
+def _plans(events: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield what each plan expected, and the iteration from which it counted."""
+    for one in events.filter(event="planned").iter_rows(named=True):
+        yield {**_detail(one), "step": one["step"]}
+
+
+def _deadline_s(events: pl.DataFrame) -> float | None:
+    """Return the deadline, as it was in the end."""
+    told = [_detail(one) for one in events.iter_rows(named=True)]
+    known = [one["deadline_s"] for one in told if "deadline_s" in one]
+    return known[-1] if known else None
+
+
+def _detail(row: dict[str, Any]) -> dict[str, Any]:
+    detail: dict[str, Any] = json.loads(row["detail"])
+    return detail

@@ -1,0 +1,32 @@
+"""Table 1 of the ICPE'20 paper."""
+
+from collections.abc import Sequence
+
+from forecasting.captured import CapturedProfile, end_time_errors
+from reports.html_table import Cell, table
+from reports.wording import share
+
+_HEAD = ("network", "average", "median", "95th percentile", "maximum", "streams")
+_STATISTICS = ("mean", "median", "p95", "maximum")
+
+
+def section(profiles: Sequence[CapturedProfile]) -> str:
+    """Return how wrong predicted ends of downlink streams are, nothing if none was captured."""
+    rows = end_time_errors(profiles)
+    if rows.is_empty():
+        return ""
+    body = [
+        [
+            Cell(row["dnn"], is_number=False),
+            *(Cell(share(row[name])) for name in _STATISTICS),
+            Cell(f"{row['n']:,}"),
+        ]
+        for row in rows.to_dicts()
+    ]
+    return (
+        "<h2>Predicted ends of downlink streams</h2>"
+        "<p>From the recorded starts of a step's transfers, a link that sends one stream after the "
+        "other at the goodput of one flow ends each of them at some moment. |that − its last "
+        "packet| / (time of its last packet since the step's start), as in Table 1 of the paper."
+        f"</p>{table(_HEAD, body)}"
+    )

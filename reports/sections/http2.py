@@ -1,0 +1,117 @@
+"""HTTP/2 behaviour of gRPC (section 3.2.2, Figs. 3(a), 11 and 12 of the ICPE'20 paper)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from forecasting.captured import CapturedProfile, announced, behaviours
+from models.async_sgd.pieces import pieces
+from reports import capture_plots
+from reports.figure_html import captioned, grid
+from reports.html_table import Cell, table
+from reports.wording import DASH, share
+
+_HEAD = (
+    "profile",
+    "direction",
+    "WIN, first to last",
+    "largest tensor",
+    "streams",
+    "longer than WIN",
+    "suspended",
+    "after, median",
+    "rule holds",
+    "rule holds, longer",
+    "in order of requests",
+    "in order of starts",
+    "most open",
+)
+
+
+def section(profiles: Sequence[CapturedProfile]) -> str:
+    """Return what the streams of each captured profile did, nothing if none was captured."""
+    rows = behaviours(profiles)
+    if rows.is_empty():
+        return ""
+    return (
+        "<h2>How gRPC sent the tensors</h2>"
+        "<p>WIN is the flow-control window that the receiver announced. <em>Rule</em> is the "
+        "paper's: a stream is suspended once, after WIN, if it is longer and others wait, and then "
+        "sent to its end. In order: share of neighbours that came in the order in which they were "
+        "asked for, and in which their records start.</p>"
+        f"{table(_HEAD, [_row(row) for row in rows.to_dicts()])}<p></p>"
+        f"{grid([*_windows(profiles), *_steps(profiles)])}"
+    )
+
+
+def _row(row: dict[str, Any]) -> list[Cell]:
+    first, last = _size(row["first_window_bytes"]), _size(row["window_bytes"])
+    shares = ("rule_holds", "rule_holds_longer", "in_order_of_requests", "in_order_of_starts")
+    return [
+        Cell(row["title"], is_number=False),
+        Cell(row["direction"], is_number=False),
+        Cell(first if first == last else f"{first} to {last}"),
+        Cell(_size(row["largest_bytes"])),
+        *(Cell(str(row[name])) for name in ("streams", "longer", "suspended")),
+        Cell(_size(row["first_service_bytes"])),
+        *(Cell(share(row[name])) for name in shares),
+        Cell(str(row["most_open"])),
+    ]
+
+
+def _size(size_bytes: float | None) -> str:
+    if size_bytes is None:
+        return DASH
+    return f"{size_bytes / 2**20:.3g} MiB" if size_bytes >= 2**15 else f"{size_bytes:.0f} B"
+
+
+def _windows(profiles: Sequence[CapturedProfile]) -> list[tuple[str, str]]:
+    """Return WIN over time, of the first profile of each network."""
+    by_dnn: dict[str, pl.DataFrame] = {}
+    for one in profiles:
+        rows = announced(one, "downlink")
+        if rows.height:
+            by_dnn.setdefault(one.scenario.workload.dnn, rows)
+    if not by_dnn:
+        return []
+    figure = capture_plots.windows(by_dnn)
+    described = "Flow-control window of the downlink by seconds since its first announcement"
+    return [("WIN as the worker announced it", captioned(figure, described, "Downlink."))]
+
+
+def _steps(profiles: Sequence[CapturedProfile]) -> list[tuple[str, str]]:
+    """Return one step of the profile with most suspended streams, or else with most streams."""
+    one = max(profiles, key=_interest)
+    if "downlink" not in one.directions:
+        return []
+    downlink = one.transfers.filter(direction="downlink")
+    by_step = downlink.group_by("step").agg(pl.col("segments").sum(), pl.len())
+    step = by_step.sort("segments", "len", "step")["step"][-1]
+    parts = {name: pieces(one.transfers, one.frames, name, step) for name in one.directions}
+    down = parts["downlink"]
+    suspended = down.height - down["stream"].n_unique()
+    return [
+        (
+            f"Streams of one downlink, {one.title}",
+            captioned(
+                capture_plots.multiplexing(down),
+                f"When each of {down['stream'].n_unique()} streams was sent in traced step {step}; "
+                f"{suspended} interruptions",
+                f"Traced step {step}: the one with most pieces.",
+            ),
+        ),
+        (
+            f"What the link carried in a step, {one.title}",
+            captioned(
+                capture_plots.link_use(parts),
+                f"Megabits per second on the worker's link during traced step {step}",
+                f"Traced step {step}, over 10 ms at a time.",
+            ),
+        ),
+    ]
+
+
+def _interest(profile: CapturedProfile) -> tuple[int, int]:
+    downlink = profile.transfers.filter(direction="downlink")
+    return int((downlink["segments"] > 1).sum()), downlink.height

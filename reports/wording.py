@@ -1,0 +1,59 @@
+"""How figures read in tables: a missing one is a dash, never 0."""
+
+from collections.abc import Iterable
+
+from reports.results import Summary
+
+DASH = "—"
+
+
+def number(value: float | None) -> str:
+    """Return a throughput with three significant digits or so."""
+    return DASH if value is None else f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Return an interval in brackets, nothing if there is none."""
+    return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+
+
+def percent(value: float | None, *, signed: bool = False) -> str:
+    """Return a percentage with one digit after the point."""
+    if value is None:
+        return DASH
+    return f"{value:{'+' if signed else ''}.1f} %".replace("-", "−")
+
+
+def share(part: float | None) -> str:
+    """Return a part of 1 as a percentage."""
+    return percent(None if part is None else 100 * part)
+
+
+def span(values: Iterable[float | None], form: str) -> str:
+    """Return the least and the largest of values, each as `form` has it; missing ones apart."""
+    known = [value for value in values if value is not None]
+    return f"{form.format(min(known))} to {form.format(max(known))}" if known else DASH
+
+
+def link_speed(mbps: float | None) -> str:
+    """Return the speed that links are shaped to."""
+    return "not shaped" if mbps is None else f"{mbps:g} Mb/s"
+
+
+def floor(result: Summary) -> str:
+    """Return the noise floor, and over how many scenarios, or why there is none."""
+    if result.noise_floor is None:
+        return f"{DASH} (known from the second round on)"
+    return f"{percent(result.noise_floor)} (n = {result.noise_n})"
+
+
+def headline(result: Summary, baseline: str) -> str:
+    """Return the one line that says how wrong the predictions were, and the baseline's."""
+    busy = f" Not counted, the host being busy: {result.busy_n}." if result.busy_n else ""
+    if result.error is None:
+        none = "counts" if result.busy_n else "has been judged"
+        return f"No scenario with 2 or more workers {none}.{busy}"
+    return (
+        f"Mean absolute error over W ≥ 2: {percent(result.error)} (n = {result.n}); "
+        f"noise floor {floor(result)}; {baseline} errs by {percent(result.linear_error)}.{busy}"
+    )

@@ -1,0 +1,76 @@
+"""Rows of landed runs, read from their Parquet files: no database is opened."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import polars as pl
+
+from studies.parts import Probe
+from studies.rounds import Round
+from warehouse.landing import SCHEMAS, read_tables
+from warehouse.records import Purpose, Run
+
+
+def rows(
+    round_: Round, landing: Path, probe: Probe, name: str, purpose: Purpose | None = None
+) -> pl.DataFrame:
+    """Return raw table `name` of all runs of one probe, or those of a purpose, of a round.
+
+    Adds the columns `job` (its index in the study), `link_mbps` and `name` (of the part of the
+    round, see `studies.rounds.Part`).
+    """
+    frames = [
+        table(landing, run, name).with_columns(
+            job=pl.lit(round_.study.jobs.index(part.job), pl.Int32),
+            link_mbps=pl.lit(part.link_mbps, pl.Float64),
+            name=pl.lit(part.name),
+        )
+        for part, run in round_.runs_of(probe).items()
+        if purpose in (None, part.purpose)
+    ]
+    return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def by_name(rows: pl.DataFrame) -> Iterable[tuple[tuple[object, ...], pl.DataFrame]]:
+    """Yield what `rows` returned, part by part of the round; nothing if nothing has landed."""
+    return rows.group_by("name", maintain_order=True) if rows.width else ()
+
+
+def of_jobs(round_: Round, landing: Path, name: str) -> pl.DataFrame:
+    """Return raw table `name` of the profile of each job of a round that has landed.
+
+    Adds the columns `job` and `link_mbps`, the speed of the links it trains on, which need not be
+    the one it was profiled on.
+    """
+    profiles = {part.scenario: run for part, run in round_.runs_of("tf_trace").items()}
+    frames = [
+        table(landing, profiles[profiled], name).with_columns(
+            job=pl.lit(index, pl.Int32),
+            link_mbps=pl.lit(job.scenario(1, round_.backend).link_mbps, pl.Float64),
+        )
+        for index, job in enumerate(round_.study.jobs)
+        if (profiled := job.profiled(round_.backend)) in profiles
+    ]
+    return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def table(landing: Path, run: Run, name: str) -> pl.DataFrame:
+    """Return one raw table of a landed run."""
+    return tables(landing, run)[name]
+
+
+def tables(landing: Path, run: Run) -> dict[str, pl.DataFrame]:
+    """Return all raw tables of a landed run, by name; one without a file is left out."""
+    found = {}
+    for name, rows in read_tables(landing / run.run_id).items():
+        frame = pl.from_arrow(rows)
+        assert isinstance(frame, pl.DataFrame)
+        found[name] = frame
+    return found
+
+
+def no_rows(name: str) -> pl.DataFrame:
+    """Return a raw table without rows."""
+    frame = pl.from_arrow(SCHEMAS[name].empty_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame

@@ -1,0 +1,332 @@
+"""Fits name what they saw; nothing is measured before it is predicted."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from assets.resources import WarehouseResource
+from forecasting.fitting import fit_jobs, predict_missing, refuse_unpredicted
+from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
+from models.lin import LIN
+from models.line_rate import LINE_RATE
+from models.linear import LINEAR
+from models.system import Fitted, System, Tables
+from models.systems import SYSTEMS
+from profilers.steady.host import host_id
+from studies.measuring import measure
+from studies.progress import Progress
+from studies.rounds import Round, open_round
+from studies.study import read_study
+from tests.synthetic import FORECASTERS, MIXED, STUDY, PaperProbes, profiled, write_study
+from warehouse.asks import Ask, Refusal
+from warehouse.landing import landed_runs
+from warehouse.records import BadInput, Scenario
+from warehouse.warehouse import Warehouse, read_only
+
+
+@pytest.fixture
+def warehouse(home: Path) -> Warehouse:
+    """Return an empty warehouse."""
+    return Warehouse(home)
+
+
+@pytest.fixture
+def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
+    """Return a round whose profiles are in the warehouse."""
+    landing = warehouse.landing
+    found = open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
+    found = profiled(found, landing)
+    warehouse.load()
+    return found
+
+
+def record_fits(round_: Round, warehouse: Warehouse, *systems: System) -> None:
+    fits = [fit for system in systems for fit in fit_jobs(system, round_, warehouse, Progress())]
+    warehouse.record_fit(*(fit.record for fit in fits))
+
+
+def ledger(warehouse: Warehouse) -> pl.DataFrame:
+    return WarehouseResource(home=str(warehouse.home)).published_ledger()
+
+
+def test_a_fit_names_the_runs_and_rows_it_saw(round_: Round, warehouse: Warehouse) -> None:
+    probes_of = {run.run_id: run.probe for run in round_.runs}
+    for system, probes in ((ASYNC_SGD, ["links", "tf_trace"]), (LINEAR, ["tf_trace"])):
+        for fit in fit_jobs(system, round_, warehouse, Progress()):
+            assert [probes_of[run_id] for run_id in fit.record.run_ids] == probes
+            assert fit.record.row_count > len(probes)
+            assert fit.record.host_id == host_id()
+
+
+def test_a_fit_is_the_same_fit_again(round_: Round, warehouse: Warehouse) -> None:
+    for system in FORECASTERS:
+        first, second = (fit_jobs(system, round_, warehouse, Progress()) for _ in range(2))
+        assert [one.record.fit_id for one in first] == [one.record.fit_id for one in second]
+        assert len({one.record.fit_id for one in first}) == 2
+
+
+def test_without_a_profile_there_is_no_fit(study_file: Path, warehouse: Warehouse) -> None:
+    empty = open_round(read_study(study_file), "loopback", host_id(), [])
+    with pytest.raises(BadInput, match="round 1 of paper has no links and tf_trace run of it"):
+        fit_jobs(ASYNC_SGD, empty, warehouse, Progress())
+
+
+def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
+    record_fits(round_, warehouse, LINEAR)
+    first = predict_missing(LINEAR, round_, warehouse, Progress())
+    assert first.height == 4
+    assert first["value"].to_list() == pytest.approx(
+        [10.0 * workers for workers in _workers(first, round_)]
+    )
+    again = predict_missing(LINEAR, round_, warehouse, Progress())
+    assert again.equals(first)
+
+
+def test_forecasts_that_saw_what_is_measured_again_are_made_again(
+    round_: Round, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    """Links of other flows are: line_rate saw them, linear did not."""
+    record_fits(round_, warehouse, LINEAR, LINE_RATE)
+    before = {
+        system: predict_missing(system, round_, warehouse, Progress())
+        for system in (LINEAR, LINE_RATE)
+    }
+    text = STUDY.replace("flows: [1, 2]", "flows: [1, 2, 3]")
+    landing = warehouse.landing
+    changed = open_round(
+        read_study(write_study(tmp_path, text)), "loopback", host_id(), landed_runs(landing)
+    )
+    assert [part.probe for part in changed.missing if part.profiles] == ["links"]
+    after = profiled(changed, landing)
+    warehouse.load()
+    record_fits(after, warehouse, LINEAR, LINE_RATE)
+    assert predict_missing(LINEAR, after, warehouse, Progress()).equals(before[LINEAR])
+    again = predict_missing(LINE_RATE, after, warehouse, Progress())
+    assert again.height == before[LINE_RATE].height
+    assert not set(again["fit_id"]) & set(before[LINE_RATE]["fit_id"])
+    assert predict_missing(LINE_RATE, after, warehouse, Progress()).equals(again)
+
+
+def test_what_is_known_needs_no_fit(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_fits(round_, warehouse, LINEAR)
+    first = predict_missing(LINEAR, round_, warehouse, Progress())
+    unfit = replace(LINEAR, fit=lambda tables: pytest.fail("fitted again"))
+    told: list[str] = []
+    listener = Progress()
+    monkeypatch.setattr(listener, "finished", told.append)
+    assert predict_missing(unfit, round_, warehouse, listener).equals(first)
+    assert len(told) == 4
+
+
+def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
+    scenarios = [one for job in round_.study.jobs for one in job.scenarios("loopback")]
+    by_id = {one.scenario_id: one.strategy.workers for one in scenarios}
+    return [by_id[one] for one in rows["subject_id"]]
+
+
+def test_nothing_is_measured_before_it_is_predicted(round_: Round, warehouse: Warehouse) -> None:
+    record_fits(round_, warehouse, *SYSTEMS)
+    for system in (ASYNC_SGD, LINEAR):
+        message = f"no prediction by {system.name} for round 1 of paper"
+        with pytest.raises(BadInput, match=message):
+            refuse_unpredicted(round_, ledger(warehouse))
+        predict_missing(system, round_, warehouse, Progress())
+    refuse_unpredicted(round_, ledger(warehouse))
+
+
+def unfit(tables: Tables) -> Fitted:
+    raise BadInput("its packets were lost")
+
+
+def test_a_system_that_cannot_be_fitted_is_left_out(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    listener = Progress()
+    monkeypatch.setattr(listener, "warn", told.append)
+    system = replace(LIN, fit=unfit)
+    assert fit_jobs(system, round_, warehouse, listener) == []
+    assert predict_missing(system, round_, warehouse, listener).is_empty()
+    assert len(told) == 4
+    assert all("lin is left out for" in one and "its packets were lost" in one for one in told)
+
+
+def test_one_that_is_indispensable_is_not(round_: Round, warehouse: Warehouse) -> None:
+    for system in (ASYNC_SGD, LINEAR):
+        with pytest.raises(BadInput, match="its packets were lost"):
+            fit_jobs(replace(system, fit=unfit), round_, warehouse, Progress())
+
+
+def up_to_two(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    if scenario.strategy.workers > 2:
+        return Refusal("it cannot count to three")
+    return LINEAR.rests_on(scenario)
+
+
+def never(scenario: Scenario) -> Refusal:
+    return Refusal("it never says anything")
+
+
+def test_what_a_system_refuses_is_told_and_not_waited_for(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shy = replace(LINEAR, rests_on=up_to_two)
+    monkeypatch.setattr("forecasting.fitting.SYSTEMS", (shy,))
+    told: list[str] = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    record_fits(round_, warehouse, shy)
+    rows = predict_missing(shy, round_, warehouse, Progress())
+    assert sorted(_workers(rows, round_)) == [1, 1, 2]
+    assert told == [
+        "linear does not predict alexnet 64px b4, unshaped, W=3: it cannot count to three"
+    ]
+    refuse_unpredicted(round_, ledger(warehouse))
+    monkeypatch.setattr("forecasting.fitting.SYSTEMS", (LINEAR,))
+    with pytest.raises(BadInput, match=r"W=3: the ledger has no prediction by linear"):
+        refuse_unpredicted(round_, ledger(warehouse))
+
+
+class OnlyAnInterval:
+    """A fitted model that does not know all that it would have to."""
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return no values."""
+        return pl.DataFrame(
+            {
+                "scenario_id": [one.scenario_id for one in scenarios],
+                "value": pl.Series([None] * len(scenarios), dtype=pl.Float64),
+                "low": 1.5,
+                "high": 2.5,
+                "unknown": "no one has seen a Gizmo; profile one",
+            }
+        )
+
+    def parameters_json(self) -> str:
+        """Return nothing much."""
+        return "{}"
+
+
+def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, probes: PaperProbes
+) -> None:
+    vague = replace(LINEAR, fit=lambda tables: OnlyAnInterval())
+    told: list[str] = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    monkeypatch.setattr("forecasting.fitting.SYSTEMS", (vague,))
+    record_fits(round_, warehouse, vague)
+    rows = predict_missing(vague, round_, warehouse, Progress())
+    assert rows.select("value", "low", "high").unique().rows() == [(None, 1.5, 2.5)]
+    assert told[0] == (
+        "linear only knows that small_cnn 16px b4, unshaped, W=1 takes 1.5 to 2.5 step/s: "
+        "no one has seen a Gizmo; profile one"
+    )
+    refuse_unpredicted(round_, ledger(warehouse))
+    measure(round_, warehouse.landing, Progress())
+    warehouse.load()
+    accuracy = read_only(warehouse.home, "SELECT * FROM report.accuracy")
+    assert accuracy["error_percent"].null_count() == accuracy.height == 4
+    assert accuracy["inside_interval"].null_count() == 0
+    assert read_only(warehouse.home, "SELECT * FROM report.leaderboard").is_empty()
+
+
+def test_only_the_first_of_many_refused_scenarios_are_named(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = (
+        round_.study.jobs[0].model_copy(update={"workers": tuple(range(1, 41))}),
+        *round_.study.jobs[1:],
+    )
+    many = replace(round_, study=round_.study.model_copy(update={"jobs": jobs}))
+    told: list[str] = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    silent = replace(LINEAR, rests_on=never)
+    predict_missing(silent, many, warehouse, Progress())
+    (line,) = told
+    first, second, third = (one.label for one in jobs[0].scenarios("loopback")[:3])
+    others = sum(len(job.workers) for job in jobs) - 3
+    assert line == (
+        f"linear does not predict {first}; {second}; {third} and {others} more: "
+        "it never says anything"
+    )
+
+
+def test_jobs_of_which_nothing_is_predicted_need_no_fit(
+    study_file: Path, warehouse: Warehouse
+) -> None:
+    empty = open_round(read_study(study_file), "loopback", host_id(), [])
+    silent = replace(LINEAR, rests_on=never)
+    assert fit_jobs(silent, empty, warehouse, Progress()) == []
+    assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
+
+
+def test_predictions_cannot_be_recorded_without_their_fit(
+    round_: Round, warehouse: Warehouse
+) -> None:
+    with pytest.raises(BadInput, match="which is not recorded"):
+        predict_missing(LINEAR, round_, warehouse, Progress())
+    assert read_only(warehouse.home, "SELECT * FROM pred.ledger").is_empty()
+
+
+def landed_study(text: str, folder: Path, warehouse: Warehouse) -> Round:
+    """Return a round of the study with this text, with its profiles."""
+    found = open_round(read_study(write_study(folder, text)), "loopback", host_id(), [])
+    found = profiled(found, warehouse.landing)
+    warehouse.load()
+    return found
+
+
+@pytest.fixture
+def two_servers(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
+    """Return a round of which the first job has two servers, with its profiles."""
+    text = STUDY.replace("workers: [1, 2]", "servers: 2, workers: [1, 2]")
+    return landed_study(text, tmp_path, warehouse)
+
+
+def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
+    two_servers: Round, warehouse: Warehouse
+) -> None:
+    record_fits(two_servers, warehouse, ASYNC_SGD, ONE_SERVER)
+    profiles = {run.run_id: run.scenario_id for run in two_servers.runs}
+    job = two_servers.study.jobs[0]
+    for system, shown in ((ASYNC_SGD, job), (ONE_SERVER, job.on_one_server())):
+        fit = fit_jobs(system, two_servers, warehouse, Progress())[0]
+        seen = {profiles[run_id] for run_id in fit.record.run_ids} - {None}
+        assert seen == {shown.profiled("loopback").scenario_id}
+        predict_missing(system, two_servers, warehouse, Progress())
+    rows = ledger(warehouse)
+    forecast = rows.filter(system="async_sgd_one_server")["subject_id"]
+    assert set(forecast) == {one.scenario_id for one in job.scenarios("loopback")}
+    assert rows.filter(system="async_sgd").height == 4
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
+    """Return a round of which the first job has workers of two types, with its profiles."""
+    return landed_study(MIXED, tmp_path, warehouse)
+
+
+def test_workers_of_two_types_are_predicted_from_a_profile_of_each(
+    mixed: Round, warehouse: Warehouse
+) -> None:
+    systems = (ASYNC_SGD, LINEAR, LIN, LINE_RATE)
+    record_fits(mixed, warehouse, *systems)
+    scenario_of = {run.run_id: run.scenario_id for run in mixed.runs}
+    job = mixed.study.jobs[0]
+    profiles = [one.profiled("loopback").scenario_id for one in job.of_each_type()]
+    one, two = (scenario.scenario_id for scenario in job.scenarios("loopback"))
+    for system, shown, forecast in (
+        (ASYNC_SGD, 2, {one, two}),
+        (LINEAR, 2, {one, two}),
+        (LIN, 1, {one}),
+        (LINE_RATE, 1, {one, two}),
+    ):
+        fit = next(fit for fit in fit_jobs(system, mixed, warehouse, Progress()) if fit.job == job)
+        seen = {scenario_of[run_id] for run_id in fit.record.run_ids} - {None}
+        assert seen == set(profiles[:shown])
+        rows = predict_missing(system, mixed, warehouse, Progress())
+        assert set(rows["subject_id"]) & {one, two} == forecast

@@ -1,0 +1,104 @@
+"""Programs that answer, fail, die and stay silent, as plain processes."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profilers.clusters import open_cluster, reap
+from profilers.nodes.programs import Killed, Programs
+from warehouse import limits
+from warehouse.records import NodeGroup, ProbeFailed
+
+NODES = (NodeGroup(role="worker", node_type="any", count=2),)
+
+
+@pytest.fixture
+def programs() -> Iterator[Programs]:
+    """Two echoing programs, a and b."""
+    with open_cluster("loopback", NODES, None) as cluster, Programs(cluster, "the job") as started:
+        for name, node in zip("ab", cluster.nodes, strict=True):
+            started.start(name, node, "tests.profilers.echo_node", "{}", {})
+        yield started
+
+
+def test_all_answers_come_and_nothing_else(programs: Programs) -> None:
+    answers = programs.ask(["a", "b"], "echoed", 30, do="echo", words=[1, "two"])
+    assert {name: answer["back"] for name, answer in answers.items()} == {
+        "a": [1, "two"],
+        "b": [1, "two"],
+    }
+
+
+def test_a_failure_is_told_with_its_last_words(programs: Programs) -> None:
+    with pytest.raises(ProbeFailed, match=r"b of the job ended early \(exit 1: what went wrong\)"):
+        programs.ask(["b"], "echoed", 30, do="fail")
+
+
+def test_being_killed_is_told_apart(programs: Programs) -> None:
+    with pytest.raises(Killed, match="killed, most likely out of memory"):
+        programs.ask(["a"], "echoed", 30, do="die")
+
+
+def test_last_words_and_the_end_of_a_program_are_heard(programs: Programs) -> None:
+    programs.tell("a", do="echo", words=[3])
+    assert programs.hear(30) == ("a", {"event": "noise"})
+    programs.tell("b", do="fail")
+    heard = [programs.hear(30), programs.hear(30)]
+    assert sorted(heard, key=str) == [("a", {"event": "echoed", "back": [3]}), ("b", None)]
+    assert (programs.exit_code("b"), programs.said("b")) == (1, "what went wrong")
+    programs.send_signal("a", signal.SIGKILL)
+    assert programs.hear(30) == ("a", None)
+    assert programs.hear(0.01) is None
+
+
+def test_half_a_line_of_a_killed_program_is_no_message(programs: Programs) -> None:
+    programs.tell("a", do="half")
+    assert programs.hear(30) == ("a", None)
+
+
+@pytest.mark.parametrize("line", ["no JSON", "[1]", '{"a": 1}', "[" * 100_000, "x" * 2_000_000])
+def test_a_line_that_is_no_message_ends_the_program(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr(limits, "JSON_BYTES", 1_000_000)
+    with pytest.raises(ProbeFailed, match="a of the job told no message: "):
+        programs.ask(["a"], "echoed", 30, do="chatter", line=line)
+
+
+def test_silence_ends_the_wait(programs: Programs) -> None:
+    with pytest.raises(ProbeFailed, match="no program of the job answered in time"):
+        programs.expect(["b", "a"], "echoed", 0.1)
+
+
+def test_what_a_killed_job_left_is_reaped(home: Path) -> None:
+    """Its folder is in the home, where nobody else may enter."""
+    with subprocess.Popen(
+        [sys.executable, "-c", JOB], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as killed:
+        assert killed.stdout is not None
+        folder = Path(killed.stdout.readline().strip())
+        assert folder not in (home / path for path in reap())
+        assert (folder / "a").exists()
+        killed.kill()
+    assert folder.parent.parent == home / "run"
+    assert folder.parent.stat().st_mode & 0o777 == 0o700
+    assert folder in (home / path for path in reap())
+    assert not folder.exists()
+
+
+JOB = """
+import sys
+from profilers.clusters import open_cluster, reap
+from profilers.nodes.programs import Programs
+from warehouse import limits
+from warehouse.records import NodeGroup
+nodes = (NodeGroup(role="worker", node_type="any", count=1),)
+with open_cluster("loopback", nodes, None) as cluster, Programs(cluster, "the job") as programs:
+    programs.start("a", cluster.nodes[0], "tests.profilers.echo_node", "{}", {})
+    print(programs.folder, flush=True)
+    sys.stdin.read()
+"""

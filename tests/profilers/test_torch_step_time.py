@@ -1,0 +1,184 @@
+"""Synchronous training: which iterations count, what is refused, and real DDP on two nodes."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from profilers import torch_step_time
+from profilers.clusters import Cluster, netns, open_cluster
+from profilers.clusters.node_types import node_group
+from profilers.iterations import Goal, Piece, step_rows
+from profilers.result import ProbeResult, RunContext
+from profilers.steady.confidence import half_width
+from profilers.steady.hostlock import host_lock
+from warehouse import tables
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+
+LINK_MBPS = 200
+QUICK = Goal(iterations=20)
+
+
+def scenario(*groups: NodeGroup, batch_size: int = 2, **workload: object) -> Scenario:
+    """All nodes of the groups train small_cnn together."""
+    fields = {"dnn": "small_cnn", "framework": "pytorch", "image_size": 16, **workload}
+    return Scenario(
+        workload=Workload.model_validate({**fields, "batch_size": batch_size}),
+        strategy=Strategy(kind="all_reduce", workers=sum(one.count for one in groups)),
+        nodes=groups,
+        link_mbps=LINK_MBPS,
+    )
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Queue up behind whatever measures on this host."""
+    with host_lock():
+        yield
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[str]]":
+    """Return the programs that clusters start."""
+    found: list[subprocess.Popen[str]] = []
+    popen = Cluster.popen
+
+    def remember(*args: Any, **options: Any) -> "subprocess.Popen[str]":
+        found.append(popen(*args, **options))
+        return found[-1]
+
+    monkeypatch.setattr(Cluster, "popen", remember)
+    return found
+
+
+def context(folder: Path) -> RunContext:
+    """A round of a test study."""
+    return RunContext("test", 1, "measurement", folder)
+
+
+def test_an_iteration_takes_the_mean_over_ranks_without_the_first() -> None:
+    piece = Piece(((0, 9_000_000, 10_000_000, 12_000_000), (0, 9_000_000, 11_000_000, 13_000_000)))
+    assert piece.steps_s == [1.5, 2.0]
+
+
+def test_a_goal_is_reached_by_count_by_precision_or_by_time() -> None:
+    rough, even = [1.0, 2.0] * 10, [1.0] * 20
+    goal = Goal(iterations=100, interval=0.02, most_s=60)
+    assert not goal.reached(even[:19], 99.0)
+    assert not goal.reached(rough, 59.0)
+    assert goal.reached(rough, 60.0)
+    assert goal.reached(even, 0.0)
+    assert goal.reached(rough * 5, 0.0)
+    assert not Goal(iterations=100).reached(even * 4, 1e9)
+
+
+def test_half_the_width_of_an_interval() -> None:
+    """100 iterations of mean 10 and deviation 1: 1.984 · 1 / √100 / 10."""
+    steps_s = [10 - 0.99498744, 10 + 0.99498744] * 50
+    assert half_width(steps_s) == pytest.approx(0.01984, abs=1e-5)
+
+
+def test_steps_keep_what_does_not_count() -> None:
+    rows = step_rows(Piece(((0, 1, 2),)), [Piece(((2, 4, 6, 8),)), Piece(((8, 9, 10, 11),))])
+    assert rows["window"].to_list() == [None, None, None, 0, 0, None, 1, 1]
+    assert rows["step"].to_list() == list(range(8))
+    assert rows["start_us"].to_list() == [0, 1, 2, 4, 6, 8, 9, 10]
+
+
+def test_what_cannot_be_measured_together_is_refused(tmp_path: Path) -> None:
+    group = NodeGroup(role="worker", node_type="any", count=2)
+    two = scenario(group)
+    other = two.model_copy(
+        update={"workload": two.workload.model_copy(update={"dnn": "squeezenet"})}
+    )
+    mixed = scenario(group, NodeGroup(role="worker", node_type="fast", count=1))
+    busy = two.model_copy(update={"cross_traffic": 0.1})
+    cases = {
+        "expected scenarios, found none": [],
+        "expected the same network": [two, other],
+        "needs 1 more node\\(s\\) of type 'fast', the cluster has 0": [mixed],
+        "found all_reduce with tensorflow": [scenario(group, framework="tensorflow")],
+        "no cross traffic": [busy],
+    }
+    with open_cluster("loopback", [group], None) as cluster:
+        for message, scenarios in cases.items():
+            with pytest.raises(BadInput, match=message):
+                list(torch_step_time.measure(cluster, scenarios, context(tmp_path), goal=QUICK))
+
+
+def check(result: ProbeResult, ranks: int) -> None:
+    """Hold a result against the tables it lands in, and its parts against each other."""
+    assert result.run.status == "ok", result.run.error
+    run_id = pl.lit("run").alias("run_id")
+    for name, table in result.tables.items():
+        tables.conform(name, table.with_columns(run_id).to_arrow(), name)
+    windows = result.tables["sample"].filter(metric="step_time_s")
+    assert windows["window"].to_list() == [0, 1]
+    steps = result.tables["step"].with_columns(s=(pl.col("end_us") - pl.col("start_us")) / 1e6)
+    mean = steps.group_by("window").agg(pl.col("s").mean()).drop_nulls().sort("window")
+    assert windows["value"].to_list() == pytest.approx(mean["s"].to_list())
+    assert steps["worker"].n_unique() == ranks == result.tables["cluster_node"].height
+    assert result.run.config["library"] == "gloo"
+
+
+@pytest.mark.cluster
+def test_two_world_sizes_batches_and_a_mix_on_one_start(alone: None, tmp_path: Path) -> None:
+    fast, slow = (node_group("worker", f"emu.{isa}.c25", 1) for isa in ("avx2", "sse41"))
+    asked = [
+        scenario(fast),
+        scenario(fast, slow),
+        scenario(fast, slow.model_copy(update={"batch_size": 1}), batch_size=4),
+    ]
+    with open_cluster("emulated", [fast, slow], LINK_MBPS) as cluster:
+        results = list(torch_step_time.measure(cluster, asked, context(tmp_path), goal=QUICK))
+    assert [one.scenario for one in results] == asked
+    for result, ranks in zip(results, (1, 2, 2), strict=True):
+        check(result, ranks)
+    single, pair, _ = (
+        result.tables["sample"].filter(metric="step_time_s")["value"].mean() for result in results
+    )
+    # 1.7 MB of gradients cross a link of 25 MB/s.
+    assert isinstance(single, float)
+    assert isinstance(pair, float)
+    assert pair > single
+
+
+@pytest.mark.cluster
+def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
+    alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
+) -> None:
+    pair = node_group("worker", "emu.avx2.c25", 2)
+    asked = [scenario(pair, batch_size=size) for size in (1, 2, 4)]
+    before = netns.namespaces()
+
+    def die(message: str) -> None:
+        if " b2," in message:
+            started[-1].kill()
+
+    with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
+        first, *failed = torch_step_time.measure(
+            cluster, asked, context(tmp_path), goal=QUICK, progress=die
+        )
+    assert first.run.status == "ok"
+    assert [one.scenario for one in failed] == asked[1:]
+    assert all(one.run.status == "failed" and not one.tables for one in failed)
+    assert "ended early" in str(failed[0].run.error)
+    assert all(one.poll() is not None for one in started)
+    assert netns.namespaces() == before
+
+
+@pytest.mark.cluster
+def test_who_stops_listening_ends_the_programs(
+    alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
+) -> None:
+    pair = node_group("worker", "emu.avx2.c25", 2)
+    asked = [scenario(pair, batch_size=size) for size in (1, 2)]
+    with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
+        results = torch_step_time.measure(cluster, asked, context(tmp_path), goal=QUICK)
+        assert next(results).run.status == "ok"
+        results.close()  # type: ignore[attr-defined]
+        assert len(started) == 2
+        assert all(one.poll() is not None for one in started)

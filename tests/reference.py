@@ -1,0 +1,17 @@
+"""Rounds of the reference studies, as they are kept."""
+
+from studies.rounds import Round, latest_round
+from studies.study import read_study
+from warehouse.home import CHECKOUT
+from warehouse.landing import landed_runs
+
+REFERENCE = CHECKOUT / "data" / "reference"
+
+
+def first_round(name: str) -> Round:
+    """Return the first round of a reference study."""
+    study = read_study(CHECKOUT / "studies" / f"{name}.yaml")
+    runs = [run for run in landed_runs(REFERENCE) if run.study == name and run.repeat == 1]
+    found = latest_round(study, "emulated", runs[0].host_id, runs)
+    assert found is not None
+    return found

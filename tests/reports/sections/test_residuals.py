@@ -1,0 +1,89 @@
+"""The table of the largest errors, from landed runs alone."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from forecasting.simulations import FittedModels
+from profilers.steady.host import host_id
+from reports.sections import residuals
+from studies.rounds import Round, open_round
+from studies.study import read_study
+from tests.synthetic import MIXED, PaperProbes, profiled, write_study
+from warehouse.landing import landed_runs
+
+ERRORS = {"label": pl.String, "workers": pl.Int32, "error_percent": pl.Float64}
+
+
+@pytest.fixture
+def landing(home: Path) -> Path:
+    return home / "landing"
+
+
+@pytest.fixture
+def round_(study_file: Path, landing: Path, probes: PaperProbes) -> Round:
+    """Return a round whose profiles have landed."""
+    found = open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
+    return profiled(found, landing)
+
+
+def judged(round_: Round) -> pl.DataFrame:
+    """Return results in which predictions are 25 % too high for W > 1, and right for W = 1."""
+    rows = [
+        {
+            "job": index,
+            "label": one.label,
+            "workers": one.strategy.workers,
+            "scenario_id": one.scenario_id,
+            "predicted": 10.0,
+            "measured": 10.0 if one.strategy.workers == 1 else 8.0,
+            "error_percent": 0.0 if one.strategy.workers == 1 else 25.0,
+        }
+        for index, job in enumerate(round_.study.jobs)
+        for one in job.scenarios("loopback")
+    ]
+    return pl.DataFrame(rows)
+
+
+def test_the_largest_errors_come_first_and_no_other_than_judged_ones_of_several() -> None:
+    rows = [("a", 2, -3.0), ("b", 2, None), ("c", 1, 90.0), ("d", 3, 4.0)]
+    frame = pl.DataFrame(rows, schema=ERRORS, orient="row")
+    assert residuals.largest(frame)["label"].to_list() == ["d", "a"]
+    many = pl.concat([frame] * 10)
+    assert residuals.largest(many)["label"].to_list() == ["d"] * residuals.LARGEST
+
+
+def test_paper_profiles_replay_exactly_so_all_is_queueing(round_: Round, landing: Path) -> None:
+    models = FittedModels(round_, landing)
+    worst = residuals.largest(judged(round_))
+    rows = residuals.causes(round_, worst, landing, models).to_dicts()
+    assert len(rows) == 2
+    for row, workers in zip(sorted(rows, key=lambda row: row["measured_s"]), (2, 3), strict=True):
+        assert (row["predicted_s"], row["measured_s"]) == (workers / 10, workers / 8)
+        for part in ("compute_s", "wire_s", "overlap_s"):
+            assert row[part] == pytest.approx(0, abs=1e-6)
+        assert row["queueing_s"] == pytest.approx(workers / 10 - workers / 8, abs=1e-5)
+
+
+def test_the_table_shows_them(round_: Round, landing: Path) -> None:
+    html = residuals.section(round_, judged(round_), landing, FittedModels(round_, landing))
+    assert html.count("<tr>") == 3
+    assert "small_cnn 16px b4, unshaped, W=2" in html
+    assert all(cell in html for cell in ("+25.0 %", "200 ms", "250 ms", "−50 ms", "+0 ms"))
+
+
+def test_without_judged_scenarios_there_is_no_table(round_: Round, landing: Path) -> None:
+    nothing = judged(round_).with_columns(error_percent=pl.lit(None, pl.Float64))
+    models = FittedModels(round_, landing)
+    assert "has been judged" in residuals.section(round_, nothing, landing, models)
+
+
+def test_mixed_workers_have_no_part_in_it(
+    tmp_path: Path, landing: Path, probes: PaperProbes
+) -> None:
+    study = read_study(write_study(tmp_path, MIXED))
+    round_ = profiled(open_round(study, "loopback", host_id(), []), landing)
+    html = residuals.section(round_, judged(round_), landing, FittedModels(round_, landing))
+    assert "alexnet 64px b4, unshaped, W=3" in html
+    assert "small_cnn" not in html

@@ -1,0 +1,78 @@
+"""Figures are drawn for every shape of input, as SVG for pages and PNG for Dagster."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+
+from reports import plots
+
+ROWS = pl.DataFrame(
+    {
+        "workers": [1, 2],
+        "predicted": [3.0, 5.0],
+        "low": [2.5, 4.5],
+        "high": [3.5, 5.5],
+        "linear": [3.0, 6.0],
+        "measured": [3.1, 4.9],
+        "spread_percent": [1.0, None],
+    }
+)
+UNKNOWN = ROWS.with_columns(
+    pl.lit(None, pl.Float64).alias(name) for name in ("low", "high", "measured", "spread_percent")
+)
+LINKS = pl.DataFrame(
+    {
+        "direction": ["downlink", "uplink"],
+        "flows": [1, 1],
+        "flow": [0, 0],
+        "trial": [0, 0],
+        "bandwidth_Bps": [24e6, 23e6],
+    }
+)
+OPERATIONS = pl.DataFrame({"operation": [0, 1], "resource": ["downlink", "worker"]})
+TIMINGS = pl.DataFrame(
+    {"step": [0, 0, 1], "operation": [0, 1, 0], "start_us": [0, 9, 0], "duration_us": [9, 1, 8]}
+)
+WINDOWS = pl.DataFrame({"name": ["a", "a", "b"], "value": [1.0, 1.1, 2.0]})
+
+FIGURES = {
+    "scaling": lambda: plots.scaling(ROWS, "steps/s", "title"),
+    "scaling, not measured": lambda: plots.scaling(UNKNOWN, "steps/s"),
+    "goodput": lambda: plots.goodput(LINKS),
+    "timeline": lambda: plots.step_timeline(TIMINGS.join(OPERATIONS, on="operation")),
+    "windows": lambda: plots.windows(WINDOWS, ["a", "b"], "steps/s"),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_can_be_drawn(name: str) -> None:
+    figure: Figure = FIGURES[name]()
+    assert plots.to_png(figure).startswith(b"\x89PNG")
+    svg = plots.to_svg(figure)
+    assert svg.startswith("<svg")
+    assert svg.rstrip().endswith("</svg>")
+    assert "currentColor" in svg
+    assert "<metadata" not in svg
+
+
+def test_the_same_figure_is_the_same_text() -> None:
+    assert plots.to_svg(plots.scaling(ROWS, "steps/s")) == plots.to_svg(
+        plots.scaling(ROWS, "steps/s")
+    )
+
+
+def test_scaling_shows_what_is_known() -> None:
+    known = plots.to_svg(plots.scaling(ROWS, "steps/s"))
+    assert all(label in known for label in ("predicted", "linear scaling", "measured", "workers"))
+    assert "measured" not in plots.to_svg(plots.scaling(UNKNOWN, "steps/s"))
+
+
+def test_bars_are_half_the_spread_each_way() -> None:
+    (axes,) = plots.scaling(ROWS, "steps/s").axes
+    bars: Any
+    (bars,) = [one for one in axes.containers if type(one).__name__ == "ErrorbarContainer"]
+    (lines,) = bars.lines[2]
+    first = lines.get_segments()[0]
+    assert first[1][1] - first[0][1] == pytest.approx(0.031)

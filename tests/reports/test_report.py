@@ -1,0 +1,174 @@
+"""The report is one file that needs nothing else, and says what the round found."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from reports import report
+from reports.results import JUDGED, titles
+from studies.rounds import Round
+from tests.synthetic import STUDY, PaperProbes
+
+NO_CLOSING = {"meta", "br", "img", "link"}
+
+
+class Page(HTMLParser):
+    """Keeps the attributes of every element, the text, and which elements are open."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in NO_CLOSING:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def results(round_: Round, **changes: object) -> pl.DataFrame:
+    """Return results in which every scenario was judged alike, but for its error."""
+    scenarios = [one for job in round_.study.jobs for one in job.scenarios("loopback")]
+    jobs = [index for index, job in enumerate(round_.study.jobs) for _ in job.workers]
+    rows = [
+        {
+            "job": job,
+            "title": titles(round_.study, "loopback")[job],
+            "label": one.label,
+            "dnn": one.workload.dnn,
+            "link_mbps": None,
+            "workers": one.strategy.workers,
+            "scenario_id": one.scenario_id,
+            "predicted": 9.5 + place,
+            "low": 9.0,
+            "high": 10.0,
+            "measured": 10.0,
+            "error_percent": -5.0 + 10 * place,
+            "spread_percent": 2.0,
+            "split": "held_out_world_size",
+            "host_busy": False,
+            "noise_floor_percent": None,
+            "noise_runs": 0,
+            "linear": 12.0,
+            "linear_error_percent": 20.0,
+        }
+        | changes
+        for place, (job, one) in enumerate(zip(jobs, scenarios, strict=True))
+    ]
+    return pl.DataFrame(rows, schema_overrides=JUDGED)
+
+
+def systems() -> pl.DataFrame:
+    """Return two systems, of which one says nothing about alexnet."""
+    rows = [
+        ("async_sgd", "alexnet", 1.0, 1, 4.25),
+        ("async_sgd", "small_cnn", 2.0, 1, 2.25),
+        ("async_sgd", None, 1.5, 2, 3.25),
+        ("lin", "small_cnn", None, 1, 12.25),
+        ("lin", None, None, 1, 12.25),
+    ]
+    columns = ["system", "dnn", "w1_error_percent", "n", "mean_ape_percent"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+@pytest.fixture(scope="module")
+def html(landed_once: Callable[[str], tuple[Round, Path]]) -> str:
+    """Return the report of these results."""
+    round_, landing = landed_once(STUDY)
+    with pytest.MonkeyPatch.context() as patch:
+        PaperProbes().install(patch)
+        return report.render(round_, results(round_), systems(), landing)
+
+
+def test_systems_are_rows_and_networks_columns(html: str) -> None:
+    text = Page(html).text
+    assert "systemalexnetsmall_cnnallscenariosone worker" in text
+    assert "async_sgd4.2 %2.2 %3.2 %2+1.5 %" in text
+    assert "lin—12.2 %12.2 %1—" in text
+
+
+def test_the_report_loads_nothing(html: str) -> None:
+    page = Page(html)
+    assert page.open == []
+    loading = {"src", "srcset", "data", "action", "poster", "background"}
+    assert not [one for one in page.attributes if one[1] in loading]
+    links = [value for _, name, value in page.attributes if name in ("href", "xlink:href")]
+    assert all(value.startswith("#") for value in links)
+    assert {tag for tag, *_ in page.attributes}.isdisjoint({"script", "link", "iframe", "img"})
+    assert "@import" not in html
+    assert not re.findall(r"url\((?!#)", html)
+    spaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r"https?://[^\"'\s<)]+", html)) <= spaces
+
+
+def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
+    text = Page(html).text
+    for scenario in [one for job in round_.study.jobs for one in job.scenarios("loopback")]:
+        assert scenario.label in text
+    for figure in ("−5.0 %", "+5.0 %", "+15.0 %", "[9.00, 10.00]", "held out world size", "2.0 %"):
+        assert figure in text
+    assert "15.0 %over 2 scenarios" in text
+    assert "—known from the second round on" in text
+
+
+def test_plots_can_be_read_without_seeing_them(html: str) -> None:
+    assert html.count('<svg role="img"') == html.count("<title>") - 1 > 2
+    titles = re.findall(r"<title>(steps/s of all workers by[^<]*)</title>", html)
+    assert titles[0] == (
+        "steps/s of all workers by number of workers, small_cnn 16px b4, unshaped. 1 worker: 9.50 "
+        "predicted, 10.00 measured; 2 workers: 10.50 predicted, 10.00 measured"
+    )
+    assert "currentColor" in html
+    assert "prefers-color-scheme: dark" in html
+
+
+def test_the_report_says_where_figures_come_from(html: str, round_: Round) -> None:
+    text = Page(html).text
+    for fact in (round_.host_id, "paper, round 1", "loopback", "tensorflow 2.", "cpu"):
+        assert fact in text
+    assert all(run.run_id in text for run in round_.runs)
+    assert "not shaped" in text
+    assert "200.0 Mb/s" in text
+
+
+def test_the_report_warns(html: str, round_: Round, landing: Path) -> None:
+    quiet = Page(html).text
+    assert "no accuracy is claimed" in quiet
+    assert "host itself was busy" not in quiet
+    busy = Page(report.render(round_, results(round_, host_busy=True), systems(), landing)).text
+    assert "host itself was busy" in busy
+
+
+def test_what_was_not_measured_is_a_dash(round_: Round, landing: Path) -> None:
+    missing = dict.fromkeys(("measured", "error_percent", "spread_percent", "split"))
+    text = Page(report.render(round_, results(round_, **missing), systems(), landing)).text
+    assert "—over 0 scenarios" in text
+
+
+def test_text_is_escaped(round_: Round, landing: Path) -> None:
+    evil = round_.study.model_copy(update={"description": "<script>alert(1)</script> & $name"})
+    text = report.render(replace(round_, study=evil), results(round_), systems(), landing)
+    assert "<script>" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; $name" in text
+
+
+def test_the_report_is_replaced_whole(round_: Round, landing: Path, home: Path) -> None:
+    path = home / report.FILE
+    path.write_text("old")
+    assert report.write(round_, results(round_), systems(), landing, path) == path
+    assert path.read_text().startswith("<!doctype html>")
+    assert sorted(one.name for one in home.iterdir()) == ["landing", report.FILE]

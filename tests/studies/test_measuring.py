@@ -1,0 +1,208 @@
+"""What probes return lands at once, failures too, and nothing is left behind."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from profilers.clusters import host_id as cluster_host_id
+from profilers.clusters.fleet import VARIABLE
+from profilers.steady.host import host_id
+from studies.measuring import measure, profile
+from studies.progress import Progress
+from studies.rounds import Round, open_round
+from studies.study import read_study
+from tests.profilers.clusters.machines import machines
+from tests.synthetic import DDP, PaperProbes, write_study
+from warehouse.landing import landed_runs
+from warehouse.records import ProbeFailed, Scenario
+
+SCENARIOS = [
+    "measure small_cnn 16px b4, unshaped, W=1",
+    "measure small_cnn 16px b4, unshaped, W=2",
+    "measure alexnet 64px b4, unshaped, W=1",
+    "measure alexnet 64px b4, unshaped, W=3",
+]
+
+
+class Listener(Progress):
+    """Keeps what was told, and what was finished."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.told: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.told.append(text)
+
+    def finished(self, task: str) -> None:
+        self.done.append(task)
+
+
+@pytest.fixture
+def landing(home: Path) -> Path:
+    """Return a landing folder that is not there yet."""
+    return home / "landing"
+
+
+def now(study_file: Path, landing: Path) -> Round:
+    """Return the round to be done of the study, with contention probed."""
+    study = read_study(study_file)
+    assert study.links is not None
+    probed = study.links.model_copy(update={"contention_s": 1.0})
+    study = study.model_copy(update={"links": probed})
+    return open_round(study, "loopback", host_id(), landed_runs(landing))
+
+
+@pytest.mark.parametrize(
+    ("run", "names"),
+    [
+        (partial(profile, probe="links"), ["probe links, unshaped"]),
+        (partial(profile, probe="contention"), ["probe contention, unshaped, emu.native.c25"]),
+        (
+            partial(profile, probe="tf_trace"),
+            [
+                "profile small_cnn 16px b4, unshaped, W=1",
+                "profile alexnet 64px b4, unshaped, W=1",
+            ],
+        ),
+        (measure, SCENARIOS),
+    ],
+)
+def test_what_is_missing_is_run_once(
+    run: Callable[..., Round],
+    names: list[str],
+    study_file: Path,
+    landing: Path,
+    probes: PaperProbes,
+) -> None:
+    listener = Listener()
+    after = run(now(study_file, landing), landing=landing, progress=listener)
+    assert listener.done == names
+    assert not set(names) & {part.name for part in after.missing}
+    assert len(list(landing.iterdir())) == len(names)
+    again = run(now(study_file, landing), landing=landing, progress=listener)
+    assert again == after
+    assert listener.done == names
+
+
+def test_runs_keep_what_their_probe_was_asked_for(
+    study_file: Path, landing: Path, probes: PaperProbes
+) -> None:
+    round_ = profile(now(study_file, landing), "contention", landing, Progress())
+    (run,) = profile(round_, "links", landing, Progress()).runs_of("links").values()
+    assert json.loads(str(run.config["settings"])) == {
+        "flows": [1, 2],
+        "seconds": 1.0,
+        "trials": 2,
+    }
+
+
+def test_held_out_batches_have_as_much_time_each_as_profiled_ones(
+    tmp_path: Path, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = DDP.replace("[1, 8], trials", "[1, 8], interval: 0.04, most_s: 100, trials")
+    study = read_study(write_study(tmp_path, text.replace("[1, 8],", "[1, 8], held_out: [4],")))
+    asked: dict[str, object] = {}
+
+    def probe(*_: object, **settings: object) -> None:
+        asked.update(settings)
+        raise ProbeFailed("asked")
+
+    monkeypatch.setattr("profilers.torch_passes.profile", probe)
+    round_ = open_round(study, "loopback", host_id(), [])
+    with pytest.raises(ProbeFailed, match="asked"):
+        profile(round_, "torch_compute", landing, Listener())
+    assert (asked["batch_sizes"], asked["most_s"]) == ((1, 8), 100)
+    with pytest.raises(ProbeFailed, match="asked"):
+        measure(round_, landing, Listener())
+    assert (asked["batch_sizes"], asked["most_s"]) == ((4,), 50)
+    assert asked["interval"] == 0.04
+
+
+@pytest.mark.sshd
+def test_node_types_on_machines_of_their_own_are_profiled_at_the_same_time(
+    tmp_path: Path, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For real: passes of a small network on two sshd's of this host."""
+    text = DDP.replace("emu.native.c25", "lab.small").replace("emu.avx2.c25", "lab.large")
+    text = text.replace("resnet18", "small_cnn").replace("[1, 8]", "[1, 2]")
+    listener = Listener()
+    with machines(tmp_path, 2, "lab.small", "lab.large") as fleet:
+        monkeypatch.setenv(VARIABLE, str(fleet))
+        study = read_study(write_study(tmp_path, text))
+        round_ = open_round(study, "ssh", cluster_host_id("ssh"), [])
+        after = profile(round_, "torch_compute", landing, listener)
+    small, large = after.runs
+    assert max(small.started_at, large.started_at) < min(small.ended_at, large.ended_at)
+    # Tests beside this one may measure too, and are waited for.
+    told = [text for text in listener.told if not text.startswith("waiting for")]
+    assert {text.partition(": ")[0] for text in told} == {"lab.small", "lab.large"}
+    assert not list(landing.glob(".tmp*"))
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "fail_at"),
+    [
+        (partial(profile, probe="links"), "probe links, unshaped", "links"),
+        (
+            partial(profile, probe="contention"),
+            "probe contention, unshaped, emu.native.c25",
+            "contention",
+        ),
+        (
+            partial(profile, probe="tf_trace"),
+            "profile alexnet 64px b4, unshaped, W=1",
+            "profile alexnet",
+        ),
+        (measure, SCENARIOS[1], SCENARIOS[1]),
+    ],
+)
+def test_a_failed_run_lands_and_is_told(
+    run: Callable[..., Round],
+    name: str,
+    fail_at: str,
+    study_file: Path,
+    landing: Path,
+    probes: PaperProbes,
+) -> None:
+    probes.fail_at = fail_at
+    with pytest.raises(ProbeFailed, match="no paper left; its run has landed") as caught:
+        run(now(study_file, landing), landing=landing, progress=Progress())
+    assert str(caught.value).startswith(f"{name} failed: ")
+    (failed,) = [run for run in landed_runs(landing) if run.status == "failed"]
+    assert failed.error is not None
+    assert "no paper left" in failed.error
+    assert name in {part.name for part in now(study_file, landing).missing}
+    assert not [path for path in landing.iterdir() if path.name.startswith(".")]
+
+
+def test_each_scenario_has_landed_before_the_next_is_measured(
+    study_file: Path, landing: Path, probes: PaperProbes
+) -> None:
+    landed: list[int] = []
+
+    def throughput(scenario: Scenario) -> float:
+        landed.extend({len(landed_runs(landing))} - set(landed))
+        return 1.0
+
+    probes.throughput = throughput
+    measure(now(study_file, landing), landing, Progress())
+    assert landed == [0, 1, 2, 3]
+
+
+def test_an_interrupt_leaves_whole_runs_only(
+    study_file: Path, landing: Path, probes: PaperProbes
+) -> None:
+    def throughput(scenario: Scenario) -> float:
+        if scenario.strategy.workers == 2:
+            raise KeyboardInterrupt
+        return 1.0
+
+    probes.throughput = throughput
+    with pytest.raises(KeyboardInterrupt):
+        measure(now(study_file, landing), landing, Progress())
+    (run,) = landed_runs(landing)
+    assert [path.name for path in landing.iterdir()] == [run.run_id]

@@ -1,0 +1,57 @@
+"""A plan lists what a round lacks, and nothing else."""
+
+from pathlib import Path
+
+from studies.parts import parts
+from studies.plan import REPORT_NAME, tasks
+from studies.rounds import open_round
+from studies.study import read_study
+from tests.synthetic import HOST, landed
+
+
+def names(study_file: Path, done: int) -> list[str]:
+    study = read_study(study_file)
+    runs = [landed(part) for part in parts(study, "emulated")[:done]]
+    return [task.name for task in tasks(open_round(study, "emulated", HOST, runs))]
+
+
+def test_a_plan_is_in_the_order_in_which_things_run(study_file: Path) -> None:
+    whole = names(study_file, 0)
+    kinds = [name.partition(" ")[0] for name in whole]
+    assert kinds == ["probe", *["profile"] * 2, *["predict"] * 4, *["measure"] * 4, "judge"]
+    assert whole[-1] == REPORT_NAME
+    assert len(set(whole)) == len(whole)
+
+
+def test_what_has_landed_is_not_planned(study_file: Path) -> None:
+    rest = names(study_file, 5)
+    assert [name for name in rest if name.startswith("measure")] == [
+        "measure alexnet 64px b4, 200 Mb/s, W=1",
+        "measure alexnet 64px b4, 200 Mb/s, W=3",
+    ]
+    assert not [name for name in rest if name.startswith(("probe", "profile"))]
+
+
+def test_a_cluster_is_started_once_for_each_job(study_file: Path) -> None:
+    study = read_study(study_file)
+    expected = {
+        task.name: task.expected_s for task in tasks(open_round(study, "emulated", HOST, []))
+    }
+    first = expected["measure alexnet 64px b4, 200 Mb/s, W=1"]
+    second = expected["measure alexnet 64px b4, 200 Mb/s, W=3"]
+    assert study.measure is not None
+    assert first > second >= study.measure.windows * study.measure.window_s
+
+
+def test_a_report_of_more_jobs_takes_longer(study_file: Path) -> None:
+    study = read_study(study_file)
+    shorter = study.model_copy(update={"jobs": study.jobs[:1]})
+    both, one = (
+        next(
+            task
+            for task in tasks(open_round(each, "emulated", HOST, []))
+            if task.name == REPORT_NAME
+        )
+        for each in (study, shorter)
+    )
+    assert both.expected_s > one.expected_s > 0

@@ -1,0 +1,234 @@
+"""Study files: read as written, and every mistake told in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from studies.study import read_study
+from tests.synthetic import DDP as TORCH
+from tests.synthetic import STUDY, write_study
+from warehouse.home import CHECKOUT
+from warehouse.records import BadInput
+
+
+def told(folder: Path, text: str) -> str:
+    """Return what is said about a study's text, after the name of its file."""
+    path = write_study(folder, text)
+    with pytest.raises(BadInput) as caught:
+        read_study(path)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.startswith(f"{path}: ")
+    return line.removeprefix(f"{path}: ")
+
+
+def test_a_study_gives_scenarios(study_file: Path) -> None:
+    study = read_study(study_file)
+    small = study.jobs[0]
+    scenarios = small.scenarios("emulated")
+    assert [one.strategy.workers for one in scenarios] == [1, 2]
+    assert {one.link_mbps for one in scenarios} == {200}
+    assert [group.node_type for group in scenarios[1].nodes] == ["emu.native.c25", "emu.server"]
+    assert small.profiled("emulated") == scenarios[0]
+    assert small.profiled("loopback").link_mbps is None
+
+
+def test_cross_traffic_is_measured_and_not_profiled(tmp_path: Path) -> None:
+    text = STUDY.replace("workers: [1, 2]", "cross_traffic: 0.3, workers: [1, 2]")
+    job = read_study(write_study(tmp_path, text)).jobs[0]
+    assert job.scenario(2, "emulated").cross_traffic == 0.3
+    assert job.scenario(2, "loopback").cross_traffic is None
+    assert job.profiled("emulated").cross_traffic is None
+    roles = [(group.role, group.count) for group in job.cluster(2)]
+    assert roles == [("worker", 2), ("server", 1), ("neighbour", 1)]
+
+
+MIX = "mix: 2 emu.sse41.s15@8 + 1 emu.avx512.s15@4 + 3 emu.avx2.s15@8"
+DDP = "dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 16, link_mbps: 200"
+MIXED = f"""
+name: paper
+links: {{flows: [1, 2], seconds: 1, trials: 1}}
+allreduce: {{sizes_bytes: [4], world_sizes: [2], trials: 1}}
+compute: {{batch_sizes: [4], trials: 2, watched_trials: 1}}
+iterate: {{iterations: 20}}
+jobs:
+  - {{{DDP}, {MIX}}}
+"""
+
+
+def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None:
+    study = read_study(write_study(tmp_path, MIXED))
+    (job,) = study.jobs
+    (scenario,) = job.scenarios("emulated")
+    assert (scenario.strategy.workers, scenario.workload.batch_size) == (6, 8)
+    assert [(one.count, one.node_type, one.batch_size) for one in scenario.nodes] == [
+        (3, "emu.avx2.s15", None),
+        (1, "emu.avx512.s15", 4),
+        (2, "emu.sse41.s15", None),
+    ]
+    assert job.cluster(6) == scenario.nodes
+    # All-reduces are probed with as many of each type as there can be.
+    assert [one.count for one in job.nodes(6)] == [2, 2, 2]
+    profiled = [one.profiled("emulated").nodes for one in job.of_each_type()]
+    assert [(one.count, one.node_type, one.batch_size) for (one,) in profiled] == [
+        (1, "emu.avx2.s15", None),
+        (1, "emu.avx512.s15", None),
+        (1, "emu.sse41.s15", None),
+    ]
+    assert study.job_of(scenario, "emulated") == job
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        (
+            "mix: 2",
+            "workers: [2], mix: 2",
+            "jobs[0]: mix: it has workers already; leave them out",
+        ),
+        (
+            "@4 + 3 emu.avx2.s15@8",
+            "",
+            "jobs[0]: mix: expected COUNT TYPE@BATCH + COUNT TYPE@BATCH, found "
+            "'2 emu.sse41.s15@8 + 1 emu.avx512.s15'",
+        ),
+        ("3 emu.avx2.s15", "0 emu.avx2.s15", "jobs[0].count: "),
+        ("avx2", "sse41", "jobs[0].worker: should name each node type once"),
+        ("framework: pytorch, ", "", "jobs[0]: mix: only jobs of framework pytorch"),
+    ],
+)
+def test_a_mix_that_cannot_be_is_refused(
+    tmp_path: Path, right: str, wrong: str, expected: str
+) -> None:
+    assert right in MIXED
+    assert told(tmp_path, MIXED.replace(right, wrong)).startswith(expected)
+
+
+def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
+    demo = read_study(CHECKOUT / "studies" / "demo.yaml")
+    assert demo.name == "demo"
+    assert [job.workers for job in demo.jobs] == [(1, 2, 3, 4)] * 2
+    assert len({job.dnn for job in demo.jobs}) == 2
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("measure:", "mesure:", "mesure: no such key; did you mean measure?"),
+        ("flows:", "flow:", "links.flow: no such key; did you mean flows?"),
+        (
+            "image_size: 16",
+            "imagesize: 16",
+            "jobs[0].imagesize: no such key; did you mean image_size?",
+        ),
+        (
+            "dnn: small_cnn, ",
+            "dnn: small_cnn, zzz: 1, ",
+            "jobs[0].zzz: no such key; the keys are dnn, framework, strategy, image_size, "
+            "batch_size, worker, devices_per_node, server, servers, placement, "
+            "order, link_mbps, profiled_link_mbps, cross_traffic, workers, by_operations, fitted, "
+            "mix",
+        ),
+        ("name: paper", "", "name: missing, and it has no default"),
+        (
+            "workers: [1, 2]",
+            "workers: [0, 2]",
+            "jobs[0].workers[0]: input should be greater than or equal to 1, found 0",
+        ),
+        ("workers: [1, 2]", "workers: []", "jobs[0].workers: "),
+        ("flows: [1, 2]", "flows: [2, 4]", "links.flows: should be 1 or more each and hold 1"),
+        ("flows: [1, 2]", "flows: [1], contention_s: 2", "links: contention_s needs flows of 2"),
+        (
+            "batch_size: 4",
+            "batch_size: many",
+            "jobs[0].batch_size: input should be a valid integer, unable to parse string as an "
+            "integer, found 'many'",
+        ),
+        (
+            "backend: loopback",
+            "backend: cloud",
+            "backend: input should be 'auto', 'emulated', 'loopback', 'ssh' or 'ec2'",
+        ),
+        ("name: paper", "name: Paper study", "name: string should match pattern"),
+        (
+            "dnn: alexnet, image_size: 64",
+            "dnn: small_cnn, image_size: 16",
+            "jobs[1] repeats jobs[0]",
+        ),
+        (
+            "dnn: small_cnn, ",
+            "dnn: small_cnn, by_operations: true, ",
+            "jobs[0]: by_operations: only jobs of framework pytorch, strategy all_reduce",
+        ),
+        (
+            "window_s: 1}",
+            "window_s: 1, interval: 0.02}",
+            "measure: interval and most_windows belong together",
+        ),
+        (
+            "measure:",
+            "iterate: {iterations: 20}\nmeasure:",
+            "iterate: asynchronous jobs have no use for it; leave it out",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(right: str, wrong: str, expected: str, tmp_path: Path) -> None:
+    assert right in STUDY
+    assert told(tmp_path, STUDY.replace(right, wrong)).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("study", "right", "wrong", "field"),
+    [
+        (STUDY, "workers: [1, 2]", "workers: [1, 1000000000]", "jobs[0].workers[1]"),
+        (STUDY, "workers: [1, 2]", "workers: [0, 1]", "jobs[0].workers[0]"),
+        (STUDY, "workers: [1, 2]", f"workers: {[1] * 1001}", "jobs[0].workers"),
+        (STUDY, "batch_size: 4", "batch_size: 1000000000", "jobs[0].batch_size"),
+        (STUDY, "image_size: 16", "image_size: 100000", "jobs[0].image_size"),
+        (STUDY, "server: emu.server", "server: emu.server, servers: 100000", "jobs[0].servers"),
+        (STUDY, "link_mbps: 200", "link_mbps: .inf", "jobs[0].link_mbps"),
+        (STUDY, "link_mbps: 200", "link_mbps: .nan", "jobs[0].link_mbps"),
+        (STUDY, "link_mbps: 200", "link_mbps: 200, cross_traffic: .nan", "jobs[0].cross_traffic"),
+        (STUDY, "seconds: 1", "seconds: .nan", "links.seconds"),
+        (STUDY, "seconds: 1", "seconds: .inf", "links.seconds"),
+        (STUDY, "seconds: 1", "seconds: -1", "links.seconds"),
+        (STUDY, "seconds: 1", "seconds: 1e+10", "links.seconds"),
+        (STUDY, "flows: [1, 2]", "flows: [1, 1000000]", "links.flows[1]"),
+        (STUDY, "trials: 2", "trials: 1000000000", "links.trials"),
+        (STUDY, "traced_steps: 4", "traced_steps: 1000000000", "profile.traced_steps"),
+        (STUDY, "traced_steps: 4", "traced_steps: 1", "profile.traced_steps"),
+        (STUDY, "window_s: 1", "window_s: .nan", "measure.window_s"),
+        (STUDY, "windows: 2", "windows: 1000000000", "measure.windows"),
+        (TORCH, "sizes_bytes: [4,", "sizes_bytes: [100000000000000,", "allreduce.sizes_bytes[0]"),
+        (TORCH, "sizes_bytes: [4,", "sizes_bytes: [-4,", "allreduce.sizes_bytes[0]"),
+        (TORCH, "world_sizes: [2, 3]", "world_sizes: [2, 100000]", "allreduce.world_sizes[1]"),
+        (TORCH, "batch_sizes: [1, 8]", f"batch_sizes: {[1] * 1001}", "compute.batch_sizes"),
+        (TORCH, "trials: 5", "trials: 1", "compute.trials"),
+        (TORCH, "iterations: 20", "iterations: 19", "iterate.iterations"),
+        (TORCH, "iterations: 20", "iterations: 1000000000", "iterate.iterations"),
+    ],
+)
+def test_amounts_have_an_end(
+    tmp_path: Path, study: str, right: str, wrong: str, field: str
+) -> None:
+    """And are numbers; nothing is made of them before."""
+    assert right in study
+    assert told(tmp_path, study.replace(right, wrong, 1)).startswith(f"{field}: ")
+
+
+def test_how_well_passes_are_known_needs_an_end(tmp_path: Path) -> None:
+    wrong = MIXED.replace("trials: 2,", "trials: 2, interval: 0.04,")
+    assert told(tmp_path, wrong).startswith("compute: interval and most_s belong together")
+    right = wrong.replace("interval: 0.04,", "interval: 0.04, most_s: 300,")
+    compute = read_study(write_study(tmp_path, right)).compute
+    assert compute is not None
+    assert (compute.interval, compute.most_s) == (0.04, 300)
+
+
+def test_a_file_that_is_no_mapping_is_told(tmp_path: Path) -> None:
+    assert told(tmp_path, "- a\n- b\n").startswith("expected a mapping with name, description")
+
+
+def test_a_missing_file_lists_its_neighbours(study_file: Path) -> None:
+    with pytest.raises(BadInput, match=r"none\.yaml does not exist; there are .*paper\.yaml"):
+        read_study(study_file.with_name("none.yaml"))
