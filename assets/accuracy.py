@@ -28,8 +28,8 @@ def table(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResu
     rows = outcome(round_, warehouse.open().accuracy())
     metric, baseline = round_.study.metric_in_words, round_.study.baseline_in_words
     figures = [
-        plots.scaling(job, metric, job["dnn"][0], baseline)
-        for job in rows.partition_by("job", maintain_order=True)
+        plots.scaling(curve, metric, curve["dnn"][0], baseline)
+        for curve in rows.partition_by("curve", maintain_order=True)
     ]
     return MaterializeResult(metadata=of_frame(rows, round_, figures))
 

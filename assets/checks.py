@@ -47,7 +47,7 @@ def traces_are_whole(study: StudyResource, warehouse: WarehouseResource) -> Asse
     for part, run in study.latest_round().runs_of("tf_trace").items():
         operations = landed.table(warehouse.landing, run, "operation")
         timings = landed.table(warehouse.landing, run, "timing")
-        has_servers = part.job.server is not None
+        has_servers = part.curve.server is not None
         odd = sanity.odd_traces(operations, timings, transfers=has_servers)
         found += [f"{part.name}: {one}" for one in odd]
     return _verdict(found, ERROR)
@@ -75,7 +75,7 @@ def links_can_carry_it(study: StudyResource, warehouse: WarehouseResource) -> As
         return _verdict([], ERROR)
     ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
     bounds = sanity.link_bounds(
-        landed.of_jobs(round_, warehouse.landing, "operation"),
+        landed.of_curves(round_, warehouse.landing, "operation"),
         landed.rows(round_, warehouse.landing, "links", "link"),
     )
     return _verdict(sanity.impossible(forecasts(round_, ledger), bounds), ERROR)

@@ -6,7 +6,7 @@ from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
 from assets.metadata import OWNERS, of_frame
 from assets.profiles import profiles_loaded
 from assets.resources import StudyResource, WarehouseResource
-from forecasting.fitting import fit_jobs
+from forecasting.fitting import fit_curves
 from models.system import System
 from models.systems import SYSTEMS
 from studies.progress import Progress
@@ -27,11 +27,11 @@ def _fits(system: System) -> AssetsDefinition:
         study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
         round_, house = study.latest_round(), warehouse.open()
-        fitted = fit_jobs(system, round_, house, progress)
+        fitted = fit_curves(system, round_, house, progress)
         house.record_fit(*(fit.record for fit in fitted))
         rows = pl.DataFrame(
             [
-                (fit.job.dnn, fit.record.fit_id, fit.record.row_count, list(fit.record.run_ids))
+                (fit.curve.dnn, fit.record.fit_id, fit.record.row_count, list(fit.record.run_ids))
                 for fit in fitted
             ],
             schema=["dnn", "fit_id", "row_count", "run_ids"],

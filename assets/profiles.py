@@ -1,4 +1,4 @@
-"""One node of each job, measured before anything is predicted."""
+"""One node of each curve, measured before anything is predicted."""
 
 from dagster import MaterializeResult, ResourceParam, asset
 

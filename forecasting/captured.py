@@ -36,7 +36,7 @@ class CapturedProfile:
 
     @property
     def title(self) -> str:
-        """The profiled job: what all its numbers of workers have in common."""
+        """The profiled curve: what all its numbers of workers have in common."""
         return self.scenario.label.rpartition(", W=")[0]
 
     @property

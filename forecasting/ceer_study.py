@@ -60,7 +60,7 @@ def measured(round_: Round, landing: Path) -> Measured | None:
 
     Of DNNs that are fitted at one size and judged at another, only the first is in it.
     """
-    fitted = {job.dnn for job in round_.study.jobs if job.fitted}
+    fitted = {curve.dnn for curve in round_.study.curves if curve.fitted}
     tables = _tables(round_, landing, fitted)
     times = tables.get("operation_time")
     if times is None:
@@ -96,7 +96,7 @@ def usd_per_hour(measured: Measured) -> Mapping[str, float]:
 def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.DataFrame]:
     found = defaultdict(list)
     for part, run in round_.runs_of(*PROBES["tensorflow"], *PROBES["pytorch"]).items():
-        if part.profiles or part.job.dnn not in fitted:
+        if part.profiles or part.curve.dnn not in fitted:
             for name, rows in landed.tables(landing, run).items():
                 found[name].append(rows)
     return {name: pl.concat(frames) for name, frames in found.items()}

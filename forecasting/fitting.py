@@ -13,8 +13,8 @@ from forecasting.resting import Resting, rested_on, resting
 from forecasting.version import code_version
 from models.system import Fitted, System, Tables
 from models.systems import SYSTEMS
+from studies.curve import Curve
 from studies.foremost import INDISPENSABLE
-from studies.job import Job
 from studies.parts import judged_parts
 from studies.plan import prediction_name
 from studies.progress import Progress
@@ -28,37 +28,37 @@ from warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
-class JobFit:
-    """A system fitted to one job of a round, and the record of that fit."""
+class CurveFit:
+    """A system fitted to one curve of a round, and the record of that fit."""
 
-    job: Job
+    curve: Curve
     fitted: Fitted
     record: FitRecord
 
 
-def fit_jobs(
+def fit_curves(
     system: System, round_: Round, warehouse: Warehouse, progress: Progress
-) -> list[JobFit]:
-    """Fit a system to each job of a round, on what predictors may see of its profile runs.
+) -> list[CurveFit]:
+    """Fit a system to each curve of a round, on what predictors may see of its profile runs.
 
     Jobs of which the system refuses all are left out, and, with a warning, those to which a system
     that is not indispensable cannot be fitted.
 
     Raises:
-        BadInput: a job has no profile in this round yet, or one that an indispensable system
+        BadInput: a curve has no profile in this round yet, or one that an indispensable system
             cannot be fitted to.
     """
-    jobs = [job for job in round_.study.jobs if _asked_of(system, round_, job)]
-    return _fit(system, round_, jobs, warehouse, progress)
+    curves = [curve for curve in round_.study.curves if _asked_of(system, round_, curve)]
+    return _fit(system, round_, curves, warehouse, progress)
 
 
-def predict(fit: JobFit, round_: Round, scenario: Scenario, progress: Progress) -> Prediction:
+def predict(fit: CurveFit, round_: Round, scenario: Scenario, progress: Progress) -> Prediction:
     """Return a fit's forecast of a scenario; tell where that is no more than an interval."""
     (row,) = fit.fitted.predict([scenario]).to_dicts()
     if row["value"] is None:
         progress.warn(
             f"{fit.record.system} only knows that {scenario.label} takes {row['low']:.3g} to "
-            f"{row['high']:.3g} {fit.job.unit}: {row['unknown']}"
+            f"{row['high']:.3g} {fit.curve.unit}: {row['unknown']}"
         )
     return Prediction(
         system=fit.record.system,
@@ -69,8 +69,8 @@ def predict(fit: JobFit, round_: Round, scenario: Scenario, progress: Progress) 
         host_id=round_.host_id,
         study=round_.study.name,
         repeat=round_.repeat,
-        metric=fit.job.metric,
-        unit=fit.job.unit,
+        metric=fit.curve.metric,
+        unit=fit.curve.unit,
         value=row["value"],
         low=row["low"],
         high=row["high"],
@@ -84,39 +84,41 @@ def predict_missing(
     round_: Round,
     warehouse: Warehouse,
     progress: Progress,
-    fits: Sequence[JobFit] | None = None,
+    fits: Sequence[CurveFit] | None = None,
 ) -> pl.DataFrame:
     """Write to the ledger what a system has not forecast for this round; return its ledger rows.
 
     A forecast that is there already is not made again, so an interrupted round keeps its own; but
     for one whose fit saw runs that do not serve any more (`Round.superseded`). What the system
     refuses is told with the reason, and so is what it cannot be fitted to. `fits` are what
-    `fit_jobs` returns, where that is at hand.
+    `fit_curves` returns, where that is at hand.
 
     Raises:
-        BadInput: as `fit_jobs`.
+        BadInput: as `fit_curves`.
     """
     for reason, labels in _unpredicted(system, round_).items():
         progress.warn(f"{system.name} does not predict {some(labels)}: {reason}")
     ledger = _ledger(system, round_, warehouse)
     wanted = [
-        (job, scenario) for job in round_.study.jobs for scenario in _asked_of(system, round_, job)
+        (curve, scenario)
+        for curve in round_.study.curves
+        for scenario in _asked_of(system, round_, curve)
     ]
     known = set(ledger["subject_id"])
-    missing = {job: None for job, scenario in wanted if scenario.scenario_id not in known}
+    missing = {curve: None for curve, scenario in wanted if scenario.scenario_id not in known}
     if fits is None and missing:
         fits = _fit(system, round_, list(missing), warehouse, progress)
-    by_job = {fit.job: fit for fit in fits or ()}
+    by_job = {fit.curve: fit for fit in fits or ()}
     new: list[Prediction] = []
-    for job, scenario in wanted:
+    for curve, scenario in wanted:
         name = prediction_name(system.name, scenario)
-        if scenario.scenario_id not in known and job in by_job:
+        if scenario.scenario_id not in known and curve in by_job:
             progress.say(name)
-            new.append(predict(by_job[job], round_, scenario, progress))
+            new.append(predict(by_job[curve], round_, scenario, progress))
         progress.finished(name)
     if not new:
         return ledger
-    # Once for all jobs: each change publishes the history anew.
+    # Once for all curves: each change publishes the history anew.
     warehouse.record_predictions(new)
     return _ledger(system, round_, warehouse)
 
@@ -136,14 +138,14 @@ def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
     judging = judged_parts(round_.study, round_.backend)
     systems = [system for system in SYSTEMS if system.name in INDISPENSABLE]
     asked = {
-        (system.name, job): _asked_of(system, round_, job)
-        for system, job in product(systems, round_.study.jobs)
+        (system.name, curve): _asked_of(system, round_, curve)
+        for system, curve in product(systems, round_.study.curves)
     }
     for part, system in product(set(round_.missing) & set(judging), systems):
         assert part.scenario is not None
-        if part.scenario not in asked[system.name, part.job]:
+        if part.scenario not in asked[system.name, part.curve]:
             continue
-        if (*key, part.job.metric, system.name, part.scenario.scenario_id) not in there:
+        if (*key, part.curve.metric, system.name, part.scenario.scenario_id) not in there:
             raise BadInput(
                 f"{part.name}: the ledger has no prediction by {system.name} for round "
                 f"{round_.repeat} of {round_.study.name}; predict it before it is measured"
@@ -153,22 +155,22 @@ def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
 def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
     """Return the labels of the scenarios of a round that a system does not predict, by reason."""
     found: dict[str, list[str]] = {}
-    for job in round_.study.jobs:
-        for scenario, rests in _resting(system, round_, job).items():
+    for curve in round_.study.curves:
+        for scenario, rests in _resting(system, round_, curve).items():
             if isinstance(rests, Refusal) and not rests.foreign:
                 found.setdefault(rests.reason, []).append(scenario.label)
     return found
 
 
-def _asked_of(system: System, round_: Round, job: Job) -> list[Scenario]:
-    """Return the scenarios of a job that a system forecasts."""
-    found = _resting(system, round_, job)
+def _asked_of(system: System, round_: Round, curve: Curve) -> list[Scenario]:
+    """Return the scenarios of a curve that a system forecasts."""
+    found = _resting(system, round_, curve)
     return [scenario for scenario, rests in found.items() if not isinstance(rests, Refusal)]
 
 
-def _resting(system: System, round_: Round, job: Job) -> Resting:
-    """Return what forecasts of a job rest on; nothing of one that is not judged."""
-    return resting(system, job, round_.parts, round_.backend) if job.is_judged else {}
+def _resting(system: System, round_: Round, curve: Curve) -> Resting:
+    """Return what forecasts of a curve rest on; nothing of one that is not judged."""
+    return resting(system, curve, round_.parts, round_.backend) if curve.is_judged else {}
 
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
@@ -185,30 +187,30 @@ def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame
     return found.filter(~pl.col("fit_id").is_in(outdated.to_list()))
 
 
-def fit_job(system: System, round_: Round, job: Job, warehouse: Warehouse) -> JobFit:
-    """Fit a system to one job of a round, on what predictors may see of its profile runs.
+def fit_curve(system: System, round_: Round, curve: Curve, warehouse: Warehouse) -> CurveFit:
+    """Fit a system to one curve of a round, on what predictors may see of its profile runs.
 
     Raises:
-        BadInput: the job has no profile in this round yet.
+        BadInput: the curve has no profile in this round yet.
     """
-    fits = _fit(system, round_, [job], warehouse, Progress())
-    return next(fit for fit in fits if fit.job == job)
+    fits = _fit(system, round_, [curve], warehouse, Progress())
+    return next(fit for fit in fits if fit.curve == curve)
 
 
 def _fit(
-    system: System, round_: Round, jobs: Sequence[Job], warehouse: Warehouse, progress: Progress
-) -> list[JobFit]:
-    if not jobs:
+    system: System, round_: Round, curves: Sequence[Curve], warehouse: Warehouse, progress: Progress
+) -> list[CurveFit]:
+    if not curves:
         return []
     _register(system, warehouse)
-    shown = jobs
+    shown = curves
     if system.pooled:
-        shown = [job for job in round_.study.jobs if _asked_of(system, round_, job)]
-    seen = {job: tuple(run.run_id for run in _seen(system, round_, job)) for job in shown}
+        shown = [curve for curve in round_.study.curves if _asked_of(system, round_, curve)]
+    seen = {curve: tuple(run.run_id for run in _seen(system, round_, curve)) for curve in shown}
     if system.pooled:
         everything = tuple(dict.fromkeys(chain(*seen.values())))
-        seen = {job: everything for job in jobs}
-    # Read once for all jobs: opening the database takes longer than reading it.
+        seen = {curve: everything for curve in curves}
+    # Read once for all curves: opening the database takes longer than reading it.
     rows = warehouse.visible_tables(system.tables, list(dict.fromkeys(chain(*seen.values()))))
     fitted: dict[tuple[str, ...], tuple[Fitted, FitRecord]] = {}
     for run_ids in dict.fromkeys(seen.values()):
@@ -220,12 +222,14 @@ def _fit(
             if system.name in INDISPENSABLE:
                 raise
             unfit = [
-                job.profiled(round_.backend).label for job, ids in seen.items() if ids == run_ids
+                curve.profiled(round_.backend).label
+                for curve, ids in seen.items()
+                if ids == run_ids
             ]
             progress.warn(f"{system.name} is left out for {some(unfit)}: {error}")
             continue
         fitted[run_ids] = model, _record(system, round_, run_ids, model, tables)
-    return [JobFit(job, *fitted[ids]) for job, ids in seen.items() if ids in fitted]
+    return [CurveFit(curve, *fitted[ids]) for curve, ids in seen.items() if ids in fitted]
 
 
 def _record(
@@ -246,18 +250,18 @@ def _record(
     )
 
 
-def _seen(system: System, round_: Round, job: Job) -> list[Run]:
-    """Return the runs that a system sees to predict a job: profiles, links it trains on, and so on.
+def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:
+    """Return the runs that a system sees to predict a curve: profiles, links, and so on.
 
     Raises:
         BadInput: one of them has not landed in this round, or it rests on none.
     """
-    needed = rested_on(system, job, round_.parts, round_.backend)
+    needed = rested_on(system, curve, round_.parts, round_.backend)
     found = [run for part in needed if (run := round_.run_of(part))]
     if not needed or len(found) < len(needed):
         probes = " and ".join(dict.fromkeys(part.probe for part in needed)) or "profile"
         raise BadInput(
-            f"{system.name} cannot be fitted to {job.profiled(round_.backend).label}: round "
+            f"{system.name} cannot be fitted to {curve.profiled(round_.backend).label}: round "
             f"{round_.repeat} of {round_.study.name} has no {probes} run of it; profile it first"
         )
     return found

@@ -1,4 +1,4 @@
-"""What forecasts of a job rest on: the runs of a round that meet what a system asks for."""
+"""What forecasts of a curve rest on: the runs of a round that meet what a system asks for."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from models.profiled_run import refusal
 from models.system import System
 from models.systems import SYSTEMS
-from studies.job import BY_OPERATIONS, Job
+from studies.curve import BY_OPERATIONS, Curve
 from studies.parts import Part, parts
 from studies.rounds import Round
 from warehouse.asks import Ask, Refusal
@@ -16,64 +16,66 @@ Resting = Mapping[Scenario, tuple[Part, ...] | Refusal]
 """By scenario, the runs that a forecast rests on, or why there is none."""
 
 
-def resting(system: System, job: Job, needed: Sequence[Part], backend: Backend) -> Resting:
-    """Return what a system's forecast of each scenario of a job rests on.
+def resting(system: System, curve: Curve, needed: Sequence[Part], backend: Backend) -> Resting:
+    """Return what a system's forecast of each scenario of a curve rests on.
 
     Args:
         system: that forecasts.
-        job: one of a study, or as one of its jobs is profiled.
+        curve: one of a study, or as one of its curves is profiled.
         needed: what a round of the study needs; found parts keep its order.
         backend: where it is measured.
     """
     profiles = [part for part in needed if part.profiles]
     found: dict[Scenario, tuple[Part, ...] | Refusal] = {}
-    for scenario in job.scenarios(backend):
+    for scenario in curve.scenarios(backend):
         asks = system.rests_on(scenario)
         if isinstance(asks, Refusal):
             found[scenario] = asks
             continue
-        met = [_met(ask, job, profiles, backend) for ask in asks]
+        met = [_met(ask, curve, profiles, backend) for ask in asks]
         refused = next((one for one in met if isinstance(one, Refusal)), None)
         found[scenario] = refused or _in_order(met, profiles)
     return found
 
 
 def rested_on(
-    system: System, job: Job, needed: Sequence[Part], backend: Backend
+    system: System, curve: Curve, needed: Sequence[Part], backend: Backend
 ) -> tuple[Part, ...]:
-    """Return all that a system's forecasts of a job rest on."""
-    return _in_order(resting(system, job, needed, backend).values(), needed)
+    """Return all that a system's forecasts of a curve rest on."""
+    return _in_order(resting(system, curve, needed, backend).values(), needed)
 
 
-def profiled_jobs(round_: Round) -> Round | None:
-    """Return a round with only the jobs whose profiles have landed, None if none has."""
+def profiled_curves(round_: Round) -> Round | None:
+    """Return a round with only the curves whose profiles have landed, None if none has."""
     if round_.study.kind in BY_OPERATIONS:
-        return _with_jobs(round_, [job for job in round_.study.jobs if _has_landed(round_, job)])
-    jobs = [
-        job
-        for job in round_.study.jobs
+        return _with_curves(
+            round_, [curve for curve in round_.study.curves if _has_landed(round_, curve)]
+        )
+    curves = [
+        curve
+        for curve in round_.study.curves
         if all(
             round_.run_of(part)
             for system in SYSTEMS
-            for part in rested_on(system, job, round_.parts, round_.backend)
+            for part in rested_on(system, curve, round_.parts, round_.backend)
         )
     ]
-    return _with_jobs(round_, jobs)
+    return _with_curves(round_, curves)
 
 
-def _has_landed(round_: Round, job: Job) -> bool:
-    """Tell whether a job by operations counts: fitted if profiled, others if measured at all.
+def _has_landed(round_: Round, curve: Curve) -> bool:
+    """Tell whether a curve by operations counts: fitted if profiled, others if measured at all.
 
     All others are predicted from the profiles of those that are fitted, whichever there are.
     """
-    found = parts(round_.study.model_copy(update={"jobs": (job,)}), round_.backend)
+    found = parts(round_.study.model_copy(update={"curves": (curve,)}), round_.backend)
     there = [round_.run_of(part) is not None for part in found]
-    return all(there) if job.fitted else any(there)
+    return all(there) if curve.fitted else any(there)
 
 
-def _with_jobs(round_: Round, jobs: Sequence[Job]) -> Round | None:
-    study = round_.study.model_copy(update={"jobs": tuple(jobs)})
-    return replace(round_, study=study) if jobs else None
+def _with_curves(round_: Round, curves: Sequence[Curve]) -> Round | None:
+    study = round_.study.model_copy(update={"curves": tuple(curves)})
+    return replace(round_, study=study) if curves else None
 
 
 def _in_order(
@@ -84,17 +86,19 @@ def _in_order(
     return tuple(part for part in needed if part in wanted)
 
 
-def _met(ask: Ask, job: Job, profiles: Sequence[Part], backend: Backend) -> list[Part] | Refusal:
-    """Return the runs that meet an ask, in a study that profiles a job on links of its own."""
+def _met(
+    ask: Ask, curve: Curve, profiles: Sequence[Part], backend: Backend
+) -> list[Part] | Refusal:
+    """Return the runs that meet an ask, in a study that profiles a curve on links of its own."""
     of_probe = [part for part in profiles if part.probe == ask.probe]
     match ask.whose:
         case "own":
-            profiled = _on_profiled_link(ask.scenario, job, backend)
+            profiled = _on_profiled_link(ask.scenario, curve, backend)
             if ask.on_its_link and (reason := refusal(profiled, ask.scenario)):
                 return Refusal(reason)
             found = [part for part in of_probe if _is_profile(part, profiled)]
         case "cluster":
-            speeds = job.link_speeds(backend)
+            speeds = curve.link_speeds(backend)
             found = [part for part in of_probe if _is_on(part, ask.scenario, speeds)]
         case "train":
             found = of_probe
@@ -103,10 +107,10 @@ def _met(ask: Ask, job: Job, profiles: Sequence[Part], backend: Backend) -> list
     return Refusal(f"the study has no {ask.probe} of it", foreign=True)
 
 
-def _on_profiled_link(scenario: Scenario, job: Job, backend: Backend) -> Scenario:
+def _on_profiled_link(scenario: Scenario, curve: Curve, backend: Backend) -> Scenario:
     if scenario.link_mbps is None:
         return scenario
-    return scenario.model_copy(update={"link_mbps": job.profiled(backend).link_mbps})
+    return scenario.model_copy(update={"link_mbps": curve.profiled(backend).link_mbps})
 
 
 def _is_profile(part: Part, profiled: Scenario) -> bool:
@@ -131,5 +135,5 @@ def _is_on(part: Part, scenario: Scenario, speeds: Collection[float | None]) -> 
     if part.link_mbps not in speeds:
         return False
     if part.probe == "allreduce":
-        return set(part.job.worker) <= types
+        return set(part.curve.worker) <= types
     return part.config.get("worker", next(iter(types))) in types

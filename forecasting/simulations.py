@@ -9,7 +9,7 @@ from forecasting.resting import rested_on
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
 from studies import landed
-from studies.job import Job
+from studies.curve import Curve
 from studies.parts import Part
 from studies.rounds import Round
 from warehouse.records import Run
@@ -18,8 +18,8 @@ from warehouse.records import Run
 class FittedModels(Mapping[Part, AsyncSGD]):
     """A model of each profile of a round, fitted to what its forecasts were fitted to.
 
-    Where jobs share a profile, the model knows the links of all of them. Fitting takes seconds, so
-    a model is fitted when it is first asked for.
+    Where curves share a profile, the model knows the links of all of them. Fitting takes seconds,
+    so a model is fitted when it is first asked for.
     """
 
     def __init__(self, round_: Round, landing: Path) -> None:
@@ -42,15 +42,15 @@ class FittedModels(Mapping[Part, AsyncSGD]):
         """Return how many profiles have landed."""
         return len(self._fitted)
 
-    def profiles_of(self, job: Job) -> tuple[Part, ...]:
-        """Return the profiles of a job, one for each type of its workers; those that landed."""
-        profiled = [one.profiled(self._round.backend) for one in job.of_each_type()]
+    def profiles_of(self, curve: Curve) -> tuple[Part, ...]:
+        """Return the profiles of a curve, one for each type of its workers; those that landed."""
+        profiled = [one.profiled(self._round.backend) for one in curve.of_each_type()]
         return tuple(part for part in self if part.scenario in profiled)
 
-    def of_job(self, job: Job) -> AsyncSGD | None:
-        """Return the model of a job, fitted to all its profiles; None if one has not landed."""
-        profiles = self.profiles_of(job)
-        if len(profiles) < len(set(job.worker)):
+    def of_job(self, curve: Curve) -> AsyncSGD | None:
+        """Return the model of a curve, fitted to all its profiles; None if one has not landed."""
+        profiles = self.profiles_of(curve)
+        if len(profiles) < len(set(curve.worker)):
             return None
         if len(profiles) == 1:
             return self[profiles[0]]
@@ -64,10 +64,10 @@ def _seen(profiles: Sequence[Part], round_: Round) -> Iterable[Run]:
     scenarios = [part.scenario for part in profiles]
     parts = (
         part
-        for asked in round_.study.jobs
-        for job in asked.as_profiled()
-        if job.profiled(backend) in scenarios
-        for part in rested_on(ASYNC_SGD, job, round_.parts, backend)
+        for asked in round_.study.curves
+        for curve in asked.as_profiled()
+        if curve.profiled(backend) in scenarios
+        for part in rested_on(ASYNC_SGD, curve, round_.parts, backend)
     )
     found = (round_.run_of(part) for part in dict.fromkeys(parts))
     return [run for run in found if run is not None]

@@ -14,7 +14,7 @@ from models.async_sgd.throughput import steps_per_s
 from models.async_sgd.timeline import Timeline
 from models.async_sgd.workers import group_of_each
 from studies import landed
-from studies.job import Job
+from studies.curve import Curve
 from studies.parts import Part
 from studies.rounds import Round, rounds_of
 from studies.study import Study
@@ -23,23 +23,23 @@ from warehouse.records import BadInput, Run, Scenario
 
 @dataclass(frozen=True)
 class Subject:
-    """A scenario of a job, in the newest round in which that job has a profile."""
+    """A scenario of a curve, in the newest round in which that curve has a profile."""
 
     round_: Round
-    job: Job
+    curve: Curve
     scenario: Scenario
 
     @property
     def profile(self) -> Run | None:
-        """The run that profiled the job."""
-        profiled = self.job.profiled(self.round_.backend)
-        return self.round_.run_of(Part("tf_trace", self.job, profiled.link_mbps, profiled))
+        """The run that profiled the curve."""
+        profiled = self.curve.profiled(self.round_.backend)
+        return self.round_.run_of(Part("tf_trace", self.curve, profiled.link_mbps, profiled))
 
     @property
     def measurement(self) -> Run | None:
         """The run that measured the scenario, None if none has."""
         part = Part(
-            "tf_throughput", self.job, self.scenario.link_mbps, self.scenario, "measurement"
+            "tf_throughput", self.curve, self.scenario.link_mbps, self.scenario, "measurement"
         )
         return self.round_.run_of(part)
 
@@ -48,11 +48,11 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
     """Return the scenario of a study that has this label or id.
 
     Raises:
-        BadInput: its jobs are not asynchronous, nothing of the study has landed, no scenario or
-            several are called that, or its job has no profile yet.
+        BadInput: its curves are not asynchronous, nothing of the study has landed, no scenario or
+            several are called that, or its curve has no profile yet.
     """
     if study.kind != "asynchronous":
-        raise BadInput(f"study {study.name} is {study.kind}; timelines are of asynchronous jobs")
+        raise BadInput(f"study {study.name} is {study.kind}; timelines are of asynchronous curves")
     rounds = sorted(
         rounds_of(study, runs), key=lambda one: max(run.started_at for run in one.runs)
     )[::-1]
@@ -61,15 +61,15 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
     known = {
         scenario: None
         for backend in dict.fromkeys(one.backend for one in rounds)
-        for job in study.jobs
-        for scenario in job.scenarios(backend)
+        for curve in study.curves
+        for scenario in curve.scenarios(backend)
     }
     scenario = _named(wanted, list(known), study)
     for round_ in rounds:
-        for job in round_.study.jobs:
-            needed = rested_on(ASYNC_SGD, job, round_.parts, round_.backend)
-            if scenario in job.scenarios(round_.backend) and all(map(round_.run_of, needed)):
-                return Subject(round_, job, scenario)
+        for curve in round_.study.curves:
+            needed = rested_on(ASYNC_SGD, curve, round_.parts, round_.backend)
+            if scenario in curve.scenarios(round_.backend) and all(map(round_.run_of, needed)):
+                return Subject(round_, curve, scenario)
     raise BadInput(
         f"{scenario.label}: study {study.name} has no profile of it yet; "
         "`stepcast run` makes one first"

@@ -8,8 +8,8 @@ made.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from forecasting.fitting import fit_jobs, predict_missing
-from forecasting.resting import profiled_jobs
+from forecasting.fitting import fit_curves, predict_missing
+from forecasting.resting import profiled_curves
 from models.systems import SYSTEMS
 from studies.progress import Progress
 from studies.rounds import Round, rounds_of
@@ -51,7 +51,7 @@ def reproduce(
         progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
         _load(reference, round_.runs, "profile", warehouse)
         for system in SYSTEMS:
-            fits = fit_jobs(system, round_, warehouse, progress)
+            fits = fit_curves(system, round_, warehouse, progress)
             warehouse.record_fit(*(fit.record for fit in fits))
             predict_missing(system, round_, warehouse, progress, fits)
         _load(reference, round_.runs, "measurement", warehouse)
@@ -69,7 +69,7 @@ def _load(reference: Path, runs: Iterable[Run], purpose: Purpose, warehouse: War
 def _rounds(runs: list[Run], named: Mapping[str, Study]) -> Iterator[Round]:
     for name in sorted({run.study for run in runs} & named.keys()):
         for round_ in rounds_of(named[name], runs):
-            if profiled := profiled_jobs(round_):
+            if profiled := profiled_curves(round_):
                 yield profiled
 
 

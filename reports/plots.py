@@ -68,7 +68,7 @@ def _lay_out(figure: Figure) -> None:
 def scaling(
     rows: pl.DataFrame, label: str, title: str = "", baseline: str = "linear scaling"
 ) -> Figure:
-    """Plot one job's metric by number of workers: predicted, baseline, and measured if known.
+    """Plot one curve's metric by number of workers: predicted, baseline, and measured if known.
 
     `rows` has workers, predicted, low, high, linear, measured and spread_percent.
     """

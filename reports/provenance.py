@@ -3,7 +3,7 @@
 import json
 
 from reports.html_table import Cell, table
-from studies.job import node_types
+from studies.curve import node_types
 from studies.rounds import Round
 from warehouse.records import Run
 
@@ -30,7 +30,7 @@ def section(round_: Round) -> str:
         ),
         "host": f"{round_.host_id}: {_listed(dict(newest.host))}",
         "software": _listed(dict(newest.software)),
-        "nodes": "; ".join(node_types(round_.study.jobs)),
+        "nodes": "; ".join(node_types(round_.study.curves)),
     }
     common = table(
         ["what", "value"],

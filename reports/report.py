@@ -37,7 +37,7 @@ from reports.sections import (
 )
 from reports.wording import DASH, floor, interval, link_speed, number, percent
 from studies import landed
-from studies.job import BY_OPERATIONS
+from studies.curve import BY_OPERATIONS
 from studies.rounds import Round
 from studies.study import Study
 from studies.words import count
@@ -67,7 +67,7 @@ def write(
 
 def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Path) -> str:
     """Return the report of a round as HTML."""
-    jobs = rows.partition_by("job", maintain_order=True)
+    curves = rows.partition_by("curve", maintain_order=True)
     asynchronous = round_.study.kind == "asynchronous"
     models = FittedModels(round_, landing)
     return Template(_TEMPLATE.read_text()).substitute(
@@ -81,7 +81,7 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
         metric=round_.study.metric_in_words,
         bound=_BOUND if asynchronous else "",
         causes=residuals.section(round_, rows, landing, models) if asynchronous else "",
-        jobs=grid([_job(job, round_.study) for job in jobs]),
+        curves=grid([_job(curve, round_.study) for curve in curves]),
         sections=_sections(round_, rows, landing, models),
         links=_links(landed.rows(round_, landing, "links", "link")),
         judged=_judged(summary(rows)),

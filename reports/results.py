@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from studies.curve import Curve
 from studies.foremost import BASELINE, FOREMOST
-from studies.job import Job
 from studies.rounds import Round
 from studies.study import Study
 from warehouse.records import Backend
@@ -44,9 +44,9 @@ class Summary:
 
 
 def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per scenario of a round, by job and W; NULL where nothing was judged.
+    """Return one row per scenario of a round, by curve and W; NULL where nothing was judged.
 
-    Columns: job (index), title (of the job), label, dnn, link_mbps, workers, scenario_id, those of
+    Columns: curve (index), its title, label, dnn, link_mbps, workers, scenario_id, those of
     `JUDGED`, and linear, linear_error_percent: the baseline's forecast and its error.
     """
     ours = _of_round(round_, accuracy)
@@ -65,7 +65,8 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
 def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") -> pl.DataFrame:
     """Return what a system forecasts for a round, in the columns of `outcome` that are known.
 
-    Columns: job, title, label, dnn, link_mbps, workers, scenario_id, predicted, low, high, linear.
+    Columns: curve, title, label, dnn, link_mbps, workers, scenario_id, predicted, low, high and
+    linear.
     """
     ours = ledger.filter(
         pl.col("backend") == round_.backend,
@@ -82,11 +83,12 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") ->
 
 
 def curves(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """Return workers and predicted of each job, after what its title has and not all have."""
-    jobs = rows.partition_by("job", maintain_order=True)
-    names = apart([job["title"][0] for job in jobs])
+    """Return workers and predicted of each curve, after what its title has and not all have."""
+    curves = rows.partition_by("curve", maintain_order=True)
+    names = apart([curve["title"][0] for curve in curves])
     return [
-        (name, job.select("workers", "predicted")) for name, job in zip(names, jobs, strict=True)
+        (name, curve.select("workers", "predicted"))
+        for name, curve in zip(names, curves, strict=True)
     ]
 
 
@@ -142,13 +144,13 @@ def unjudged(rows: pl.DataFrame) -> list[str]:
 
 
 def titles(study: Study, backend: Backend) -> list[str]:
-    """Return what the scenarios of each job have in common; node types where nothing else tells."""
-    labels = [job.scenario(max(job.workers), backend).label for job in study.jobs]
+    """Return what the scenarios of each curve have in common; node types if need be."""
+    labels = [curve.scenario(max(curve.workers), backend).label for curve in study.curves]
     bare = [label.rpartition(", W=") for label in labels]
     alike = Counter(title for title, _, _ in bare)
     return [
-        title if alike[title] == 1 else f"{title}, {_on(job, rest)}"
-        for job, (title, _, rest) in zip(study.jobs, bare, strict=True)
+        title if alike[title] == 1 else f"{title}, {_on(curve, rest)}"
+        for curve, (title, _, rest) in zip(study.curves, bare, strict=True)
     ]
 
 
@@ -162,9 +164,9 @@ def apart(titles: Sequence[str]) -> list[str]:
     ]
 
 
-def _on(job: Job, of_most: str) -> str:
-    """Return the node types of a job; of a mix with their numbers, as the label has them."""
-    return of_most.partition("(")[2].rstrip(")") if job.mix else " + ".join(job.worker)
+def _on(curve: Curve, of_most: str) -> str:
+    """Return the node types of a curve; of a mix with their numbers, as the label has them."""
+    return of_most.partition("(")[2].rstrip(")") if curve.mix else " + ".join(curve.worker)
 
 
 def _scenarios(round_: Round) -> pl.DataFrame:
@@ -179,12 +181,12 @@ def _scenarios(round_: Round) -> pl.DataFrame:
             scenario.strategy.workers,
             scenario.scenario_id,
         )
-        for index, job in enumerate(round_.study.jobs)
-        if job.is_judged
-        for scenario in job.scenarios(round_.backend)
+        for index, curve in enumerate(round_.study.curves)
+        if curve.is_judged
+        for scenario in curve.scenarios(round_.backend)
     ]
     schema = {
-        "job": pl.Int32,
+        "curve": pl.Int32,
         "title": pl.String,
         "label": pl.String,
         "dnn": pl.String,

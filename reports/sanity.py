@@ -92,12 +92,12 @@ def disturbed_windows(samples: pl.DataFrame) -> list[str]:
 
 
 def link_bounds(operations: pl.DataFrame, links: pl.DataFrame) -> dict[int, float]:
-    """Return the steps per second at which a server's link is full in a direction, by job.
+    """Return the steps per second at which a server's link is full in a direction, by curve.
 
-    `operations` are those of traced jobs with job, link_mbps, resource, server and size_bytes,
+    `operations` are those of traced curves with curve, link_mbps, resource, server and size_bytes,
     `links` the trials on their links with link_mbps, direction, flows and bandwidth_Bps.
     """
-    sizes = operations.group_by("job", "link_mbps", "server", direction="resource").agg(
+    sizes = operations.group_by("curve", "link_mbps", "server", direction="resource").agg(
         size_bytes=pl.col("size_bytes").sum()
     )
     speeds = (
@@ -108,15 +108,15 @@ def link_bounds(operations: pl.DataFrame, links: pl.DataFrame) -> dict[int, floa
     bounds = (
         sizes.join(speeds, on=["link_mbps", "direction"], nulls_equal=True)
         .filter(pl.col("size_bytes") > 0)
-        .group_by("job")
+        .group_by("curve")
         .agg(bound=(pl.col("speed_Bps") / pl.col("size_bytes")).min())
     )
     return dict(bounds.rows())
 
 
 def impossible(forecast: pl.DataFrame, bounds: Mapping[int, float]) -> list[str]:
-    """Return predictions above the bound of their job; `forecast` has job, label and predicted."""
-    limit = pl.col("job").replace_strict(bounds, return_dtype=pl.Float64)
+    """Return predictions above the bound of their curve; `forecast` has curve, label, predicted."""
+    limit = pl.col("curve").replace_strict(bounds, return_dtype=pl.Float64)
     return _above(forecast.with_columns(limit=ABOVE_BOUND * limit), "the links carry at most")
 
 

@@ -1,4 +1,4 @@
-"""Figures of a study: jobs beside each other, errors, convergence, active links, balance."""
+"""Figures of a study: curves beside each other, errors, convergence, active links, balance."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,7 +18,7 @@ from reports.plots import (
 )
 
 Named = Sequence[tuple[str, pl.DataFrame]]
-"""Rows of jobs with their names, which need not differ."""
+"""Rows of curves with their names, which need not differ."""
 
 
 @styled
@@ -41,7 +41,7 @@ def comparison(series: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
 
 @styled
 def forecasts(series: Named, label: str, title: str = "") -> Figure:
-    """Plot a predicted metric by workers, a line per job; frames have workers, predicted."""
+    """Plot a predicted metric by workers, a line per curve; frames have workers, predicted."""
     figure, axes = blank(title)
     for place, (name, rows) in enumerate(series):
         color = SERIES[place % len(SERIES)]

@@ -10,7 +10,7 @@ from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.netns import check_count
 from profilers.clusters.node_types import check_isa, fleet_types, node_group
 from profilers.clusters.ssh import check_machines
-from studies.job import Job
+from studies.curve import Curve
 from studies.parts import Probe, parts
 from studies.requirements import check_settings, tell
 from studies.starts import nodes, starts
@@ -22,7 +22,7 @@ _FIELDS: Mapping[Probe, str] = {
     "contention": "links.flows",
     "allreduce": "allreduce.world_sizes",
 }
-"""What decides on how many nodes a probe runs, where it is not the job."""
+"""What decides on how many nodes a probe runs, where it is not the curve."""
 
 
 def check_study(study: Study, source: Path, backend: Backend) -> None:
@@ -32,25 +32,25 @@ def check_study(study: Study, source: Path, backend: Backend) -> None:
         BadInput: naming the file and the field.
         MissingTool: a probe needs a program that this host lacks.
     """
-    for index, job in enumerate(study.jobs):
+    for index, curve in enumerate(study.curves):
         field = f"{source}: jobs[{index}]"
-        _check_network(job, field)
-        for name in job.worker:
+        _check_network(curve, field)
+        for name in curve.worker:
             tell(f"{field}.worker", partial(_check_type, "worker", name, backend))
-        if job.server is not None:
-            tell(f"{field}.server", partial(_check_type, "server", job.server, backend))
-        trained_by, how_many = job.cluster(max(job.workers)), "mix" if job.mix else "workers"
+        if curve.server is not None:
+            tell(f"{field}.server", partial(_check_type, "server", curve.server, backend))
+        trained_by, how_many = curve.cluster(max(curve.workers)), "mix" if curve.mix else "workers"
         tell(f"{field}.{how_many}", partial(_check_nodes, trained_by, backend))
     flows = max(study.links.flows) if study.links is not None else 1
     for part in parts(study, backend):
-        most = max(part.job.workers)
+        most = max(part.curve.workers)
         if part.probe == "links" and flows > most:
             raise BadInput(
-                f"{source}: links.flows: {flows} simultaneous flows, but the job {part.job.dnn} on "
-                f"such links has at most {most} workers; use fewer flows"
+                f"{source}: links.flows: {flows} simultaneous flows, but {part.curve.dnn} on such "
+                f"links has at most {most} workers; use fewer flows"
             )
     for start in starts(study, backend):
-        field = _FIELDS.get(start[0].probe, f"jobs[{study.jobs.index(start[0].job)}].workers")
+        field = _FIELDS.get(start[0].probe, f"jobs[{study.curves.index(start[0].curve)}].workers")
         tell(f"{source}: {field}", partial(_check_nodes, nodes(start, study), backend))
     check_settings(study, source, backend)
 
@@ -70,12 +70,12 @@ def _check_type(role: Role, name: str, backend: Backend) -> None:
     check_isa(group)
 
 
-def _check_network(job: Job, field: str) -> None:
+def _check_network(curve: Curve, field: str) -> None:
     try:
-        networks.check(job.dnn, framework=job.framework)
+        networks.check(curve.dnn, framework=curve.framework)
     except ValueError as error:
         raise BadInput(f"{field}.dnn: {error}") from None
     try:
-        networks.check(job.dnn, job.image_size, framework=job.framework)
+        networks.check(curve.dnn, curve.image_size, framework=curve.framework)
     except ValueError as error:
         raise BadInput(f"{field}.image_size: {error}") from None

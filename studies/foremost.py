@@ -1,17 +1,17 @@
-"""Which systems reports are about, of each kind of job."""
+"""Which systems reports are about, of each kind of curve."""
 
 from collections.abc import Mapping
 
-from studies.job import JobKind
+from studies.curve import CurveKind
 
-FOREMOST: Mapping[JobKind, str] = {
+FOREMOST: Mapping[CurveKind, str] = {
     "asynchronous": "async_sgd",
     "ddp": "srift",
     "synchronous": "ceer",
     "ddp_operations": "ceer_pytorch",
 }
 """The system that reports are about."""
-BASELINE: Mapping[JobKind, str] = {
+BASELINE: Mapping[CurveKind, str] = {
     "asynchronous": "linear",
     "ddp": "ideal_scaling",
     "synchronous": "ceer_paper",

@@ -16,12 +16,12 @@ def rows(
 ) -> pl.DataFrame:
     """Return raw table `name` of all runs of one probe, or those of a purpose, of a round.
 
-    Adds the columns `job` (its index in the study), `link_mbps` and `name` (of the part of the
+    Adds the columns `curve` (its index in the study), `link_mbps` and `name` (of the part of the
     round, see `studies.rounds.Part`).
     """
     frames = [
         table(landing, run, name).with_columns(
-            job=pl.lit(round_.study.jobs.index(part.job), pl.Int32),
+            curve=pl.lit(round_.study.curves.index(part.curve), pl.Int32),
             link_mbps=pl.lit(part.link_mbps, pl.Float64),
             name=pl.lit(part.name),
         )
@@ -36,20 +36,20 @@ def by_name(rows: pl.DataFrame) -> Iterable[tuple[tuple[object, ...], pl.DataFra
     return rows.group_by("name", maintain_order=True) if rows.width else ()
 
 
-def of_jobs(round_: Round, landing: Path, name: str) -> pl.DataFrame:
-    """Return raw table `name` of the profile of each job of a round that has landed.
+def of_curves(round_: Round, landing: Path, name: str) -> pl.DataFrame:
+    """Return raw table `name` of the profile of each curve of a round that has landed.
 
-    Adds the columns `job` and `link_mbps`, the speed of the links it trains on, which need not be
+    Adds the columns `curve` and `link_mbps`, the speed of the links it trains on, which need not be
     the one it was profiled on.
     """
     profiles = {part.scenario: run for part, run in round_.runs_of("tf_trace").items()}
     frames = [
         table(landing, profiles[profiled], name).with_columns(
-            job=pl.lit(index, pl.Int32),
-            link_mbps=pl.lit(job.scenario(1, round_.backend).link_mbps, pl.Float64),
+            curve=pl.lit(index, pl.Int32),
+            link_mbps=pl.lit(curve.scenario(1, round_.backend).link_mbps, pl.Float64),
         )
-        for index, job in enumerate(round_.study.jobs)
-        if (profiled := job.profiled(round_.backend)) in profiles
+        for index, curve in enumerate(round_.study.curves)
+        if (profiled := curve.profiled(round_.backend)) in profiles
     ]
     return pl.concat(frames) if frames else pl.DataFrame()
 

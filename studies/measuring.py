@@ -118,7 +118,7 @@ def _allreduce(
 ) -> Iterable[ProbeResult]:
     asked = parts[0].settings | {
         "world_sizes": [int(part.config["world_size"]) for part in parts],
-        "devices_per_node": parts[0].job.devices_per_node,
+        "devices_per_node": parts[0].curve.devices_per_node,
     }
     return allreduce.measure(cluster, context, **asked, progress=say)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from studies.asked import SUBJECTS, Settings, asked, differences
-from studies.job import BY_OPERATIONS, Job, JobKind
+from studies.curve import BY_OPERATIONS, Curve, CurveKind
 from studies.study import Study
 from warehouse.records import Backend, Purpose, Run, Scenario
 
@@ -24,14 +24,14 @@ Probe = Literal[
     "tf_sync",
 ]
 Config = Mapping[str, str | int]
-MEASURING: Mapping[JobKind, Probe] = {
+MEASURING: Mapping[CurveKind, Probe] = {
     "asynchronous": "tf_throughput",
     "ddp": "torch_throughput",
     "synchronous": "tf_sync",
     "ddp_operations": "torch_throughput",
 }
-"""The probe that measures jobs of a kind with all their workers."""
-_TRACING: Mapping[JobKind, Probe] = {
+"""The probe that measures curves of a kind with all their workers."""
+_TRACING: Mapping[CurveKind, Probe] = {
     "asynchronous": "tf_trace",
     "synchronous": "tf_operations",
     "ddp_operations": "torch_operations",
@@ -48,7 +48,7 @@ class Part:
     """
 
     probe: Probe
-    job: Job
+    curve: Curve
     link_mbps: float | None
     scenario: Scenario | None = None
     purpose: Purpose = "profile"
@@ -102,66 +102,66 @@ def parts(study: Study, backend: Backend) -> tuple[Part, ...]:
 
 
 def judged_parts(study: Study, backend: Backend) -> Iterator[Part]:
-    """Yield the runs that judge predictions of a metric of whole jobs."""
+    """Yield the runs that judge predictions of a metric of whole curves."""
     for part in parts(study, backend):
         if part.probe in MEASURING.values() and not part.profiles:
             yield part
 
 
 def _links(study: Study, backend: Backend) -> Iterator[Part]:
-    """Yield each speed once, with the job of most workers that uses it."""
+    """Yield each speed once, with the curve of most workers that uses it."""
     if study.links is None:
         return
-    by_speed: dict[float | None, Job] = {}
-    for job in _by_workers(study):
-        by_speed |= dict.fromkeys(job.link_speeds(backend), job)
-    yield from (Part("links", job, speed) for speed, job in by_speed.items())
+    by_speed: dict[float | None, Curve] = {}
+    for curve in _by_workers(study):
+        by_speed |= dict.fromkeys(curve.link_speeds(backend), curve)
+    yield from (Part("links", curve, speed) for speed, curve in by_speed.items())
 
 
 def _contention(study: Study, backend: Backend) -> Iterator[Part]:
-    """Yield each speed and type of workers once, with the job of most workers that has them."""
+    """Yield each speed and type of workers once, with the curve of most workers that has them."""
     if study.kind != "asynchronous" or study.links is None or study.links.contention_s is None:
         return
-    found: dict[tuple[float | None, str], Job] = {}
-    for job in _by_workers(study):
-        for name in job.worker:
-            found |= {(speed, name): job for speed in job.link_speeds(backend)}
-    for (speed, worker), job in found.items():
-        yield Part("contention", job, speed, config={"worker": worker})
+    found: dict[tuple[float | None, str], Curve] = {}
+    for curve in _by_workers(study):
+        for name in curve.worker:
+            found |= {(speed, name): curve for speed in curve.link_speeds(backend)}
+    for (speed, worker), curve in found.items():
+        yield Part("contention", curve, speed, config={"worker": worker})
 
 
 def _allreduce(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield each world size on each speed and mix of types, devices and links."""
     if study.allreduce is None:
         return
-    found: dict[tuple[float | None, str, int], Job] = {}
-    for job in _by_workers(study):
-        key = job.scenario(1, backend).link_mbps, " + ".join(job.worker), job.devices_per_node
-        found[key] = job
-    for (speed, worker, devices), job in found.items():
+    found: dict[tuple[float | None, str, int], Curve] = {}
+    for curve in _by_workers(study):
+        key = curve.scenario(1, backend).link_mbps, " + ".join(curve.worker), curve.devices_per_node
+        found[key] = curve
+    for (speed, worker, devices), curve in found.items():
         for ranks in study.allreduce.world_sizes:
             config: Config = {
                 "worker": worker,
                 "devices_per_node": devices,
                 "world_size": ranks,
             }
-            yield Part("allreduce", job, speed, config=config)
+            yield Part("allreduce", curve, speed, config=config)
 
 
 def _traces(study: Study, backend: Backend) -> Iterator[Part]:
-    """Yield one trace for all jobs that share it: they differ in the speed of their links.
+    """Yield one trace for all curves that share it: they differ in the speed of their links.
 
-    Where predictors may not see a job, its trace judges what they say of its operations.
+    Where predictors may not see a curve, its trace judges what they say of its operations.
     """
     if study.kind not in _TRACING:
         return
-    jobs: dict[Scenario, Job] = {}
-    for job in study.jobs:
-        for one in job.as_profiled():
-            jobs.setdefault(one.profiled(backend), job)
-    for scenario, job in jobs.items():
-        probe, purpose = _TRACING[study.kind], _purpose(job)
-        yield Part(probe, job, scenario.link_mbps, scenario, purpose)
+    curves: dict[Scenario, Curve] = {}
+    for curve in study.curves:
+        for one in curve.as_profiled():
+            curves.setdefault(one.profiled(backend), curve)
+    for scenario, curve in curves.items():
+        probe, purpose = _TRACING[study.kind], _purpose(curve)
+        yield Part(probe, curve, scenario.link_mbps, scenario, purpose)
 
 
 def _memory(study: Study, backend: Backend) -> Iterator[Part]:
@@ -180,52 +180,52 @@ def _compute(study: Study, backend: Backend) -> Iterator[Part]:
 
 
 def _passes(study: Study, backend: Backend, batch_sizes: Sequence[int]) -> Iterator[Part]:
-    """Yield one part for all jobs that share it: it samples several batch sizes."""
+    """Yield one part for all curves that share it: it samples several batch sizes."""
     if not batch_sizes:
         return
     largest = {"batch_size": max(batch_sizes)}
-    found: dict[Scenario, Job] = {}
-    for job in study.jobs:
-        for one in job.model_copy(update=largest).of_each_type():
-            found.setdefault(one.profiled(backend), job)
-    for scenario, job in found.items():
-        yield Part("torch_compute", job, None, scenario)
+    found: dict[Scenario, Curve] = {}
+    for curve in study.curves:
+        for one in curve.model_copy(update=largest).of_each_type():
+            found.setdefault(one.profiled(backend), curve)
+    for scenario, curve in found.items():
+        yield Part("torch_compute", curve, None, scenario)
 
 
 def _slowdowns(study: Study, backend: Backend) -> Iterator[Part]:
     """Yield the slowdown of each fitted network on each type, with as many nodes as train on it.
 
-    Those of any job count: later rounds, which repeat some scenarios, probe it as the first does.
+    Those of any curve count: later rounds, which repeat some scenarios, probe it as the first does.
     """
     if study.compute is None or study.compute.slowdown_trials is None:
         return
     most: dict[str, int] = {}
-    for job in study.jobs:
-        for name in job.worker:
-            most[name] = max(*job.workers, most.get(name, 0))
+    for curve in study.curves:
+        for name in curve.worker:
+            most[name] = max(*curve.workers, most.get(name, 0))
     found: dict[tuple[str, str], Part] = {}
-    for job in study.jobs:
-        if job.fitted:
-            for one in job.of_each_type():
+    for curve in study.curves:
+        if curve.fitted:
+            for one in curve.of_each_type():
                 scenario = one.scenario(most[one.worker[0]], backend)
-                part = Part("slowdown", job, scenario.link_mbps, scenario)
-                found.setdefault((job.dnn, one.worker[0]), part)
+                part = Part("slowdown", curve, scenario.link_mbps, scenario)
+                found.setdefault((curve.dnn, one.worker[0]), part)
     yield from found.values()
 
 
 def _training(study: Study, backend: Backend) -> Iterator[Part]:
-    for job in study.jobs:
-        purpose: Purpose = "measurement" if job.is_judged else "profile"
-        for scenario in job.scenarios(backend):
-            yield Part(MEASURING[job.kind], job, scenario.link_mbps, scenario, purpose)
+    for curve in study.curves:
+        purpose: Purpose = "measurement" if curve.is_judged else "profile"
+        for scenario in curve.scenarios(backend):
+            yield Part(MEASURING[curve.kind], curve, scenario.link_mbps, scenario, purpose)
 
 
-def _purpose(job: Job) -> Purpose:
-    return "measurement" if job.kind in BY_OPERATIONS and job.is_judged else "profile"
+def _purpose(curve: Curve) -> Purpose:
+    return "measurement" if curve.kind in BY_OPERATIONS and curve.is_judged else "profile"
 
 
-def _by_workers(study: Study) -> list[Job]:
-    return sorted(study.jobs, key=lambda job: max(job.workers))
+def _by_workers(study: Study) -> list[Curve]:
+    return sorted(study.curves, key=lambda curve: max(curve.workers))
 
 
 def _said(setting: tuple[str, str | int]) -> str:

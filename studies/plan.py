@@ -46,14 +46,14 @@ def _tasks(round_: Round) -> Iterator[Task]:
     yield from (Task(part.name, _profiling_s(part, study)) for part in missing if part.profiles)
     for part in judged_parts(study, round_.backend):
         assert part.scenario is not None
-        yield Task(prediction_name(FOREMOST[part.job.kind], part.scenario), _PREDICT_S)
+        yield Task(prediction_name(FOREMOST[part.curve.kind], part.scenario), _PREDICT_S)
     started = set()
     for part in missing:
         if not part.profiles:
-            start_s = 0.0 if part.job in started else _start_s(max(part.job.workers))
-            started.add(part.job)
+            start_s = 0.0 if part.curve in started else _start_s(max(part.curve.workers))
+            started.add(part.curve)
             yield Task(part.name, start_s + _measuring_s(study))
-    yield Task(REPORT_NAME, _REPORT_S + _REPORT_PER_JOB_S * len(study.jobs))
+    yield Task(REPORT_NAME, _REPORT_S + _REPORT_PER_JOB_S * len(study.curves))
 
 
 def _profiling_s(part: Part, study: Study) -> float:
@@ -81,7 +81,7 @@ def _profiling_s(part: Part, study: Study) -> float:
         case "tf_trace" | "tf_operations" | "torch_operations" if study.profile is not None:
             steps = study.profile.traced_steps + study.profile.untraced_steps
             return _start_s(1) + steps * _STEP_S
-    return _start_s(max(part.job.workers)) + _measuring_s(study)
+    return _start_s(max(part.curve.workers)) + _measuring_s(study)
 
 
 def _measuring_s(study: Study) -> float:

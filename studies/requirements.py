@@ -10,7 +10,7 @@ from models.srift import iteration, latency
 from profilers import allreduce, captures, largest_batch, slowdown
 from profilers.clusters.fleet import BACKENDS
 from profilers.nodes import tf_sync_job
-from studies.job import BY_OPERATIONS
+from studies.curve import BY_OPERATIONS
 from studies.parts import judged_parts, parts
 from studies.starts import nodes, starts
 from studies.study import Study
@@ -62,15 +62,15 @@ def _check_allreduce(study: Study, source: Path, backend: Backend) -> None:
         if start[0].probe != "allreduce":
             continue
         clusters += 1
-        job, found = start[0].job, nodes(start, study)
+        curve, found = start[0].curve, nodes(start, study)
         types = {group.node_type for group in found}
-        if types < set(job.worker):
+        if types < set(curve.worker):
             raise BadInput(
                 f"{source}: allreduce.world_sizes: expected one that takes a node of each type of "
-                f"{' + '.join(job.worker)}, found {max(asked.world_sizes)} ranks at most; add "
-                f"{len(job.worker) * job.devices_per_node}"
+                f"{' + '.join(curve.worker)}, found {max(asked.world_sizes)} ranks at most; add "
+                f"{len(curve.worker) * curve.devices_per_node}"
             )
-        ranks = sum(group.count for group in found) * job.devices_per_node
+        ranks = sum(group.count for group in found) * curve.devices_per_node
         tell(f"{source}: allreduce", partial(allreduce.check_grid, *grid, ranks))
     mtu = allreduce.mtu_bytes(backend)
     tell(f"{source}: allreduce", partial(bandwidth.check_grid, *grid, mtu, clusters))
@@ -81,11 +81,11 @@ def _check_compute(study: Study, source: Path, backend: Backend) -> None:
     asked = study.compute
     tell(f"{source}: compute.batch_sizes", partial(latency.check_batch_sizes, asked.batch_sizes))
     largest = asked.largest_up_to or max(asked.batch_sizes)
-    for index, job in enumerate(study.jobs):
-        for group in job.cluster(max(job.workers)):
-            batch_size = group.batch_size or job.batch_size
+    for index, curve in enumerate(study.curves):
+        for group in curve.cluster(max(curve.workers)):
+            batch_size = group.batch_size or curve.batch_size
             check = partial(iteration.check_fits, group.node_type, batch_size, 1, largest)
-            field = "mix" if job.mix else "batch_size"
+            field = "mix" if curve.mix else "batch_size"
             tell(f"{source}: jobs[{index}].{field}", check)
     for part in parts(study, backend):
         if part.probe == "slowdown" and part.scenario is not None:
@@ -101,11 +101,11 @@ def _check_operations(study: Study, source: Path, backend: Backend) -> None:
     if study.kind == "synchronous":
         for part in found:
             if part.scenario is not None:
-                field = f"{source}: jobs[{study.jobs.index(part.job)}]"
+                field = f"{source}: jobs[{study.curves.index(part.curve)}]"
                 tell(field, partial(tf_sync_job.check_supported, part.scenario))
     seen = [part.scenario for part in found if part.profiles and part.scenario is not None]
     for part in judged_parts(study, backend):
         assert part.scenario is not None
         if ceer.declines(part.scenario, part.scenario.workload.framework) is None:
-            field = f"{source}: jobs[{study.jobs.index(part.job)}].workers"
+            field = f"{source}: jobs[{study.curves.index(part.curve)}].workers"
             tell(field, partial(ceer.check_measured, part.scenario, seen))

@@ -86,7 +86,7 @@ def refreshed(round_: Round, runs: Iterable[Run]) -> Round:
 def latest_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round | None:
     """Return the round that the newest run belongs to, or an earlier one that is not complete.
 
-    None if nothing has landed. A study that was given more jobs goes on with its first round.
+    None if nothing has landed. A study that was given more curves goes on with its first round.
     """
     ours = _runs_of(study, backend, host_id, runs)
     if not ours:

@@ -23,10 +23,10 @@ def together(some: Sequence[Part]) -> Iterator[list[Part]]:
     for part in some:
         key: object = part
         if part.probe in ("allreduce", "tf_throughput", "tf_sync"):
-            key = part.job, part.link_mbps
+            key = part.curve, part.link_mbps
         elif part.probe == "torch_throughput":
             either = {"batch_size": 1, "workers": (), "fitted": False}
-            key = part.job.model_copy(update=either), part.link_mbps
+            key = part.curve.model_copy(update=either), part.link_mbps
         groups.setdefault(key, []).append(part)
     yield from groups.values()
 
@@ -36,13 +36,13 @@ def nodes(start: Sequence[Part], study: Study) -> tuple[NodeGroup, ...]:
     part = start[0]
     match part.probe:
         case "links":
-            return part.job.link_nodes(_most_flows(study))
+            return part.curve.link_nodes(_most_flows(study))
         case "contention":
-            one_type = part.job.model_copy(update={"worker": (part.config["worker"],)})
+            one_type = part.curve.model_copy(update={"worker": (part.config["worker"],)})
             return one_type.nodes(_most_flows(study))
         case "allreduce":
             ranks = max(int(one.config["world_size"]) for one in start)
-            return part.job.nodes(-(-ranks // part.job.devices_per_node))
+            return part.curve.nodes(-(-ranks // part.curve.devices_per_node))
         case (
             "tf_trace"
             | "tf_operations"
@@ -54,7 +54,7 @@ def nodes(start: Sequence[Part], study: Study) -> tuple[NodeGroup, ...]:
             assert part.scenario is not None
             return part.scenario.nodes
         case _:
-            return part.job.cluster(max(one.strategy.workers for one in scenarios(start)))
+            return part.curve.cluster(max(one.strategy.workers for one in scenarios(start)))
 
 
 def scenarios(some: Sequence[Part]) -> list[Scenario]:

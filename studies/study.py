@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from profilers.clusters import BackendChoice
 from profilers.record_file import read_record
-from studies.job import BY_OPERATIONS, Job, JobKind
+from studies.curve import BY_OPERATIONS, Curve, CurveKind
 from warehouse import limits
 from warehouse.amounts import Batch, Bytes, Nodes, Repeats, Seconds
 from warehouse.names import Name
@@ -71,7 +71,7 @@ class Compute(Record):
     """Passes of PyTorch networks on one node: batch sizes, timed steps, and steps with hooks.
 
     With `slowdown_trials`, nodes also train beside all-reduces, so many steps, with each network
-    whose jobs are `fitted`; as many nodes of a type as any job has. With `largest_up_to`, the
+    whose curves are `fitted`; as many nodes of a type as any curve has. With `largest_up_to`, the
     largest batch that fits the memory of a node is searched for, up to that one; without, the
     largest of `batch_sizes` stands for it. With `interval`, steps are timed until they are known
     as well as that, or for `most_s`: see `profilers.torch_passes.profile`. Batch sizes that are
@@ -129,13 +129,13 @@ class Again(Record):
     seed: int = 0
 
 
-_SETTINGS: Mapping[JobKind, tuple[str, ...]] = {
+_SETTINGS: Mapping[CurveKind, tuple[str, ...]] = {
     "asynchronous": ("links", "profile", "measure"),
     "ddp": ("links", "allreduce", "compute", "iterate"),
     "synchronous": ("profile", "measure"),
     "ddp_operations": ("profile", "iterate"),
 }
-"""The sections that say how jobs of a kind are profiled and measured: all of them, no others."""
+"""The sections that say how curves of a kind are profiled and measured: all of them, no others."""
 
 
 class Study(Record):
@@ -151,13 +151,13 @@ class Study(Record):
     measure: Measure | None = None
     iterate: Iterate | None = None
     again: Again = Again(fraction=1.0)
-    jobs: tuple[Job, ...] = Field(min_length=1)
+    curves: tuple[Curve, ...] = Field(min_length=1, alias="jobs")
 
     @model_validator(mode="after")
     def _jobs_differ(self) -> Self:
-        seen: dict[Job, int] = {}
-        for index, job in enumerate(self.jobs):
-            bare = job.model_copy(update={"workers": ()})
+        seen: dict[Curve, int] = {}
+        for index, curve in enumerate(self.curves):
+            bare = curve.model_copy(update={"workers": ()})
             if bare in seen:
                 raise ValueError(f"jobs[{index}] repeats jobs[{seen[bare]}]; merge their workers")
             seen[bare] = index
@@ -165,10 +165,10 @@ class Study(Record):
 
     @model_validator(mode="after")
     def _one_kind_with_its_settings(self) -> Self:
-        for index, job in enumerate(self.jobs):
-            if job.kind != self.kind:
+        for index, curve in enumerate(self.curves):
+            if curve.kind != self.kind:
                 raise ValueError(
-                    f"jobs[{index}] is {job.kind}, jobs[0] is {self.kind}; make a study of each"
+                    f"jobs[{index}] is {curve.kind}, jobs[0] is {self.kind}; make a study of each"
                 )
         used = _SETTINGS[self.kind]
         for section in dict.fromkeys(chain.from_iterable(_SETTINGS.values())):
@@ -176,28 +176,28 @@ class Study(Record):
             if section in used and not given:
                 raise ValueError(f"{section}: missing, and it has no default")
             if given and section not in used:
-                raise ValueError(f"{section}: {self.kind} jobs have no use for it; leave it out")
+                raise ValueError(f"{section}: {self.kind} curves have no use for it; leave it out")
         return self
 
     @property
-    def kind(self) -> JobKind:
-        """What all its jobs are."""
-        return self.jobs[0].kind
+    def kind(self) -> CurveKind:
+        """What all its curves are."""
+        return self.curves[0].kind
 
     @property
     def metric(self) -> str:
-        """What is predicted and measured of all its jobs."""
-        return self.jobs[0].metric
+        """What is predicted and measured of all its curves."""
+        return self.curves[0].metric
 
     @property
     def metric_in_words(self) -> str:
         """What `metric` is, as figures and tables name it."""
-        return self.jobs[0].metric_in_words
+        return self.curves[0].metric_in_words
 
     @property
     def baseline_in_words(self) -> str:
         """What predictions stand beside, as figures and tables name it."""
-        return self.jobs[0].baseline_in_words
+        return self.curves[0].baseline_in_words
 
     @property
     def profiled_once(self) -> bool:
@@ -218,30 +218,30 @@ class Study(Record):
             return self
         count = max(1, round(self.again.fraction * len(drawn_from)))
         chosen = random.Random(self.again.seed).sample(drawn_from, count)
-        jobs = [
-            job.model_copy(update={"workers": workers})
-            for job in self.jobs
-            if (workers := _workers_of(job, chosen))
+        curves = [
+            curve.model_copy(update={"workers": workers})
+            for curve in self.curves
+            if (workers := _workers_of(curve, chosen))
         ]
-        return self.model_copy(update={"jobs": tuple(jobs)})
+        return self.model_copy(update={"curves": tuple(curves)})
 
     @property
-    def _drawn_from(self) -> list[tuple[Job, int]]:
-        given = [job for job in self.jobs if job.is_judged and not job.mix]
-        every = [(job, workers) for job in given for workers in job.workers]
-        return [(job, workers) for job, workers in every if workers > 1] or every
+    def _drawn_from(self) -> list[tuple[Curve, int]]:
+        given = [curve for curve in self.curves if curve.is_judged and not curve.mix]
+        every = [(curve, workers) for curve in given for workers in curve.workers]
+        return [(curve, workers) for curve, workers in every if workers > 1] or every
 
-    def job_of(self, scenario: Scenario, backend: Backend) -> Job:
-        """Return the job that a scenario belongs to."""
+    def job_of(self, scenario: Scenario, backend: Backend) -> Curve:
+        """Return the curve that a scenario belongs to."""
         workers = scenario.strategy.workers
-        return next(job for job in self.jobs if job.scenario(workers, backend) == scenario)
+        return next(curve for curve in self.curves if curve.scenario(workers, backend) == scenario)
 
 
-def _workers_of(job: Job, chosen: Iterable[tuple[Job, int]]) -> tuple[int, ...]:
-    """Return what is chosen of a job; all of one that is not judged."""
-    if not job.is_judged:
-        return job.workers
-    return tuple(sorted(workers for one, workers in chosen if one == job))
+def _workers_of(curve: Curve, chosen: Iterable[tuple[Curve, int]]) -> tuple[int, ...]:
+    """Return what is chosen of a curve; all of one that is not judged."""
+    if not curve.is_judged:
+        return curve.workers
+    return tuple(sorted(workers for one, workers in chosen if one == curve))
 
 
 def read_study(path: Path) -> Study:

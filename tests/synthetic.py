@@ -22,7 +22,7 @@ from profilers import async_steps, async_throughput, contention, links
 from profilers.clusters import Cluster
 from profilers.result import ProbeResult, RunContext, failed, finished_run
 from profilers.windows import Windows
-from studies.job import Job
+from studies.curve import Curve
 from studies.measuring import profile
 from studies.parts import Part, Probe, parts
 from studies.progress import Progress
@@ -32,7 +32,7 @@ from warehouse.records import Backend, ProbeFailed, Run, Scenario
 
 STUDY = """
 name: paper
-description: two jobs that exist on paper
+description: two curves that exist on paper
 backend: loopback
 links: {flows: [1, 2], seconds: 1, trials: 2}
 profile: {traced_steps: 4, untraced_steps: 4}
@@ -67,12 +67,12 @@ jobs:
 """
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
 MIXED = STUDY.replace("worker: emu.native.c25", "worker: [emu.native.c25, emu.native.c15]", 1)
-"""The first job's workers are of two types."""
+"""The first curve's workers are of two types."""
 PROFILING: tuple[Probe, ...] = ("links", "contention", "tf_trace")
-"""The probes that profile asynchronous jobs, in the order in which they run."""
+"""The probes that profile asynchronous curves, in the order in which they run."""
 HOST = "host-1"
 FORECASTERS = [ASYNC_SGD, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE]
-"""The systems that predict jobs with one server, as those of `STUDY` are."""
+"""The systems that predict curves with one server, as those of `STUDY` are."""
 SHORT = predictor.Settings(simulated_operations=5_000, warm_up_steps=5)
 LINK_BPS = 25e6
 STEP_US = 100_000
@@ -283,7 +283,7 @@ class PaperProbes:
 
 
 def profiled(round_: Round, landing: Path) -> Round:
-    """Run all probes that profile asynchronous jobs; return the round as it is then."""
+    """Run all probes that profile asynchronous curves; return the round as it is then."""
     for probe in PROFILING:
         round_ = profile(round_, probe, landing, Progress())
     return round_
@@ -347,10 +347,10 @@ def write_study(folder: Path, text: str = STUDY) -> Path:
     return path
 
 
-def seen_of(job: Job, study: Study, backend: Backend, *systems: System) -> list[Part]:
-    """Return what forecasts of a job rest on, of these systems or of all."""
+def seen_of(curve: Curve, study: Study, backend: Backend, *systems: System) -> list[Part]:
+    """Return what forecasts of a curve rest on, of these systems or of all."""
     needed = parts(study, backend)
     found = {
-        part for system in systems or SYSTEMS for part in rested_on(system, job, needed, backend)
+        part for system in systems or SYSTEMS for part in rested_on(system, curve, needed, backend)
     }
     return [part for part in needed if part in found]

@@ -118,7 +118,7 @@ def _loopback_warnings(round_: Round) -> Iterator[str]:
     if round_.backend != "loopback":
         return
     yield "loopback shapes no links and enforces no CPU shares; no accuracy is claimed there"
-    workers, cores = max(max(job.workers) for job in round_.study.jobs), os.cpu_count() or 1
+    workers, cores = max(max(curve.workers) for curve in round_.study.curves), os.cpu_count() or 1
     if workers > cores:
         yield f"{workers} workers share {cores} cores, so they slow each other down"
 

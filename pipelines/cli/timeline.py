@@ -35,7 +35,7 @@ def timeline(
 ) -> None:
     """Show what workers are predicted to do when: a scenario's simulated steps, after warm-up.
 
-    Fits the newest profile of the scenario's job, as predictions do, and simulates the first seed.
+    Fits the newest profile of the scenario, as predictions do, and simulates the first seed.
     The picture has the profile's traced steps below where the scenario is the profiled one, else
     when each worker's measured steps started and ended.
 
@@ -43,7 +43,7 @@ def timeline(
     --picture w2.png --chrome w2.json
     """
     from forecasting import timelines
-    from forecasting.fitting import fit_job
+    from forecasting.fitting import fit_curve
     from models.async_sgd.chrome_trace import chrome_trace
     from models.async_sgd.predictor import AsyncSGD
     from models.async_sgd.systems import ASYNC_SGD
@@ -56,7 +56,7 @@ def timeline(
     warehouse = Warehouse(home())
     subject = timelines.find(read_study(study), scenario, landed_runs(warehouse.landing))
     _refuse_unloaded(subject, warehouse)
-    fit = fit_job(ASYNC_SGD, subject.round_, subject.job, warehouse)
+    fit = fit_curve(ASYNC_SGD, subject.round_, subject.curve, warehouse)
     model = fit.fitted
     assert isinstance(model, AsyncSGD)
     shown, throughput = timelines.simulated(model, subject.scenario, steps)

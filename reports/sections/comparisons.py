@@ -19,14 +19,14 @@ _TITLES: Mapping[Varied, str] = {
 
 
 def section(study: Study, rows: pl.DataFrame) -> str:
-    """Return a figure of each group of jobs, nothing if no two are alike; `rows` of an outcome."""
+    """Return a figure of each group of curves, if any are alike; `rows` of an outcome."""
     return "".join(_of(study, rows, varied, title) for varied, title in _TITLES.items())
 
 
 def _of(study: Study, rows: pl.DataFrame, varied: Varied, title: str) -> str:
     figures = []
     for group in alike(study, varied):
-        shared = shared_title(study.jobs[group[0]], varied)
+        shared = shared_title(study.curves[group[0]], varied)
         drawn = study_plots.comparison(curves(study, rows, group, varied))
         described = f"Examples per second by number of workers, {shared}, {title.lower()}"
         figures.append((shared, captioned(drawn, described, "Examples/s of all workers.")))

@@ -74,7 +74,7 @@ def _held_out(round_: Round, landing: Path) -> str:
 def _network(part: Part) -> tuple[object, ...]:
     """Return what a profile of passes and its held-out batches agree on."""
     assert part.scenario is not None
-    return part.job.dnn, part.job.image_size, part.scenario.nodes
+    return part.curve.dnn, part.curve.image_size, part.scenario.nodes
 
 
 def _pass_table(errors: Mapping[str, pl.DataFrame]) -> str:

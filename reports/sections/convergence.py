@@ -31,7 +31,7 @@ def section(round_: Round, landing: Path, models: FittedModels) -> str:
     """
     figures = []
     for dnn, part in _shown(round_).items():
-        model = models.of_job(part.job)
+        model = models.of_job(part.curve)
         if model is not None and (found := _figure(part, round_, landing, model)):
             figures.append((dnn, found))
     if not figures:
@@ -50,9 +50,9 @@ def _shown(round_: Round) -> dict[str, Part]:
     """Return the measured run of each network with most like the paper's workers, two or more."""
     found: dict[str, Part] = {}
     for part in round_.runs_of("tf_throughput"):
-        best = found.get(part.job.dnn)
+        best = found.get(part.curve.dnn)
         if _workers(part) > 1 and (best is None or _distance(part) < _distance(best)):
-            found[part.job.dnn] = part
+            found[part.curve.dnn] = part
     return found
 
 

@@ -17,9 +17,9 @@ def section(study: Study, rows: pl.DataFrame) -> str:
 
     Nothing if nothing was judged. Scenarios with one worker are in the figures alone.
     """
-    batches = [job.batch_size for job in study.jobs]
+    batches = [curve.batch_size for curve in study.curves]
     judged = rows.filter(pl.col("error_percent").is_not_null()).with_columns(
-        batch_size=pl.col("job").replace_strict(range(len(batches)), batches)
+        batch_size=pl.col("curve").replace_strict(range(len(batches)), batches)
     )
     if judged.is_empty():
         return ""
@@ -50,8 +50,8 @@ def section(study: Study, rows: pl.DataFrame) -> str:
 
 def _figure(rows: pl.DataFrame) -> tuple[str, str]:
     dnn = rows["dnn"][0]
-    jobs = rows.partition_by("job", maintain_order=True)
-    names = apart([one["title"][0].removeprefix(f"{dnn} ") for one in jobs])
-    series = list(zip(names, jobs, strict=True))
+    curves = rows.partition_by("curve", maintain_order=True)
+    names = apart([one["title"][0].removeprefix(f"{dnn} ") for one in curves])
+    series = list(zip(names, curves, strict=True))
     described = f"Error of predicted throughput by number of workers, {dnn}"
     return dnn, captioned(study_plots.errors(series), described, "Band: ±10 %.")

@@ -11,11 +11,11 @@ from models.async_sgd import residuals
 from reports.html_table import Cell, table
 from reports.wording import percent
 from studies import landed
-from studies.job import Job
+from studies.curve import Curve
 from studies.rounds import Round
 
 LARGEST = 8
-"""Scenarios that are shown: the profile of each job of theirs is replayed."""
+"""Scenarios that are shown: the profile of each curve of theirs is replayed."""
 _HEADING = (
     "<h2>Where the largest errors come from</h2>"
     "<p>A worker's time from one step to the next, predicted and measured, and what their "
@@ -41,8 +41,8 @@ def section(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedMode
 
     Workers of several types are left out: what a worker does alone is not one thing there.
     """
-    alike = [place for place, job in enumerate(round_.study.jobs) if len(job.worker) == 1]
-    worst = largest(rows.filter(pl.col("job").is_in(alike)))
+    alike = [place for place, curve in enumerate(round_.study.curves) if len(curve.worker) == 1]
+    worst = largest(rows.filter(pl.col("curve").is_in(alike)))
     if worst.is_empty():
         return f"{_HEADING}<p>No scenario with two or more like workers has been judged.</p>"
     shown = worst.join(
@@ -62,17 +62,17 @@ def largest(rows: pl.DataFrame) -> pl.DataFrame:
 def causes(
     round_: Round, judged: pl.DataFrame, landing: Path, models: FittedModels
 ) -> pl.DataFrame:
-    """Return what `residuals.attributed` says of judged scenarios, of all jobs."""
+    """Return what `residuals.attributed` says of judged scenarios, of all curves."""
     return pl.concat(
-        residuals.attributed(mine, _alone(round_, round_.study.jobs[job], landing, models))
-        for (job,), mine in judged.group_by("job", maintain_order=True)
-        if isinstance(job, int)
+        residuals.attributed(mine, _alone(round_, round_.study.curves[curve], landing, models))
+        for (curve,), mine in judged.group_by("curve", maintain_order=True)
+        if isinstance(curve, int)
     )
 
 
-def _alone(round_: Round, job: Job, landing: Path, models: FittedModels) -> pl.DataFrame:
-    """Return how a job's profile and its replay differ."""
-    (part,) = models.profiles_of(job)
+def _alone(round_: Round, curve: Curve, landing: Path, models: FittedModels) -> pl.DataFrame:
+    """Return how a curve's profile and its replay differ."""
+    (part,) = models.profiles_of(curve)
     run = round_.run_of(part)
     assert run is not None
     profile = landed.tables(landing, run)

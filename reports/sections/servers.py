@@ -61,10 +61,10 @@ def _variables(
     """Return the sizes of the variables of each network, from its first profile that has them."""
     found: dict[str, tuple[int, ...]] = {}
     for part, run in round_.runs_of("tf_trace").items():
-        if part.job.dnn not in found:
+        if part.curve.dnn not in found:
             operations, profile = landed.table(landing, run, "operation"), models[part].profile
             try:
-                found[part.job.dnn] = variable_bytes(profile, operations)
+                found[part.curve.dnn] = variable_bytes(profile, operations)
             except BadInput:
                 continue
     return found

@@ -24,13 +24,15 @@ def section(study: Study, rows: pl.DataFrame) -> str:
 
     Nothing if nothing was judged; `rows` of an outcome.
     """
-    jobs = [
-        (" + ".join(sorted(set(job.worker))), job.batch_size == 1 and not job.mix)
-        for job in study.jobs
+    curves = [
+        (" + ".join(sorted(set(curve.worker))), curve.batch_size == 1 and not curve.mix)
+        for curve in study.curves
     ]
-    of_jobs = pl.DataFrame(jobs, schema=["types", "single"], orient="row").with_row_index("job")
+    of_curves = pl.DataFrame(curves, schema=["types", "single"], orient="row").with_row_index(
+        "curve"
+    )
     judged = rows.filter(pl.col("error_percent").is_not_null(), pl.col("workers") > 1).join(
-        of_jobs.with_columns(pl.col("job").cast(rows.schema["job"])), on="job"
+        of_curves.with_columns(pl.col("curve").cast(rows.schema["curve"])), on="curve"
     )
     if judged.is_empty():
         return ""

@@ -15,14 +15,14 @@ def section(round_: Round, landing: Path) -> str:
     """Return the first traced steps of each network's first profile, nothing without profiles."""
     figures: dict[str, str] = {}
     for part, run in round_.runs_of("tf_trace").items():
-        if part.job.dnn not in figures and part.scenario is not None:
+        if part.curve.dnn not in figures and part.scenario is not None:
             tables = landed.tables(landing, run)
             rows = busy(tables["operation"], tables["timing"], SHOWN_STEPS)
             described = (
                 f"When downlink, worker, uplink and server were at work in {SHOWN_STEPS} traced "
                 f"steps, {part.scenario.label}"
             )
-            figures[part.job.dnn] = captioned(
+            figures[part.curve.dnn] = captioned(
                 study_plots.busy(rows), described, part.scenario.label
             )
     if not figures:

@@ -1,4 +1,4 @@
-"""What captures of two jobs on paper show: streams go out whole, 1 and 2 ms before their ends."""
+"""What captures of two curves on paper show: streams go out whole, 1 and 2 ms before their ends."""
 
 from pathlib import Path
 

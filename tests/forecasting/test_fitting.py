@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from assets.resources import WarehouseResource
-from forecasting.fitting import fit_jobs, predict_missing, refuse_unpredicted
+from forecasting.fitting import fit_curves, predict_missing, refuse_unpredicted
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from models.lin import LIN
 from models.line_rate import LINE_RATE
@@ -44,7 +44,7 @@ def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round
 
 
 def record_fits(round_: Round, warehouse: Warehouse, *systems: System) -> None:
-    fits = [fit for system in systems for fit in fit_jobs(system, round_, warehouse, Progress())]
+    fits = [fit for system in systems for fit in fit_curves(system, round_, warehouse, Progress())]
     warehouse.record_fit(*(fit.record for fit in fits))
 
 
@@ -55,7 +55,7 @@ def ledger(warehouse: Warehouse) -> pl.DataFrame:
 def test_a_fit_names_the_runs_and_rows_it_saw(round_: Round, warehouse: Warehouse) -> None:
     probes_of = {run.run_id: run.probe for run in round_.runs}
     for system, probes in ((ASYNC_SGD, ["links", "tf_trace"]), (LINEAR, ["tf_trace"])):
-        for fit in fit_jobs(system, round_, warehouse, Progress()):
+        for fit in fit_curves(system, round_, warehouse, Progress()):
             assert [probes_of[run_id] for run_id in fit.record.run_ids] == probes
             assert fit.record.row_count > len(probes)
             assert fit.record.host_id == host_id()
@@ -63,7 +63,7 @@ def test_a_fit_names_the_runs_and_rows_it_saw(round_: Round, warehouse: Warehous
 
 def test_a_fit_is_the_same_fit_again(round_: Round, warehouse: Warehouse) -> None:
     for system in FORECASTERS:
-        first, second = (fit_jobs(system, round_, warehouse, Progress()) for _ in range(2))
+        first, second = (fit_curves(system, round_, warehouse, Progress()) for _ in range(2))
         assert [one.record.fit_id for one in first] == [one.record.fit_id for one in second]
         assert len({one.record.fit_id for one in first}) == 2
 
@@ -71,7 +71,7 @@ def test_a_fit_is_the_same_fit_again(round_: Round, warehouse: Warehouse) -> Non
 def test_without_a_profile_there_is_no_fit(study_file: Path, warehouse: Warehouse) -> None:
     empty = open_round(read_study(study_file), "loopback", host_id(), [])
     with pytest.raises(BadInput, match="round 1 of paper has no links and tf_trace run of it"):
-        fit_jobs(ASYNC_SGD, empty, warehouse, Progress())
+        fit_curves(ASYNC_SGD, empty, warehouse, Progress())
 
 
 def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
@@ -124,7 +124,7 @@ def test_what_is_known_needs_no_fit(
 
 
 def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
-    scenarios = [one for job in round_.study.jobs for one in job.scenarios("loopback")]
+    scenarios = [one for curve in round_.study.curves for one in curve.scenarios("loopback")]
     by_id = {one.scenario_id: one.strategy.workers for one in scenarios}
     return [by_id[one] for one in rows["subject_id"]]
 
@@ -150,7 +150,7 @@ def test_a_system_that_cannot_be_fitted_is_left_out(
     listener = Progress()
     monkeypatch.setattr(listener, "warn", told.append)
     system = replace(LIN, fit=unfit)
-    assert fit_jobs(system, round_, warehouse, listener) == []
+    assert fit_curves(system, round_, warehouse, listener) == []
     assert predict_missing(system, round_, warehouse, listener).is_empty()
     assert len(told) == 4
     assert all("lin is left out for" in one and "its packets were lost" in one for one in told)
@@ -159,7 +159,7 @@ def test_a_system_that_cannot_be_fitted_is_left_out(
 def test_one_that_is_indispensable_is_not(round_: Round, warehouse: Warehouse) -> None:
     for system in (ASYNC_SGD, LINEAR):
         with pytest.raises(BadInput, match="its packets were lost"):
-            fit_jobs(replace(system, fit=unfit), round_, warehouse, Progress())
+            fit_curves(replace(system, fit=unfit), round_, warehouse, Progress())
 
 
 def up_to_two(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
@@ -237,18 +237,18 @@ def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
 def test_only_the_first_of_many_refused_scenarios_are_named(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = (
-        round_.study.jobs[0].model_copy(update={"workers": tuple(range(1, 41))}),
-        *round_.study.jobs[1:],
+    curves = (
+        round_.study.curves[0].model_copy(update={"workers": tuple(range(1, 41))}),
+        *round_.study.curves[1:],
     )
-    many = replace(round_, study=round_.study.model_copy(update={"jobs": jobs}))
+    many = replace(round_, study=round_.study.model_copy(update={"curves": curves}))
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
     silent = replace(LINEAR, rests_on=never)
     predict_missing(silent, many, warehouse, Progress())
     (line,) = told
-    first, second, third = (one.label for one in jobs[0].scenarios("loopback")[:3])
-    others = sum(len(job.workers) for job in jobs) - 3
+    first, second, third = (one.label for one in curves[0].scenarios("loopback")[:3])
+    others = sum(len(curve.workers) for curve in curves) - 3
     assert line == (
         f"linear does not predict {first}; {second}; {third} and {others} more: "
         "it never says anything"
@@ -260,7 +260,7 @@ def test_jobs_of_which_nothing_is_predicted_need_no_fit(
 ) -> None:
     empty = open_round(read_study(study_file), "loopback", host_id(), [])
     silent = replace(LINEAR, rests_on=never)
-    assert fit_jobs(silent, empty, warehouse, Progress()) == []
+    assert fit_curves(silent, empty, warehouse, Progress()) == []
     assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
 
 
@@ -282,7 +282,7 @@ def landed_study(text: str, folder: Path, warehouse: Warehouse) -> Round:
 
 @pytest.fixture
 def two_servers(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
-    """Return a round of which the first job has two servers, with its profiles."""
+    """Return a round of which the first curve has two servers, with its profiles."""
     text = STUDY.replace("workers: [1, 2]", "servers: 2, workers: [1, 2]")
     return landed_study(text, tmp_path, warehouse)
 
@@ -292,21 +292,21 @@ def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
 ) -> None:
     record_fits(two_servers, warehouse, ASYNC_SGD, ONE_SERVER)
     profiles = {run.run_id: run.scenario_id for run in two_servers.runs}
-    job = two_servers.study.jobs[0]
-    for system, shown in ((ASYNC_SGD, job), (ONE_SERVER, job.on_one_server())):
-        fit = fit_jobs(system, two_servers, warehouse, Progress())[0]
+    curve = two_servers.study.curves[0]
+    for system, shown in ((ASYNC_SGD, curve), (ONE_SERVER, curve.on_one_server())):
+        fit = fit_curves(system, two_servers, warehouse, Progress())[0]
         seen = {profiles[run_id] for run_id in fit.record.run_ids} - {None}
         assert seen == {shown.profiled("loopback").scenario_id}
         predict_missing(system, two_servers, warehouse, Progress())
     rows = ledger(warehouse)
     forecast = rows.filter(system="async_sgd_one_server")["subject_id"]
-    assert set(forecast) == {one.scenario_id for one in job.scenarios("loopback")}
+    assert set(forecast) == {one.scenario_id for one in curve.scenarios("loopback")}
     assert rows.filter(system="async_sgd").height == 4
 
 
 @pytest.fixture
 def mixed(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
-    """Return a round of which the first job has workers of two types, with its profiles."""
+    """Return a round of which the first curve has workers of two types, with its profiles."""
     return landed_study(MIXED, tmp_path, warehouse)
 
 
@@ -316,16 +316,18 @@ def test_workers_of_two_types_are_predicted_from_a_profile_of_each(
     systems = (ASYNC_SGD, LINEAR, LIN, LINE_RATE)
     record_fits(mixed, warehouse, *systems)
     scenario_of = {run.run_id: run.scenario_id for run in mixed.runs}
-    job = mixed.study.jobs[0]
-    profiles = [one.profiled("loopback").scenario_id for one in job.of_each_type()]
-    one, two = (scenario.scenario_id for scenario in job.scenarios("loopback"))
+    curve = mixed.study.curves[0]
+    profiles = [one.profiled("loopback").scenario_id for one in curve.of_each_type()]
+    one, two = (scenario.scenario_id for scenario in curve.scenarios("loopback"))
     for system, shown, forecast in (
         (ASYNC_SGD, 2, {one, two}),
         (LINEAR, 2, {one, two}),
         (LIN, 1, {one}),
         (LINE_RATE, 1, {one, two}),
     ):
-        fit = next(fit for fit in fit_jobs(system, mixed, warehouse, Progress()) if fit.job == job)
+        fit = next(
+            fit for fit in fit_curves(system, mixed, warehouse, Progress()) if fit.curve == curve
+        )
         seen = {scenario_of[run_id] for run_id in fit.record.run_ids} - {None}
         assert seen == set(profiles[:shown])
         rows = predict_missing(system, mixed, warehouse, Progress())

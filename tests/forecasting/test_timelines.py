@@ -35,7 +35,7 @@ LABEL = "alexnet 64px b4, 200 Mb/s, W=3"
 def test_a_scenario_is_found_by_label_and_by_id(study: Study) -> None:
     by_label = find(study, LABEL, runs(study))
     assert by_label.scenario.label == LABEL
-    assert by_label.job.dnn == "alexnet"
+    assert by_label.curve.dnn == "alexnet"
     assert find(study, by_label.scenario.scenario_id, runs(study)) == by_label
     assert by_label.profile is not None and by_label.measurement is not None
     assert by_label.profile.run_id == "profile alexnet 64px b4, 200 Mb/s, W=1, round 1"
@@ -70,9 +70,9 @@ def test_an_unknown_scenario_is_told_with_near_ones(study: Study) -> None:
 
 
 def test_a_label_of_several_scenarios_is_told_with_their_ids(study: Study) -> None:
-    job = study.jobs[1]
+    curve = study.curves[1]
     twice = study.model_copy(
-        update={"jobs": (job, job.model_copy(update={"worker": ("emu.native.c15",)}))}
+        update={"curves": (curve, curve.model_copy(update={"worker": ("emu.native.c15",)}))}
     )
     with pytest.raises(
         BadInput, match=r"has 2 scenarios .*; name one: [0-9a-f]{16}, [0-9a-f]{16}$"

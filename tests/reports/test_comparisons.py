@@ -25,7 +25,7 @@ JOBS = f"""
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    """Return a study of seven jobs, of which four differ from the first in one thing each."""
+    """Return a study of seven curves, of which four differ from the first in one thing each."""
     head = STUDY.partition("jobs:")[0]
     return read_study(write_study(tmp_path, f"{head}jobs:{JOBS}"))
 
@@ -47,7 +47,7 @@ def test_groups_differ_in_one_thing(study: Study, varied: Varied, group: list[in
 def test_curves_are_examples_per_second(study: Study) -> None:
     rows = pl.DataFrame(
         [(0, 1, 2.0, None), (0, 2, 3.0, 2.5), (1, 2, 2.0, 2.0)],
-        schema=["job", "workers", "predicted", "measured"],
+        schema=["curve", "workers", "predicted", "measured"],
         orient="row",
     )
     found = curves(study, rows, [0, 1], "batch_size")
@@ -59,8 +59,8 @@ def test_curves_are_examples_per_second(study: Study) -> None:
 
 def test_labels_say_what_varies_and_titles_what_does_not(study: Study) -> None:
     figures = {"predicted": pl.Float64, "measured": pl.Float64}
-    rows = pl.DataFrame(schema={"job": pl.Int32, "workers": pl.Int32, **figures})
+    rows = pl.DataFrame(schema={"curve": pl.Int32, "workers": pl.Int32, **figures})
     labels = list(curves(study, rows, [0, 2], "link_mbps"))
     assert labels == ["100 Mb/s, profiled at 200", "200 Mb/s"]
-    assert shared_title(study.jobs[4], "servers") == "alexnet 64px, b4, 200 Mb/s"
-    assert shared_title(study.jobs[3], "link_mbps") == "alexnet 64px, b4, tic"
+    assert shared_title(study.curves[4], "servers") == "alexnet 64px, b4, 200 Mb/s"
+    assert shared_title(study.curves[3], "link_mbps") == "alexnet 64px, b4, tic"

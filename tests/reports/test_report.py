@@ -42,12 +42,12 @@ class Page(HTMLParser):
 
 def results(round_: Round, **changes: object) -> pl.DataFrame:
     """Return results in which every scenario was judged alike, but for its error."""
-    scenarios = [one for job in round_.study.jobs for one in job.scenarios("loopback")]
-    jobs = [index for index, job in enumerate(round_.study.jobs) for _ in job.workers]
+    scenarios = [one for curve in round_.study.curves for one in curve.scenarios("loopback")]
+    curves = [index for index, curve in enumerate(round_.study.curves) for _ in curve.workers]
     rows = [
         {
-            "job": job,
-            "title": titles(round_.study, "loopback")[job],
+            "curve": curve,
+            "title": titles(round_.study, "loopback")[curve],
             "label": one.label,
             "dnn": one.workload.dnn,
             "link_mbps": None,
@@ -67,7 +67,7 @@ def results(round_: Round, **changes: object) -> pl.DataFrame:
             "linear_error_percent": 20.0,
         }
         | changes
-        for place, (job, one) in enumerate(zip(jobs, scenarios, strict=True))
+        for place, (curve, one) in enumerate(zip(curves, scenarios, strict=True))
     ]
     return pl.DataFrame(rows, schema_overrides=JUDGED)
 
@@ -117,7 +117,7 @@ def test_the_report_loads_nothing(html: str) -> None:
 
 def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
     text = Page(html).text
-    for scenario in [one for job in round_.study.jobs for one in job.scenarios("loopback")]:
+    for scenario in [one for curve in round_.study.curves for one in curve.scenarios("loopback")]:
         assert scenario.label in text
     for figure in ("−5.0 %", "+5.0 %", "+15.0 %", "[9.00, 10.00]", "held out world size", "2.0 %"):
         assert figure in text

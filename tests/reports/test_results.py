@@ -33,7 +33,7 @@ def round_(study_file: Path) -> Round:
 
 def judged(round_: Round, errors: dict[int, float], **changes: object) -> pl.DataFrame:
     """Return rows of report.accuracy for scenarios by their place in the round."""
-    scenarios = [one for job in round_.study.jobs for one in job.scenarios("emulated")]
+    scenarios = [one for curve in round_.study.curves for one in curve.scenarios("emulated")]
     rows = [
         {
             "study": "paper",
@@ -75,7 +75,7 @@ def test_what_predictors_may_see_whole_is_not_judged(tmp_path: Path) -> None:
 def test_every_scenario_has_a_row_in_the_order_of_the_study(round_: Round) -> None:
     rows = outcome(round_, judged(round_, {3: 5.0, 0: -1.0}))
     assert rows["workers"].to_list() == [1, 2, 1, 3]
-    assert rows["job"].to_list() == [0, 0, 1, 1]
+    assert rows["curve"].to_list() == [0, 0, 1, 1]
     assert rows["error_percent"].to_list() == pytest.approx([-1.0, None, None, 5.0])
     assert rows["linear"].to_list() == pytest.approx([198.0, None, None, 210.0])
     assert unjudged(rows) == ["small_cnn 16px b4, 200 Mb/s, W=2", "alexnet 64px b4, 200 Mb/s, W=1"]
@@ -164,14 +164,14 @@ def test_jobs_that_differ_in_nodes_alone_are_told_apart_by_them(tmp_path: Path) 
     chosen = "framework: pytorch, strategy: all_reduce, image_size: 32, link_mbps: 800, mix: "
     mix = f"  - {{dnn: resnet18, {chosen} 2 emu.avx2.c25@4 + 1 emu.native.c25@8}}\n"
     study = read_study(write_study(tmp_path, mixed + mix))
-    job = "resnet18 32px b4, 800 Mb/s, all-reduce"
+    curve = "resnet18 32px b4, 800 Mb/s, all-reduce"
     assert titles(study, "emulated") == [
-        f"{job}, emu.native.c25",
-        f"{job}, emu.native.c25 + emu.avx2.c25",
-        f"{job}, 2 emu.avx2.c25 + 1 emu.native.c25 b8",
+        f"{curve}, emu.native.c25",
+        f"{curve}, emu.native.c25 + emu.avx2.c25",
+        f"{curve}, 2 emu.avx2.c25 + 1 emu.native.c25 b8",
     ]
     alone = read_study(write_study(tmp_path, DDP))
-    assert titles(alone, "emulated")[0] == job
+    assert titles(alone, "emulated")[0] == curve
 
 
 def test_titles_lose_what_all_have() -> None:

@@ -91,13 +91,13 @@ def test_disturbed_windows_are_told() -> None:
 def test_the_bound_is_the_fuller_direction_of_a_single_flow() -> None:
     operations = pl.DataFrame(
         {
-            "job": [0, 0, 0, 0, 1, 1],
+            "curve": [0, 0, 0, 0, 1, 1],
             "link_mbps": [200.0, 200.0, 200.0, 200.0, None, None],
             "resource": ["downlink", "downlink", "uplink", "worker", "downlink", "uplink"],
             "server": [0, 0, 0, None, 0, 0],
             "size_bytes": [6, 4, 5, None, 50, 100],
         },
-        schema_overrides={"job": pl.Int32},
+        schema_overrides={"curve": pl.Int32},
     )
     speeds = pl.DataFrame(
         {
@@ -112,7 +112,7 @@ def test_the_bound_is_the_fuller_direction_of_a_single_flow() -> None:
 
 def test_each_server_has_its_own_link() -> None:
     operations = pl.DataFrame(
-        {"job": [0, 0], "link_mbps": [200.0] * 2, "server": [0, 1], "size_bytes": [10, 30]}
+        {"curve": [0, 0], "link_mbps": [200.0] * 2, "server": [0, 1], "size_bytes": [10, 30]}
     ).with_columns(resource=pl.lit("downlink"))
     speeds = links(8e-6 * 90).with_columns(link_mbps=200.0)
     assert link_bounds(operations, speeds) == {0: pytest.approx(3.0)}
@@ -120,7 +120,7 @@ def test_each_server_has_its_own_link() -> None:
 
 def test_predictions_above_their_bounds_are_told() -> None:
     forecast = pl.DataFrame(
-        {"job": [0, 0], "label": ["a", "b"], "predicted": [10.4, 10.6], "linear": [10.0, 10.0]}
+        {"curve": [0, 0], "label": ["a", "b"], "predicted": [10.4, 10.6], "linear": [10.0, 10.0]}
     )
     assert impossible(forecast, {0: 10.0}) == [
         "b: 10.60 steps/s predicted, the links carry at most 10.50"

@@ -83,6 +83,6 @@ def test_a_setting_that_is_new_since_counts_where_it_is_given(tmp_path: Path) ->
 @pytest.mark.parametrize("name", sorted(SUBJECTS))
 def test_what_is_measured_is_told_from_how_often(name: str, tmp_path: Path) -> None:
     part = links(tmp_path)
-    other = Part("links", part.job, part.link_mbps, settings={name: 2, "trials": 3})
+    other = Part("links", part.curve, part.link_mbps, settings={name: 2, "trials": 3})
     assert other.asks_the_same_of(noted(landed(part), {name: 2, "trials": 9}))
     assert not other.asks_the_same_of(noted(landed(part), {name: 1, "trials": 3}))

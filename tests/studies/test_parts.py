@@ -1,4 +1,4 @@
-"""What each kind of study runs, who may see it, and what predictors of a job are fitted to."""
+"""What each kind of study runs, who may see it, and what predictors of a curve are fitted to."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_slowdown_is_probed_with_the_networks_that_may_be_seen(tmp_path: Path) -
         "emu.avx2.c25",
     ]
     assert {part.scenario.strategy.workers for part in found if part.scenario} == {3}
-    assert [part for part in seen_of(whole.jobs[0], whole, "emulated") if part in found] == [
+    assert [part for part in seen_of(whole.curves[0], whole, "emulated") if part in found] == [
         found[0]
     ]
     assert len(list(judged_parts(whole, "emulated"))) == 3
@@ -62,8 +62,8 @@ def test_held_out_batches_judge_profiles_and_are_not_seen(tmp_path: Path) -> Non
         "time held-out batches, resnet18 32px b4, unshaped, all-reduce, W=1 (1 emu.native.c25)",
         "time held-out batches, resnet18 32px b4, unshaped, all-reduce, W=1 (1 emu.avx2.c25)",
     ]
-    for job in whole.jobs:
-        assert not set(seen_of(job, whole, "emulated")) & set(found[2:])
+    for curve in whole.curves:
+        assert not set(seen_of(curve, whole, "emulated")) & set(found[2:])
 
 
 def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
@@ -73,12 +73,12 @@ def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
     profiled = [part for part in parts(whole, "emulated") if part.probe == "torch_compute"]
     assert [part.scenario for part in searched] == [part.scenario for part in profiled]
     assert not {part.name for part in searched} & {part.name for part in profiled}
-    assert [part for part in seen_of(whole.jobs[0], whole, "emulated") if part in searched]
+    assert [part for part in seen_of(whole.curves[0], whole, "emulated") if part in searched]
     assert not [one for one in parts(study(tmp_path, DDP), "emulated") if one in searched]
 
 
 def test_nodes_of_several_types_are_taken_in_turn(tmp_path: Path) -> None:
-    mixed = study(tmp_path, DDP).jobs[1]
+    mixed = study(tmp_path, DDP).curves[1]
     assert [(group.node_type, group.count) for group in mixed.nodes(3)] == [
         ("emu.native.c25", 2),
         ("emu.avx2.c25", 1),
@@ -95,7 +95,7 @@ def test_all_reduces_are_told_apart_by_who_took_part(tmp_path: Path) -> None:
 
 def test_data_parallel_predictors_see_the_types_of_the_job(tmp_path: Path) -> None:
     whole = study(tmp_path, DDP)
-    single, mixed = (names(seen_of(job, whole, "emulated")) for job in whole.jobs)
+    single, mixed = (names(seen_of(curve, whole, "emulated")) for curve in whole.curves)
     assert [name for name in single if "avx2" in name] == []
     assert len([name for name in mixed if name.startswith("profile")]) == 2
     assert [len([name for name in of if name.startswith("probe")]) for of in (single, mixed)] == [
@@ -128,9 +128,9 @@ def test_synchronous_jobs_judge_unless_they_are_fitted(tmp_path: Path) -> None:
         ),
     ]
     (judged,) = judged_parts(whole, "emulated")
-    assert judged.job.dnn == "small_cnn"
-    seen = seen_of(judged.job, whole, "emulated")
-    assert {part.job.dnn for part in seen} == {"alexnet"}
+    assert judged.curve.dnn == "small_cnn"
+    seen = seen_of(judged.curve, whole, "emulated")
+    assert {part.curve.dnn for part in seen} == {"alexnet"}
 
 
 def test_pytorch_by_operations_is_profiled_and_judged_as_tensorflow(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_pytorch_by_operations_is_profiled_and_judged_as_tensorflow(tmp_path: Pa
         ("torch_throughput", "measurement"),
     ]
     (judged,) = judged_parts(whole, "emulated")
-    seen = seen_of(judged.job, whole, "emulated")
-    assert {part.job.dnn for part in seen} == {"alexnet"}
+    seen = seen_of(judged.curve, whole, "emulated")
+    assert {part.curve.dnn for part in seen} == {"alexnet"}
 
 
 def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
         "emu.native.c25",
         "emu.native.c15",
     ]
-    seen = seen_of(whole.jobs[0], whole, "emulated")
+    seen = seen_of(whole.curves[0], whole, "emulated")
     assert [part.scenario for part in seen if part.probe == "tf_trace"] == traced[:2]
 
 
@@ -193,8 +193,8 @@ def test_what_does_not_fit_together_is_one_line(
 def test_slowdown_is_probed_with_the_nodes_of_any_job_of_the_round(tmp_path: Path) -> None:
     text = DDP.replace("watched_trials: 2", "watched_trials: 2, slowdown_trials: 4")
     whole = study(tmp_path, text.replace("batch_size: 4,", "batch_size: 4, fitted: true,"))
-    fewer = whole.jobs[0].model_copy(update={"workers": (2,)})
-    later = whole.model_copy(update={"jobs": (fewer, *whole.jobs[1:])})
+    fewer = whole.curves[0].model_copy(update={"workers": (2,)})
+    later = whole.model_copy(update={"curves": (fewer, *whole.curves[1:])})
     for one in (whole, later):
         (found,) = (part for part in parts(one, "emulated") if part.probe == "slowdown")
         assert found.scenario is not None and found.scenario.strategy.workers == 3

@@ -45,7 +45,7 @@ def test_a_cluster_is_started_once_for_each_job(study_file: Path) -> None:
 
 def test_a_report_of_more_jobs_takes_longer(study_file: Path) -> None:
     study = read_study(study_file)
-    shorter = study.model_copy(update={"jobs": study.jobs[:1]})
+    shorter = study.model_copy(update={"curves": study.curves[:1]})
     both, one = (
         next(
             task

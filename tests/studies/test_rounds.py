@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forecasting.resting import profiled_jobs
+from forecasting.resting import profiled_curves
 from models.async_sgd.systems import ASYNC_SGD
 from studies.asked import noted
 from studies.parts import Part, parts
@@ -51,9 +51,9 @@ def test_several_servers_are_profiled_and_one_too(tmp_path: Path) -> None:
         "profile small_cnn 16px b4, 200 Mb/s, M=2, W=1",
         "profile small_cnn 16px b4, 200 Mb/s, W=1",
     ]
-    job = study.jobs[0]
-    for part, one in zip(found, job.as_profiled(), strict=False):
-        assert part.job == job
+    curve = study.curves[0]
+    for part, one in zip(found, curve.as_profiled(), strict=False):
+        assert part.curve == curve
         seen = seen_of(one, study, "emulated", ASYNC_SGD)
         assert [other for other in seen if other.probe == "tf_trace"] == [part]
 
@@ -169,7 +169,7 @@ def test_jobs_on_other_links_share_a_profile(tmp_path: Path) -> None:
         "profile alexnet 64px b4, 200 Mb/s, W=1",
     ]
     assert {part.link_mbps for part in found if part.probe == "links"} == {100, 200}
-    assert [part.name for part in seen_of(study.jobs[2], study, "emulated")] == [
+    assert [part.name for part in seen_of(study.curves[2], study, "emulated")] == [
         "probe links, 200 Mb/s",
         "probe links, 100 Mb/s",
         "profile small_cnn 16px b4, 200 Mb/s, W=1",
@@ -186,7 +186,7 @@ def test_contention_is_probed_for_each_link_and_worker(tmp_path: Path) -> None:
         "probe contention, 200 Mb/s, emu.native.c15",
         "probe contention, 200 Mb/s, emu.native.c25",
     ]
-    mine = seen_of(study.jobs[1], study, "emulated")
+    mine = seen_of(study.curves[1], study, "emulated")
     assert [part.name for part in mine if part.probe == "contention"] == [
         "probe contention, 200 Mb/s, emu.native.c25"
     ]
@@ -196,7 +196,7 @@ def test_later_rounds_repeat_single_workers_where_there_are_no_several(tmp_path:
     text = STUDY.replace("jobs:", "again: {fraction: 0.5, seed: 3}\njobs:")
     text = re.sub(r"workers: \[[^]]*\]", "workers: [1]", text)
     study = read_study(write_study(tmp_path, text))
-    assert {workers for job in study.in_round(2).jobs for workers in job.workers} == {1}
+    assert {workers for curve in study.in_round(2).curves for workers in curve.workers} == {1}
 
 
 def test_later_rounds_repeat_a_part(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_later_rounds_repeat_a_part(tmp_path: Path) -> None:
     assert missing(study, first + second)[0] == 3
     latest = latest_round(study, "emulated", HOST, [*first, *map(_late, second)])
     assert latest is not None
-    assert len(latest.study.jobs) == 1
+    assert len(latest.study.curves) == 1
     shown = whole_round(latest, study, first + second)
     assert (shown.repeat, shown.study, shown.missing) == (1, study, ())
 
@@ -256,7 +256,9 @@ def test_later_rounds_by_operations_keep_the_profiles_of_earlier_ones(tmp_path: 
 def test_a_study_that_judges_nothing_is_repeated_whole(tmp_path: Path) -> None:
     text = SYNCHRONOUS.replace("jobs:", "again: {fraction: 0.3, seed: 3}\njobs:")
     study = read_study(write_study(tmp_path, text))
-    fitted = study.model_copy(update={"jobs": tuple(job for job in study.jobs if job.fitted)})
+    fitted = study.model_copy(
+        update={"curves": tuple(curve for curve in study.curves if curve.fitted)}
+    )
     repeat, names = missing(fitted, [landed(part) for part in parts(fitted, "emulated")])
     assert repeat == 2
     assert len(names) == len(parts(fitted, "emulated"))
@@ -317,24 +319,24 @@ def test_a_round_that_has_begun_to_be_judged_keeps_its_profiles(
 def test_jobs_without_their_profile_are_left_out(study: Study) -> None:
     links, small, *_ = parts(study, "emulated")
     opened = open_round(study, "emulated", HOST, [landed(links), landed(small)])
-    profiled = profiled_jobs(opened)
+    profiled = profiled_curves(opened)
     assert profiled is not None
-    assert [job.dnn for job in profiled.study.jobs] == ["small_cnn"]
-    assert profiled_jobs(open_round(study, "emulated", HOST, [landed(small)])) is None
+    assert [curve.dnn for curve in profiled.study.curves] == ["small_cnn"]
+    assert profiled_curves(open_round(study, "emulated", HOST, [landed(small)])) is None
 
 
 def test_synchronous_jobs_count_once_profiled_or_measured(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, SYNCHRONOUS))
     fitted, other, judged, unmeasured = (
-        [part for part in parts(study, "emulated") if part.job.dnn == dnn]
+        [part for part in parts(study, "emulated") if part.curve.dnn == dnn]
         for dnn in ("googlenet", "vgg11", "alexnet", "inception_v3")
     )
     assert len(other) > 1
     assert unmeasured
     runs = [landed(part) for part in (*fitted, *other[:-1], judged[0])]
-    profiled = profiled_jobs(open_round(study, "emulated", HOST, runs))
+    profiled = profiled_curves(open_round(study, "emulated", HOST, runs))
     assert profiled is not None
-    assert [job.dnn for job in profiled.study.jobs] == ["googlenet", "alexnet"]
+    assert [curve.dnn for curve in profiled.study.curves] == ["googlenet", "alexnet"]
 
 
 SYNCHRONOUS = """

@@ -24,7 +24,7 @@ def told(folder: Path, text: str) -> str:
 
 def test_a_study_gives_scenarios(study_file: Path) -> None:
     study = read_study(study_file)
-    small = study.jobs[0]
+    small = study.curves[0]
     scenarios = small.scenarios("emulated")
     assert [one.strategy.workers for one in scenarios] == [1, 2]
     assert {one.link_mbps for one in scenarios} == {200}
@@ -35,11 +35,11 @@ def test_a_study_gives_scenarios(study_file: Path) -> None:
 
 def test_cross_traffic_is_measured_and_not_profiled(tmp_path: Path) -> None:
     text = STUDY.replace("workers: [1, 2]", "cross_traffic: 0.3, workers: [1, 2]")
-    job = read_study(write_study(tmp_path, text)).jobs[0]
-    assert job.scenario(2, "emulated").cross_traffic == 0.3
-    assert job.scenario(2, "loopback").cross_traffic is None
-    assert job.profiled("emulated").cross_traffic is None
-    roles = [(group.role, group.count) for group in job.cluster(2)]
+    curve = read_study(write_study(tmp_path, text)).curves[0]
+    assert curve.scenario(2, "emulated").cross_traffic == 0.3
+    assert curve.scenario(2, "loopback").cross_traffic is None
+    assert curve.profiled("emulated").cross_traffic is None
+    roles = [(group.role, group.count) for group in curve.cluster(2)]
     assert roles == [("worker", 2), ("server", 1), ("neighbour", 1)]
 
 
@@ -58,24 +58,24 @@ jobs:
 
 def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, MIXED))
-    (job,) = study.jobs
-    (scenario,) = job.scenarios("emulated")
+    (curve,) = study.curves
+    (scenario,) = curve.scenarios("emulated")
     assert (scenario.strategy.workers, scenario.workload.batch_size) == (6, 8)
     assert [(one.count, one.node_type, one.batch_size) for one in scenario.nodes] == [
         (3, "emu.avx2.s15", None),
         (1, "emu.avx512.s15", 4),
         (2, "emu.sse41.s15", None),
     ]
-    assert job.cluster(6) == scenario.nodes
+    assert curve.cluster(6) == scenario.nodes
     # All-reduces are probed with as many of each type as there can be.
-    assert [one.count for one in job.nodes(6)] == [2, 2, 2]
-    profiled = [one.profiled("emulated").nodes for one in job.of_each_type()]
+    assert [one.count for one in curve.nodes(6)] == [2, 2, 2]
+    profiled = [one.profiled("emulated").nodes for one in curve.of_each_type()]
     assert [(one.count, one.node_type, one.batch_size) for (one,) in profiled] == [
         (1, "emu.avx2.s15", None),
         (1, "emu.avx512.s15", None),
         (1, "emu.sse41.s15", None),
     ]
-    assert study.job_of(scenario, "emulated") == job
+    assert study.job_of(scenario, "emulated") == curve
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None
         ),
         ("3 emu.avx2.s15", "0 emu.avx2.s15", "jobs[0].count: "),
         ("avx2", "sse41", "jobs[0].worker: should name each node type once"),
-        ("framework: pytorch, ", "", "jobs[0]: mix: only jobs of framework pytorch"),
+        ("framework: pytorch, ", "", "jobs[0]: mix: only curves of framework pytorch"),
     ],
 )
 def test_a_mix_that_cannot_be_is_refused(
@@ -107,8 +107,8 @@ def test_a_mix_that_cannot_be_is_refused(
 def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
     demo = read_study(CHECKOUT / "studies" / "demo.yaml")
     assert demo.name == "demo"
-    assert [job.workers for job in demo.jobs] == [(1, 2, 3, 4)] * 2
-    assert len({job.dnn for job in demo.jobs}) == 2
+    assert [curve.workers for curve in demo.curves] == [(1, 2, 3, 4)] * 2
+    assert len({curve.dnn for curve in demo.curves}) == 2
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
         (
             "dnn: small_cnn, ",
             "dnn: small_cnn, by_operations: true, ",
-            "jobs[0]: by_operations: only jobs of framework pytorch, strategy all_reduce",
+            "jobs[0]: by_operations: only curves of framework pytorch, strategy all_reduce",
         ),
         (
             "window_s: 1}",
@@ -168,7 +168,7 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
         (
             "measure:",
             "iterate: {iterations: 20}\nmeasure:",
-            "iterate: asynchronous jobs have no use for it; leave it out",
+            "iterate: asynchronous curves have no use for it; leave it out",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Figures of jobs that differ in one thing."""
+"""Figures of curves that differ in one thing."""
 
 from reports.sections import comparisons
 from studies.rounds import Round
@@ -8,8 +8,8 @@ from tests.reports.test_report import results
 
 def test_jobs_that_differ_in_more_are_not_compared(round_: Round) -> None:
     assert comparisons.section(round_.study, results(round_)) == ""
-    first, second = round_.study.jobs
+    first, second = round_.study.curves
     twin = first.model_copy(update={"batch_size": 8})
-    study = round_.study.model_copy(update={"jobs": (first, twin, second)})
+    study = round_.study.model_copy(update={"curves": (first, twin, second)})
     html = comparisons.section(study, results(round_))
     assert headings(html) == ["Batch sizes", "small_cnn 16px, 200 Mb/s"]

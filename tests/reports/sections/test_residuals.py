@@ -32,7 +32,7 @@ def judged(round_: Round) -> pl.DataFrame:
     """Return results in which predictions are 25 % too high for W > 1, and right for W = 1."""
     rows = [
         {
-            "job": index,
+            "curve": index,
             "label": one.label,
             "workers": one.strategy.workers,
             "scenario_id": one.scenario_id,
@@ -40,8 +40,8 @@ def judged(round_: Round) -> pl.DataFrame:
             "measured": 10.0 if one.strategy.workers == 1 else 8.0,
             "error_percent": 0.0 if one.strategy.workers == 1 else 25.0,
         }
-        for index, job in enumerate(round_.study.jobs)
-        for one in job.scenarios("loopback")
+        for index, curve in enumerate(round_.study.curves)
+        for one in curve.scenarios("loopback")
     ]
     return pl.DataFrame(rows)
 

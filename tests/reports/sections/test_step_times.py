@@ -14,7 +14,7 @@ SINGLE = """  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_
 """
 ROWS = pl.DataFrame(
     {
-        "job": [0, 0, 1, 2, 2],
+        "curve": [0, 0, 1, 2, 2],
         "workers": [2, 3, 3, 1, 2],
         "error_percent": [-10.0, 4.0, -2.0, 50.0, -30.0],
     }

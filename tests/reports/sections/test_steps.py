@@ -1,4 +1,4 @@
-"""Traced steps of jobs on paper."""
+"""Traced steps of curves on paper."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tensors of the jobs on paper are longer than their window."""
+"""The tensors of the curves on paper are longer than their window."""
 
 from pathlib import Path
 

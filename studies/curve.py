@@ -1,4 +1,4 @@
-"""A training job of a study: what is trained, on which nodes, and with how many of them."""
+"""A training curve of a study: what is trained, on which nodes, and with how many of them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from warehouse.records import (
     Workload,
 )
 
-JobKind = Literal["asynchronous", "ddp", "synchronous", "ddp_operations"]
+CurveKind = Literal["asynchronous", "ddp", "synchronous", "ddp_operations"]
 """TensorFlow with parameter servers, PyTorch's DistributedDataParallel, synchronous TensorFlow, or
 DistributedDataParallel operation by operation: each has probes and predictors of its own."""
-BY_OPERATIONS: frozenset[JobKind] = frozenset({"synchronous", "ddp_operations"})
-"""Kinds of which some jobs are fitted, and the others predicted from their operations."""
+BY_OPERATIONS: frozenset[CurveKind] = frozenset({"synchronous", "ddp_operations"})
+"""Kinds of which some curves are fitted, and the others predicted from their operations."""
 
 
 class Kind(Record):
@@ -39,14 +39,14 @@ class Kind(Record):
 _KIND = re.compile(r"\s*(?P<count>\d+)\s+(?P<node_type>\S+)@(?P<batch_size>\d+)\s*")
 
 
-class Job(Record):
-    """One training job, and the numbers of workers to predict and measure it with.
+class Curve(Record):
+    """One training curve, and the numbers of workers to predict and measure it with.
 
     `worker` may name several node types, which are then taken in turn; it is profiled on each of
     them. Profiles are on links of `link_mbps` unless `profiled_link_mbps` names another speed,
     with one server also if there are several. `cross_traffic` is the fraction of the servers' links
     that others use while it trains, not while it is profiled. An all-reduce of PyTorch is predicted
-    from its passes, or, as TensorFlow's are, `by_operations`. Of a job that is `fitted` predictors
+    from its passes, or, as TensorFlow's are, `by_operations`. Of a `fitted` curve predictors
     see all that was measured if it is by operations, else its slowdown by all-reduces.
 
     An all-reduce may have a `mix` instead of worker, workers and batch_size: nodes and batches as
@@ -114,10 +114,10 @@ class Job(Record):
     def _strategy_has_its_own(self) -> Self:
         if self.by_operations and (self.framework, self.strategy) != ("pytorch", "all_reduce"):
             raise ValueError(
-                "by_operations: only jobs of framework pytorch, strategy all_reduce have the choice"
+                "by_operations: only framework pytorch, strategy all_reduce has the choice"
             )
         if self.mix and self.kind != "ddp":
-            raise ValueError("mix: only jobs of framework pytorch, strategy all_reduce have one")
+            raise ValueError("mix: only curves of framework pytorch, strategy all_reduce have one")
         if self.strategy == "all_reduce":
             if self.server is not None or self.servers > 1 or self.cross_traffic is not None:
                 raise ValueError(
@@ -134,7 +134,7 @@ class Job(Record):
         return self
 
     @property
-    def kind(self) -> JobKind:
+    def kind(self) -> CurveKind:
         """Which probes and predictors it concerns."""
         if self.strategy == "async_parameter_server":
             return "asynchronous"
@@ -230,18 +230,20 @@ class Job(Record):
             return one
         return one.model_copy(update={"link_mbps": self.profiled_link_mbps})
 
-    def on_one_server(self) -> "Job":
-        """Return this job as it is with a single parameter server."""
+    def on_one_server(self) -> "Curve":
+        """Return this curve as it is with a single parameter server."""
         return self.model_copy(update={"servers": 1, "placement": "round_robin"})
 
-    def of_each_type(self) -> tuple["Job", ...]:
-        """Return this job with workers of one type only, for each of its types."""
+    def of_each_type(self) -> tuple["Curve", ...]:
+        """Return this curve with workers of one type only, for each of its types."""
         return tuple(self.model_copy(update={"worker": (name,), "mix": ()}) for name in self.worker)
 
-    def as_profiled(self) -> tuple["Job", ...]:
-        """Return the jobs of which it is profiled: each type, with one server also."""
+    def as_profiled(self) -> tuple["Curve", ...]:
+        """Return the curves of which it is profiled: each type, with one server also."""
         return tuple(
-            dict.fromkeys(job for one in self.of_each_type() for job in (one, one.on_one_server()))
+            dict.fromkeys(
+                curve for one in self.of_each_type() for curve in (one, one.on_one_server())
+            )
         )
 
     def _mixed(self) -> tuple[NodeGroup, ...]:
@@ -262,10 +264,11 @@ class Job(Record):
         )
 
 
-def node_types(jobs: Sequence[Job]) -> list[str]:
-    """Return the node types of jobs in words, each combination once."""
+def node_types(curves: Sequence[Curve]) -> list[str]:
+    """Return the node types of curves in words, each combination once."""
     return list(
         dict.fromkeys(
-            " and ".join([*job.worker, *([job.server] if job.server else [])]) for job in jobs
+            " and ".join([*curve.worker, *([curve.server] if curve.server else [])])
+            for curve in curves
         )
     )
