@@ -5,17 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import chain, product
+from itertools import chain
 
 import polars as pl
 
 from forecasting.resting import Resting, rested_on, resting
 from forecasting.version import code_version
 from models.system import Fitted, System, Tables
-from models.systems import SYSTEMS
+from profilers.probes import PROBES
 from studies.curve import Curve
-from studies.foremost import INDISPENSABLE
-from studies.parts import judged_parts
 from studies.plan import prediction_name
 from studies.progress import Progress
 from studies.rounds import Round
@@ -58,7 +56,7 @@ def predict(fit: CurveFit, round_: Round, scenario: Scenario, progress: Progress
     if row["value"] is None:
         progress.warn(
             f"{fit.record.system} only knows that {scenario.label} takes {row['low']:.3g} to "
-            f"{row['high']:.3g} {fit.curve.unit}: {row['unknown']}"
+            f"{row['high']:.3g} {fit.curve.metric.unit}: {row['unknown']}"
         )
     return Prediction(
         system=fit.record.system,
@@ -69,8 +67,8 @@ def predict(fit: CurveFit, round_: Round, scenario: Scenario, progress: Progress
         host_id=round_.host_id,
         study=round_.study.name,
         repeat=round_.repeat,
-        metric=fit.curve.metric,
-        unit=fit.curve.unit,
+        metric=fit.curve.metric.name,
+        unit=fit.curve.metric.unit,
         value=row["value"],
         low=row["low"],
         high=row["high"],
@@ -111,9 +109,9 @@ def predict_missing(
     by_job = {fit.curve: fit for fit in fits or ()}
     new: list[Prediction] = []
     for curve, scenario in wanted:
-        name = prediction_name(system.name, scenario)
+        name = prediction_name(scenario.label)
         if scenario.scenario_id not in known and curve in by_job:
-            progress.say(name)
+            progress.say(f"{name} by {system.name}")
             new.append(predict(by_job[curve], round_, scenario, progress))
         progress.finished(name)
     if not new:
@@ -123,32 +121,27 @@ def predict_missing(
     return _ledger(system, round_, warehouse)
 
 
-def refuse_unpredicted(round_: Round, ledger: pl.DataFrame) -> None:
-    """Do nothing if the ledger holds all forecasts of what a round still measures.
+def check_predicted(round_: Round, ledger: pl.DataFrame) -> None:
+    """Refuse to measure a scenario that no system has forecast.
 
-    Those are of every indispensable system for every scenario that it does not refuse. Later
-    forecasts of others are in the ledger after the measurement, and judged by nothing.
+    Args:
+        round_: that is to be measured.
+        ledger: study, repeat, backend, host_id, metric and subject_id of what was forecast.
 
     Raises:
-        BadInput: it does not; what is measured before it is predicted judges nothing.
+        BadInput: the ledger lacks one; what is measured before it is predicted judges nothing.
     """
-    columns = ["study", "repeat", "backend", "host_id", "metric", "system", "subject_id"]
+    columns = ["study", "repeat", "backend", "host_id", "metric", "subject_id"]
     there = set(ledger.select(columns).rows())
     key = (round_.study.name, round_.repeat, round_.backend, round_.host_id)
-    judging = judged_parts(round_.study, round_.backend)
-    systems = [system for system in SYSTEMS if system.name in INDISPENSABLE]
-    asked = {
-        (system.name, curve): _asked_of(system, round_, curve)
-        for system, curve in product(systems, round_.study.curves)
-    }
-    for part, system in product(set(round_.missing) & set(judging), systems):
-        assert part.scenario is not None
-        if part.scenario not in asked[system.name, part.curve]:
+    for need in round_.missing:
+        metric = PROBES[need.probe].metric
+        if need.profiles or metric is None:
             continue
-        if (*key, part.curve.metric, system.name, part.scenario.scenario_id) not in there:
+        if (*key, metric.name, need.scenario.scenario_id) not in there:
             raise BadInput(
-                f"{part.name}: the ledger has no prediction by {system.name} for round "
-                f"{round_.repeat} of {round_.study.name}; predict it before it is measured"
+                f"{need.title}: the ledger has no prediction of it for round {round_.repeat} of "
+                f"{round_.study.name}; predict it before it is measured"
             )
 
 
@@ -170,7 +163,7 @@ def _asked_of(system: System, round_: Round, curve: Curve) -> list[Scenario]:
 
 def _resting(system: System, round_: Round, curve: Curve) -> Resting:
     """Return what forecasts of a curve rest on; nothing of one that is not judged."""
-    return resting(system, curve, round_.parts, round_.backend) if curve.is_judged else {}
+    return resting(system, curve, round_.needs, round_.backend) if curve.is_judged else {}
 
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
@@ -219,8 +212,6 @@ def _fit(
         try:
             model = system.fit(tables)
         except BadInput as error:
-            if system.name in INDISPENSABLE:
-                raise
             unfit = [
                 curve.profiled(round_.backend).label
                 for curve, ids in seen.items()
@@ -256,10 +247,10 @@ def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:
     Raises:
         BadInput: one of them has not landed in this round, or it rests on none.
     """
-    needed = rested_on(system, curve, round_.parts, round_.backend)
-    found = [run for part in needed if (run := round_.run_of(part))]
+    needed = rested_on(system, curve, round_.needs, round_.backend)
+    found = [run for need in needed if (run := round_.run_of(need))]
     if not needed or len(found) < len(needed):
-        probes = " and ".join(dict.fromkeys(part.probe for part in needed)) or "profile"
+        probes = " and ".join(dict.fromkeys(need.probe for need in needed)) or "profile"
         raise BadInput(
             f"{system.name} cannot be fitted to {curve.profiled(round_.backend).label}: round "
             f"{round_.repeat} of {round_.study.name} has no {probes} run of it; profile it first"

@@ -103,4 +103,5 @@ LINEAR = System(
     rests_on=of_the_profile_alone,
     fit=_fit,
     load=lambda text, _: Linear.from_json(text),
+    in_words="linear scaling",
 )

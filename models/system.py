@@ -6,7 +6,7 @@ from typing import Protocol
 
 import polars as pl
 
-from warehouse.asks import Ask, Refusal
+from warehouse.asks import Ask, Planned, Refusal
 from warehouse.records import Scenario
 
 Tables = Mapping[str, pl.DataFrame]
@@ -29,6 +29,10 @@ class Fitted(Protocol):
         """Return the fitted parameters as canonical JSON."""
 
 
+def _no_check(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
+    """Refuse nothing."""
+
+
 @dataclass(frozen=True)
 class System:
     """A predictor.
@@ -44,6 +48,11 @@ class System:
         fit: fits it to `tables` of the runs asked for.
         load: reads the parameters of a fit, with the same tables.
         pooled: one fit sees what all scenarios of a study rest on; else each set of runs has one.
+        beside: the system that its figures stand beside; none: reports are not about it.
+        in_words: what figures and tables call it.
+        check: refuses, before anything is measured, runs to which it could not be fitted, or from
+            which it could not forecast a scenario. Gets the scenario, what is planned of all that
+            its forecasts rest on, and the MTU of the links where that is known.
     """
 
     name: str
@@ -55,3 +64,6 @@ class System:
     fit: Callable[[Tables], Fitted]
     load: Callable[[str, Tables], Fitted]
     pooled: bool = False
+    beside: str = ""
+    in_words: str = ""
+    check: Callable[[Scenario, Sequence[Planned], int | None], None] = _no_check

@@ -8,9 +8,9 @@ made.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from forecasting.chosen import asking_of, systems_of
 from forecasting.fitting import fit_curves, predict_missing
 from forecasting.resting import profiled_curves
-from models.systems import SYSTEMS
 from studies.progress import Progress
 from studies.rounds import Round, rounds_of
 from studies.study import Study, read_study
@@ -50,7 +50,7 @@ def reproduce(
     for number, round_ in enumerate(rounds, start=1):
         progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
         _load(reference, round_.runs, "profile", warehouse)
-        for system in SYSTEMS:
+        for system in systems_of(round_.study):
             fits = fit_curves(system, round_, warehouse, progress)
             warehouse.record_fit(*(fit.record for fit in fits))
             predict_missing(system, round_, warehouse, progress, fits)
@@ -68,8 +68,9 @@ def _load(reference: Path, runs: Iterable[Run], purpose: Purpose, warehouse: War
 
 def _rounds(runs: list[Run], named: Mapping[str, Study]) -> Iterator[Round]:
     for name in sorted({run.study for run in runs} & named.keys()):
-        for round_ in rounds_of(named[name], runs):
-            if profiled := profiled_curves(round_):
+        study = named[name]
+        for round_ in rounds_of(study, asking_of(study), runs):
+            if profiled := profiled_curves(round_, systems_of(study)):
                 yield profiled
 
 

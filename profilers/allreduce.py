@@ -11,25 +11,35 @@ from statistics import fmean
 from typing import cast
 
 import polars as pl
+from pydantic import Field
 
 from profilers import clock
 from profilers.arrivals import Timed, Times, without_waiting
 from profilers.clusters import Cluster, Node, netns
 from profilers.clusters.loopback import LoopbackCluster
+from profilers.links import link_in_words
 from profilers.nodes import torch_program
 from profilers.nodes.allreduce import TIMEOUT_S, RankConfig
 from profilers.nodes.programs import Message, Programs
 from profilers.nodes.ranks import Ranks
 from profilers.nodes.torch_program import cluster_nodes, in_turn
+from profilers.probe import Asked, Need, Probe, Say, start_s
 from profilers.readers.nccl_tests import bus_bandwidth_Bps
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import in_turn as turns
+from profilers.scenarios import is_all_reduce, largest
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Patience
-from warehouse.records import Backend, BadInput, ProbeFailed
+from warehouse import limits
+from warehouse.amounts import Bytes, Nodes, Repeats
+from warehouse.asks import Subject
+from warehouse.records import Backend, BadInput, Record, Scenario
 
 WARM_UPS = 3
 POINT_PATIENCE_S = 10.0
 """For measuring one combination again: large buffers must not use up the patience for others."""
+_REDUCE_S = 0.1
+"""First guess of an all-reduce, of all sizes."""
 
 
 def measure(
@@ -60,11 +70,11 @@ def measure(
 
     Returns:
         For each world size a run with tables `allreduce`, one row per rank and trial (the mean of
-        its transfers), and `cluster_node`, the nodes that took part. Failed runs from the first
-        world size that failed.
+        its transfers), and `cluster_node`, the nodes that took part.
 
     Raises:
         BadInput: sizes or world sizes that cannot be.
+        ProbeFailed: the job failed.
     """
     nodes = in_turn(cluster.of_role("worker"))
     check_grid(sizes_bytes, world_sizes, concurrent, len(nodes) * devices_per_node)
@@ -74,23 +84,16 @@ def measure(
         return RankConfig(cluster.interface, node.group.threads, device).to_json()
 
     worker = " + ".join(dict.fromkeys(node.group.node_type for node in nodes))
-    remaining = list(world_sizes)
-    started_at = clock.now()
-    try:
-        with host_lock(progress), Programs(cluster, "all-reduce") as programs:
-            progress(f"start all-reduce: {len(nodes)} node(s) load PyTorch")
-            ranks = Ranks(cluster, programs, nodes, "profilers.nodes.allreduce", config, each)
-            for world_size in world_sizes:
-                started_at = clock.now()
-                rows, settings = _grid(ranks, world_size, sizes_bytes, concurrent, trials, progress)
-                settings["worker"] = worker
-                run = finished_run("allreduce", cluster, None, context, started_at, settings)
-                taking_part = cluster_nodes(ranks.members(ranks.first(world_size)))
-                yield ProbeResult(run, None, {"allreduce": rows, "cluster_node": taking_part})
-                remaining.pop(0)
-    except ProbeFailed as error:
-        for _ in remaining:
-            yield failed("allreduce", cluster, None, context, started_at, error)
+    with host_lock(progress), Programs(cluster, "all-reduce") as programs:
+        progress(f"start all-reduce: {len(nodes)} node(s) load PyTorch")
+        ranks = Ranks(cluster, programs, nodes, "profilers.nodes.allreduce", config, each)
+        for world_size in world_sizes:
+            started_at = clock.now()
+            rows, settings = _grid(ranks, world_size, sizes_bytes, concurrent, trials, progress)
+            settings["worker"] = worker
+            run = finished_run("allreduce", cluster, None, context, started_at, settings)
+            taking_part = cluster_nodes(ranks.members(ranks.first(world_size)))
+            yield ProbeResult(run, None, {"allreduce": rows, "cluster_node": taking_part})
 
 
 def _grid(
@@ -195,3 +198,87 @@ def check_grid(
         )
     if any(count < 1 for count in concurrent):
         raise BadInput(f"concurrent: expected 1 or more, found {list(concurrent)}")
+
+
+class Settings(Record):
+    """The grid: bytes, ranks (none: powers of 2 up to all), transfers at once; repeats of each."""
+
+    sizes_bytes: tuple[Bytes, ...] = Field(
+        default=tuple(4 ** (exponent + 1) for exponent in range(12)),
+        min_length=1,
+        max_length=limits.LISTED,
+    )
+    world_sizes: tuple[Nodes, ...] = Field(default=(), max_length=limits.LISTED)
+    concurrent: tuple[Nodes, ...] = Field(default=(1,), max_length=limits.LISTED)
+    trials: Repeats = 5
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    """Yield each world size on each speed of links, types of nodes, and devices of a node."""
+    told = settings.model_dump(exclude={"world_sizes"})
+    for key in dict.fromkeys(_cluster_of(one) for one in asked.cluster):
+        speed, worker, each = key
+        scenario = largest(one for one in asked.cluster if _cluster_of(one) == key)
+        most = scenario.strategy.workers * each
+        worlds = settings.world_sizes or _powers_of_two(most)
+        nodes = turns(scenario.nodes, -(-max(worlds) // each))
+        if len(nodes) < len(worker.split(" + ")):
+            raise BadInput(
+                f"world_sizes: expected one that takes a node of each type of {worker}, found "
+                f"{max(worlds)} ranks at most; add {len(worker.split(' + ')) * each}"
+            )
+        ranks = sum(group.count for group in nodes) * each
+        check_grid(settings.sizes_bytes, worlds, settings.concurrent, ranks)
+        points = len(settings.sizes_bytes) * len(settings.concurrent)
+        for world_size in worlds:
+            yield Need(
+                Subject(
+                    "allreduce",
+                    None,
+                    speed,
+                    {"worker": worker, "devices_per_node": each, "world_size": world_size},
+                ),
+                "profile",
+                f"probe allreduce, {link_in_words(speed)}, {worker}, {world_size} ranks",
+                turns(scenario.nodes, -(-world_size // each)),
+                told,
+                expected_s=points * settings.trials * _REDUCE_S,
+                start=key,
+                start_s=start_s(nodes),
+            )
+
+
+def _cluster_of(scenario: Scenario) -> tuple[float | None, str, int]:
+    """Return the speed of links, the types of nodes in turn, and the devices of each."""
+    types = " + ".join(group.node_type for group in scenario.worker_groups)
+    return scenario.link_mbps, types, scenario.strategy.devices_per_node
+
+
+def _powers_of_two(most: int) -> tuple[int, ...]:
+    return tuple(2**exponent for exponent in range(1, max(most, 2).bit_length()))
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    return measure(
+        cluster,
+        context,
+        **needs[0].settings,
+        world_sizes=[int(need.subject.config["world_size"]) for need in needs],
+        devices_per_node=int(needs[0].subject.config["devices_per_node"]),
+        progress=say,
+    )
+
+
+PROBE = Probe(
+    name="allreduce",
+    what="Bus bandwidth of all-reduces by size, ranks and transfers at once.",
+    kind="pytorch",
+    tables=("allreduce", "cluster_node"),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    essential=frozenset({"sizes_bytes", "concurrent"}),
+)

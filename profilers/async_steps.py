@@ -6,22 +6,28 @@ the same job takes. Packets captured meanwhile tell when each tensor was on the 
 
 import statistics
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import polars as pl
+from pydantic import Field
 
 from profilers import clock
-from profilers.captures import JobCapture
+from profilers.captures import JobCapture, check_tcpdump
 from profilers.clusters import Cluster
+from profilers.clusters.fleet import BACKENDS
 from profilers.nodes.tf_async_job import ROLES, AsyncJob, StepTime
+from profilers.probe import STEP_S, Asked, Need, Probe, Say, start_s
 from profilers.readers import run_metadata
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import is_async
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Patience
-from warehouse.records import BadInput, ProbeFailed, Role, Scenario
+from warehouse import limits
+from warehouse.asks import Subject
+from warehouse.records import Backend, BadInput, Record, Role, Scenario
 
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10
@@ -54,10 +60,11 @@ def profile(
         untraced steps, `worker_cpu_s_per_step` and `server_cpu_s_per_step` of their programs,
         `client_gap_s` (see `_client_gap_s`), `stolen_cpu_fraction` of the host's processor time.
         With a capture also `stream` and `http2_frame`, and the sample `captured_fraction`: the
-        share of timed transfers whose packets were found. A failed run if the job failed.
+        share of timed transfers whose packets were found.
 
     Raises:
         BadInput: W is not 1.
+        ProbeFailed: the job failed.
         MissingTool: `capture` without tcpdump.
     """
     if scenario.strategy.workers != 1:
@@ -66,30 +73,27 @@ def profile(
     dnn = scenario.workload.dnn
     packets = JobCapture(cluster, context.scratch, wanted=capture)
     patience = Patience(cluster.cpu_times)
-    try:
-        with (
-            host_lock(progress),
-            packets.control(),
-            AsyncJob(cluster, scenario, progress) as job,
-        ):
-            worker = job.workers[0]
-            progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
-            job.run(worker, WARM_UP_STEPS)
-            before = patience.pieces(partial(_untraced, job), untraced_steps // 2, PIECE_STEPS)
-            with packets.steps():
-                traces = patience.pieces(partial(job.trace, worker), traced_steps, PIECE_STEPS)
-            rest = untraced_steps - untraced_steps // 2
-            after = patience.pieces(partial(_untraced, job), rest, PIECE_STEPS)
-            if cluster.here:
-                clock.check_unset(cluster.clock)
-            traced = [time for piece in traces for time in piece.value[0]]
-            files = [file for piece in traces for file in piece.value[1]]
-            progress(f"profile {dnn}: read traces")
-            trace = run_metadata.read(files, [time.start_us for time in traced])
-            artefact = _archive(files, context.scratch)
-        captured = packets.read(trace, [(time.start_us, time.end_us) for time in traced])
-    except ProbeFailed as error:
-        return failed("tf_trace", cluster, scenario, context, started_at, error)
+    with (
+        host_lock(progress),
+        packets.control(),
+        AsyncJob(cluster, scenario, progress) as job,
+    ):
+        worker = job.workers[0]
+        progress(f"profile {dnn}: {untraced_steps} untraced steps, {traced_steps} traced")
+        job.run(worker, WARM_UP_STEPS)
+        before = patience.pieces(partial(_untraced, job), untraced_steps // 2, PIECE_STEPS)
+        with packets.steps():
+            traces = patience.pieces(partial(job.trace, worker), traced_steps, PIECE_STEPS)
+        rest = untraced_steps - untraced_steps // 2
+        after = patience.pieces(partial(_untraced, job), rest, PIECE_STEPS)
+        if cluster.here:
+            clock.check_unset(cluster.clock)
+        traced = [time for piece in traces for time in piece.value[0]]
+        files = [file for piece in traces for file in piece.value[1]]
+        progress(f"profile {dnn}: read traces")
+        trace = run_metadata.read(files, [time.start_us for time in traced])
+        artefact = _archive(files, context.scratch)
+    captured = packets.read(trace, [(time.start_us, time.end_us) for time in traced])
     untraced = [time for piece in before + after for time in piece.value.times]
     cpu_s = [piece.value.cpu_s for piece in before + after]
     disturbances = [piece.stolen for piece in before + after] + [piece.stolen for piece in traces]
@@ -173,3 +177,56 @@ def _archive(files: Sequence[Path], folder: Path) -> Path:
         for step, file in enumerate(files):
             archive.add(file, arcname=f"run_metadata_{step:05d}.pb")
     return path
+
+
+class Settings(Record):
+    """How many steps of one worker are traced, and how many are run untraced beside them.
+
+    With `capture`, the worker's packets are captured during the traced steps.
+    """
+
+    traced_steps: int = Field(default=40, ge=2, le=limits.REPEATS)
+    untraced_steps: int = Field(default=30, ge=2, le=limits.REPEATS)
+    capture: bool = False
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    """Yield one trace for all scenarios that share it."""
+    for scenario in dict.fromkeys(asked.own):
+        yield Need(
+            Subject("tf_trace", scenario, scenario.link_mbps),
+            "profile",
+            f"profile {scenario.label}",
+            scenario.nodes,
+            settings.model_dump(),
+            expected_s=(settings.traced_steps + settings.untraced_steps) * STEP_S,
+            start_s=start_s(scenario.nodes),
+        )
+
+
+def _check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:
+    captures = any(need.settings["capture"] for need in needs)
+    if captures and backend not in BACKENDS:  # machines tell what they lack once they are up
+        check_tcpdump()
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    for need in needs:
+        yield profile(cluster, need.scenario, context, **need.settings, progress=say)
+
+
+PROBE = Probe(
+    name="tf_trace",
+    what="Steps of one asynchronous worker, operation by operation, untraced steps beside them.",
+    kind="tensorflow",
+    tables=("operation", "edge", "timing", "step", "sample", "stream", "http2_frame"),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=is_async,
+    essential=frozenset({"capture"}),
+    one_node=True,
+    check=_check,
+)

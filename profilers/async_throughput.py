@@ -13,16 +13,20 @@ import polars as pl
 
 from profilers import clock
 from profilers.clusters import Cluster, Node
+from profilers.clusters.node_types import node_group
 from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.nodes.tf_async_job import AsyncJob, StepTime
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.probe import THROUGHPUT, Asked, Need, Probe, Say
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import is_async, same_start
 from profilers.steady.host import CpuTimes
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import MOST_STOLEN, Measured
 from profilers.tf_family import STEP_SCHEMA, check_family
 from profilers.throughput import Window, is_stationary, steps_per_s
-from profilers.windows import Windows
-from warehouse.records import ProbeFailed, Role, Scenario
+from profilers.whole import needs_of_whole
+from profilers.windows import Settings, Windows
+from warehouse.records import NodeGroup, Role, Scenario
 
 MIN_DISCARDED_STEPS = 8
 """Steps of each worker after the barrier that are never counted."""
@@ -56,27 +60,21 @@ def measure(
         group by group of the scenario) and `sample`
         (`throughput_steps_per_s`, `idle_cpu_fraction`, `stolen_cpu_fraction` per window; of the
         run `worker_cpu_s_per_step` and `server_cpu_s_per_step`, and `cross_traffic_fraction` where
-        there was any). After a failure: a failed run for each scenario that was not measured.
+        there was any).
 
     Raises:
         BadInput: the scenarios differ in more than W, or need more workers than there are.
+        ProbeFailed: the job failed.
     """
     largest = check_family(scenarios, len(cluster.of_role("worker")))
-    remaining = list(scenarios)
-    started_at = clock.now()
-    try:
-        with host_lock(progress), AsyncJob(cluster, largest, progress) as job:
-            while remaining:
-                started_at, scenario = clock.now(), remaining[0]
-                progress(f"measure {scenario.label}")
-                recorder = Recorder(cluster.cpu_times, scenario.strategy.workers, windows)
-                with cross_traffic(cluster, scenario.cross_traffic):
-                    used = _train(job, scenario, recorder)
-                yield _result(cluster, scenario, context, started_at, recorder, used)
-                remaining.pop(0)
-    except ProbeFailed as error:
-        for scenario in remaining:
-            yield failed("tf_throughput", cluster, scenario, context, started_at, error)
+    with host_lock(progress), AsyncJob(cluster, largest, progress) as job:
+        for scenario in scenarios:
+            started_at = clock.now()
+            progress(f"measure {scenario.label}")
+            recorder = Recorder(cluster.cpu_times, scenario.strategy.workers, windows)
+            with cross_traffic(cluster, scenario.cross_traffic):
+                used = _train(job, scenario, recorder)
+            yield _result(cluster, scenario, context, started_at, recorder, used)
 
 
 @dataclass(frozen=True)
@@ -231,3 +229,36 @@ def _window_of(step: StepTime, windows: Sequence[Window]) -> int | None:
         if window.start_us < step.end_us <= window.end_us:
             return number
     return None
+
+
+def _nodes(scenario: Scenario) -> tuple[NodeGroup, ...]:
+    """Return the nodes of a scenario, with the neighbour that sends its cross traffic."""
+    if scenario.cross_traffic is None:
+        return scenario.nodes
+    server = next(group for group in scenario.nodes if group.role == "server")
+    return (*scenario.nodes, node_group("neighbour", server.node_type, 1))
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    told, expected_s = settings.model_dump(), settings.expected_s
+    return needs_of_whole("tf_throughput", asked, told, expected_s, same_start, _nodes)
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    windows = Windows(**needs[0].settings)
+    return measure(cluster, [need.scenario for need in needs], context, windows, progress=say)
+
+
+PROBE = Probe(
+    name="tf_throughput",
+    what="Steps per second of workers that train together with parameter servers.",
+    kind="tensorflow",
+    tables=("sample", "step"),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=is_async,
+    metric=THROUGHPUT,
+)

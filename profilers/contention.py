@@ -8,21 +8,30 @@ with the networks people train. Workers rest between steps, each time for anothe
 training differ, and two workers whose steps do not would pass each other for ever.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import sqrt
 from pathlib import Path
 from statistics import fmean
 
+from pydantic import Field
+
 from profilers import clock
-from profilers.captures import EVERYTHING, HEADER_BYTES, capture
+from profilers.captures import EVERYTHING, HEADER_BYTES, capture, check_tcpdump
 from profilers.clusters import Cluster
+from profilers.clusters.fleet import BACKENDS
+from profilers.links import check_flows, link_in_words
 from profilers.nodes.tf_async_job import AsyncJob, StepTime
+from profilers.probe import Asked, Need, Probe, Say, start_s
 from profilers.readers.shares import shares
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import in_turn, is_async, largest
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Patience
-from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, Workload
+from warehouse import limits
+from warehouse.amounts import Nodes, Repeats, Seconds
+from warehouse.asks import Subject
+from warehouse.records import Backend, BadInput, Record, Scenario, Strategy, Workload
 
 NETWORK = "softmax_regression"
 ALONE_S = 0.25
@@ -33,6 +42,8 @@ _BYTES_PER_PIXEL = 3 * 10 * 4
 _PIXELS = 160, 1024
 """Fewest and most of an image's side: tensors of 3 to 126 MB."""
 WARM_UP_STEPS = 5
+_OVERHEAD_S = 1.5
+"""First guess of what a trial takes beside its captured seconds."""
 
 
 def measure(
@@ -61,7 +72,7 @@ def measure(
     Raises:
         BadInput: the cluster has too few workers, or there is no number above 1.
         MissingTool: there is no tcpdump.
-        ProbeFailed: the job failed; as a failed run where it started.
+        ProbeFailed: the job failed.
     """
     workers = cluster.of_role("worker")
     counts = [count for count in flows if count > 1]
@@ -74,17 +85,14 @@ def measure(
     patience = Patience(cluster.cpu_times)
     stolen: list[float] = []
     files: list[Path] = []
-    try:
-        with host_lock(progress), AsyncJob(cluster, scenario, progress) as job:
-            for trial in range(trials):
-                for count in counts:
-                    progress(f"contention: {count} workers, trial {trial + 1}")
-                    file = context.scratch / f"contention_{trial}_{count}.pcap"
-                    trained = partial(_train, cluster, job, count, seconds, file)
-                    stolen.append(patience.quietly(trained).stolen)
-                    files.append(file)
-    except ProbeFailed as error:
-        return failed("contention", cluster, None, context, started_at, error)
+    with host_lock(progress), AsyncJob(cluster, scenario, progress) as job:
+        for trial in range(trials):
+            for count in counts:
+                progress(f"contention: {count} workers, trial {trial + 1}")
+                file = context.scratch / f"contention_{trial}_{count}.pcap"
+                trained = partial(_train, cluster, job, count, seconds, file)
+                stolen.append(patience.quietly(trained).stolen)
+                files.append(file)
     settings: dict[str, Setting] = {
         "worker": cluster.of_role("worker")[0].group.node_type,
         "flows": ",".join(map(str, counts)),
@@ -133,3 +141,65 @@ def _train(cluster: Cluster, job: AsyncJob, count: int, seconds: float, file: Pa
 
     with capture(cluster, server, file, EVERYTHING, HEADER_BYTES):
         job.train(job.workers[:count], until, rest_s=REST_S)
+
+
+class Settings(Record):
+    """Numbers of workers that train together (none: 2 up to all), captured seconds, repeats."""
+
+    flows: tuple[Nodes, ...] = Field(default=(), max_length=limits.LISTED)
+    seconds: Seconds = 4
+    trials: Repeats = 3
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    """Yield each speed and type of workers once, on the nodes of the largest scenario with both."""
+    for speed, worker in dict.fromkeys(
+        (one.link_mbps, group.node_type) for one in asked.cluster for group in one.worker_groups
+    ):
+        scenario = largest(
+            one
+            for one in asked.cluster
+            if one.link_mbps == speed and worker in {group.node_type for group in one.worker_groups}
+        )
+        flows = settings.flows or tuple(range(1, scenario.strategy.workers + 1))
+        if max(flows) < 2:
+            raise BadInput(f"flows: contention needs 2 or more, found {list(flows)}; add 2")
+        groups = [one for one in scenario.nodes if one.role != "worker" or one.node_type == worker]
+        nodes = in_turn(groups, max(flows))
+        trials = sum(count > 1 for count in flows) * settings.trials
+        yield Need(
+            Subject("contention", None, speed, {"worker": worker}),
+            "profile",
+            f"probe contention, {link_in_words(speed)}, {worker}",
+            nodes,
+            settings.model_dump() | {"flows": flows},
+            expected_s=trials * (settings.seconds + _OVERHEAD_S),
+            start_s=start_s(nodes),
+        )
+
+
+def _check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:
+    check_flows(asked, needs)
+    if needs and backend not in BACKENDS:  # machines tell what they lack once they are up
+        check_tcpdump()
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    for need in needs:
+        yield measure(cluster, context, **need.settings, progress=say)
+
+
+PROBE = Probe(
+    name="contention",
+    what="What transfers of training get of a link that n workers use.",
+    kind="tensorflow",
+    tables=("contention",),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=is_async,
+    essential=frozenset({"flows"}),
+    check=_check,
+)

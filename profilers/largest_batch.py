@@ -4,7 +4,7 @@ Source: Srift, section 4.1. On a node without accelerator memory, the limit is t
 control group; being killed by it means that the batch does not fit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -14,10 +14,14 @@ from profilers import clock
 from profilers.clusters import Cluster
 from profilers.nodes.compute_job import ComputeJob, check_single
 from profilers.nodes.programs import Killed
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.probe import Asked, Need, Probe, Say, start_s
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import is_all_reduce
 from profilers.steady import host
 from profilers.steady.hostlock import host_lock
-from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed, Scenario
+from warehouse.amounts import Batch
+from warehouse.asks import Subject
+from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed, Record, Scenario
 
 STEPS = 2
 """The second one meets the parameters' gradients and the kernels' scratch space of the first."""
@@ -41,10 +45,10 @@ def search(
         progress: told what runs now.
 
     Returns:
-        A run with the sample `largest_batch_size` (examples, exact) and table `cluster_node`. A
-        failed run if not even one example fits, or the program died otherwise.
+        A run with the sample `largest_batch_size` (examples, exact) and table `cluster_node`.
 
     Raises:
+        ProbeFailed: not even one example fits, or the program died otherwise.
         BadInput: more than one worker, another framework, `most` below 1, or a node whose only
             limit is the memory of this host.
     """
@@ -53,15 +57,12 @@ def search(
     if most < 1:
         raise BadInput(f"most: expected 1 or more, found {most}")
     started_at = clock.now()
-    try:
-        with host_lock(progress), _Attempts(cluster, scenario, progress) as attempts:
-            largest = largest_that_fits(attempts.fits, most)
-        if not largest:
-            raise ProbeFailed(
-                f"{scenario.label}: not a single example fits {_memory(cluster)}; use a larger node"
-            )
-    except ProbeFailed as error:
-        return failed("torch_memory", cluster, scenario, context, started_at, error)
+    with host_lock(progress), _Attempts(cluster, scenario, progress) as attempts:
+        largest = largest_that_fits(attempts.fits, most)
+    if not largest:
+        raise ProbeFailed(
+            f"{scenario.label}: not a single example fits {_memory(cluster)}; use a larger node"
+        )
     settings: dict[str, Setting] = {"most": most, "steps": STEPS, "attempts": attempts.count}
     run = finished_run("torch_memory", cluster, scenario, context, started_at, settings)
     sample = pl.DataFrame(
@@ -150,3 +151,54 @@ def check_limited(backend: Backend, group: NodeGroup) -> None:
 def _memory(cluster: Cluster) -> str:
     limit = cluster.of_role("worker")[0].group.memory_bytes
     return "the machine's memory" if limit is None else f"{limit / 2**20:.0f} MiB"
+
+
+class Settings(Record):
+    """The largest batch to try."""
+
+    most: Batch = 256
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    """Yield a search of each network on each node type: the batch of the scenario plays no part."""
+    searched: dict[Scenario, None] = {}
+    for one in asked.own:
+        load = one.workload.model_copy(update={"batch_size": settings.most})
+        nodes = tuple(group.model_copy(update={"batch_size": None}) for group in one.nodes)
+        searched[one.model_copy(update={"workload": load, "nodes": nodes})] = None
+    for scenario in searched:
+        yield Need(
+            Subject("torch_memory", scenario, None),
+            "profile",
+            f"find the largest batch, {scenario.label}",
+            scenario.nodes,
+            settings.model_dump(),
+            expected_s=start_s(scenario.nodes) * 2 * settings.most.bit_length(),
+        )
+
+
+def _check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:
+    for need in needs:
+        check_limited(backend, need.nodes[0])
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    for need in needs:
+        yield search(cluster, need.scenario, context, **need.settings, progress=say)
+
+
+PROBE = Probe(
+    name="torch_memory",
+    what="The largest batch that fits one node of a type.",
+    kind="pytorch",
+    tables=("sample", "cluster_node"),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    essential=frozenset({"most"}),
+    one_node=True,
+    check=_check,
+)

@@ -7,23 +7,32 @@ headers are already taken off.
 import itertools
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
 
 import polars as pl
+from pydantic import Field, field_validator
 
 from profilers import clock
 from profilers.clusters import Cluster, Node
+from profilers.clusters.node_types import node_group
+from profilers.probe import Asked, Need, Probe, Say
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import in_turn, largest
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Patience
-from warehouse.records import BadInput, ProbeFailed
+from warehouse import limits
+from warehouse.amounts import Nodes, Repeats, Seconds
+from warehouse.asks import Subject
+from warehouse.records import BadInput, NodeGroup, ProbeFailed, Record, Scenario
 
 RAMP_S = 0.5
 """Start of each flow that is not counted: TCP slow start."""
 DIRECTIONS = ("downlink", "uplink")
+_OVERHEAD_S = 1.5
+"""First guess of what a trial takes beside its counted seconds."""
 LEAST_GOODPUT = 0.5
 """The share of a shaped link's speed below which the host, not the link, was measured."""
 
@@ -154,3 +163,84 @@ def _received(report: Any) -> dict[str, Any]:
         "bandwidth_Bps": received["bits_per_second"] / 8,
         "retransmits": sent.get("retransmits"),
     }
+
+
+class Settings(Record):
+    """Numbers of simultaneous flows (none: one, and as many as train), counted seconds, repeats."""
+
+    flows: tuple[Nodes, ...] = Field(default=(), max_length=limits.LISTED)
+    seconds: Seconds = 2
+    trials: Repeats = 2
+
+    @field_validator("flows")
+    @classmethod
+    def _single_flow_is_among_them(cls, flows: tuple[int, ...]) -> tuple[int, ...]:
+        if flows and 1 not in flows:
+            raise ValueError(f"should be 1 or more each and hold 1, found {list(flows)}")
+        return tuple(sorted(set(flows)))
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    """Yield each speed of links once, between the nodes of the largest scenario that has it."""
+    for speed in dict.fromkeys(one.link_mbps for one in asked.cluster):
+        scenario = largest(one for one in asked.cluster if one.link_mbps == speed)
+        flows = settings.flows or tuple(sorted({1, scenario.strategy.workers}))
+        seconds = 2 * len(flows) * settings.trials * (settings.seconds + _OVERHEAD_S)
+        yield Need(
+            Subject("links", None, speed),
+            "profile",
+            f"probe links, {link_in_words(speed)}",
+            _between(scenario, max(flows)),
+            settings.model_dump() | {"flows": flows},
+            expected_s=seconds,
+        )
+
+
+def check_flows(asked: Asked, needs: Sequence[Need]) -> None:
+    """Refuse more flows on links of a speed than any scenario on them has workers.
+
+    Raises:
+        BadInput: naming the setting.
+    """
+    for need in needs:
+        speed, flows = need.subject.link_mbps, max(need.settings["flows"])
+        most = largest(one for one in asked.cluster if one.link_mbps == speed)
+        if flows > most.strategy.workers:
+            raise BadInput(
+                f"flows: {flows} simultaneous flows, but {most.workload.dnn} on links of "
+                f"{link_in_words(speed)} has at most {most.strategy.workers} workers; use fewer "
+                "flows"
+            )
+
+
+def link_in_words(link_mbps: float | None) -> str:
+    """Return the speed of links as progress and plans have it."""
+    return "unshaped" if link_mbps is None else f"{link_mbps:g} Mb/s"
+
+
+def _between(scenario: Scenario, flows: int) -> tuple[NodeGroup, ...]:
+    """Return a worker for each flow, and a server: one more node where training has none."""
+    found = in_turn(scenario.nodes, flows)
+    if scenario.strategy.servers:
+        return found
+    return (*found, node_group("server", found[0].node_type, 1))
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    for need in needs:
+        yield measure(cluster, context, **need.settings, progress=say)
+
+
+PROBE = Probe(
+    name="links",
+    what="Goodput of 1 to n simultaneous flows between the server and the workers, each direction.",
+    kind="iperf3",
+    tables=("link",),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    essential=frozenset({"flows"}),
+    check=lambda asked, needs, backend: check_flows(asked, needs),
+)

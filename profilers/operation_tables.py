@@ -1,10 +1,13 @@
 """Tables of probes that time the operations of a device at full speed and at its node's share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from warehouse.records import Scenario
+from profilers.probe import Asked, Need, Settings, start_s
+from profilers.scenarios import alone
+from warehouse.asks import Subject
+from warehouse.records import Purpose, Scenario
 
 
 def operation_time(pieces: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -59,3 +62,26 @@ def step_samples(held_s: float, free_s: float, traced_s: float, stolen: float) -
     return pl.DataFrame(rows, schema=columns, orient="row").with_columns(
         window=pl.lit(None, pl.Int16)
     )
+
+
+def needs_of_operations(
+    probe: str, asked: Asked, settings: Settings, steps_s: float, *, test: bool
+) -> Iterator[Need]:
+    """Yield one worker of each type of train scenarios and, with `test`, of test scenarios.
+
+    What both have in common fits may see. `steps_s` is what the steps are expected to take.
+    """
+    shown = dict.fromkeys(one for scenario in asked.train for one in alone(scenario))
+    hidden = dict.fromkeys(one for scenario in asked.test for one in alone(scenario))
+    purposes: dict[Scenario, Purpose] = dict.fromkeys(hidden if test else (), "measurement")
+    for scenario, purpose in (purposes | dict.fromkeys(shown, "profile")).items():
+        yield Need(
+            Subject(probe, scenario, scenario.link_mbps),
+            purpose,
+            f"profile {scenario.label}",
+            scenario.nodes,
+            settings,
+            expected_s=steps_s,
+            start_s=start_s(scenario.nodes),
+            of_train=purpose == "profile",
+        )

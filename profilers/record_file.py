@@ -37,10 +37,10 @@ def read_record(path: Path, kind: type[R], what: str) -> R:
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        raise BadInput(f"{path}: {_first(error, kind)}") from None
+        raise BadInput(f"{path}: {fault(error, kind)}") from None
 
 
-def _first(error: ValidationError, kind: type[Record]) -> str:
+def fault(error: ValidationError, kind: type[Record]) -> str:
     """Say in one line what pydantic found first, and how much else.
 
     A misspelt key also makes the right one missing: only the cause is told.

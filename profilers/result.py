@@ -11,7 +11,7 @@ import polars as pl
 from profilers import clock
 from profilers.clusters import Cluster
 from profilers.steady.gauge import GAUGE
-from warehouse.records import ProbeFailed, Purpose, Run, Scenario
+from warehouse.records import Purpose, Run, Scenario
 
 Setting = str | int | float | bool | None
 
@@ -78,20 +78,3 @@ def finished_run(
         software=dict(cluster.software()),
         config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps, **found},
     )
-
-
-def failed(
-    probe: str,
-    cluster: Cluster,
-    scenario: Scenario | None,
-    context: RunContext,
-    started_at: datetime,
-    error: ProbeFailed,
-) -> ProbeResult:
-    """Describe a run that failed: it keeps its error and stderr and has no rows."""
-    run = finished_run(probe, cluster, scenario, context, started_at, {}, error=str(error))
-    if not error.detail:
-        return ProbeResult(run, scenario, {})
-    artefact = context.scratch / f"{run.run_id}.stderr.txt"
-    artefact.write_text(error.detail)
-    return ProbeResult(run, scenario, {}, {"stderr.txt": artefact})

@@ -5,7 +5,7 @@ of the multiprocessors. The paper leaves it out. How much steps scatter that sev
 the same time is seen here too: what a moment adds to the steps of all of them delays nobody.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -14,6 +14,7 @@ from statistics import fmean, variance
 from typing import Any, cast
 
 import polars as pl
+from pydantic import Field
 
 from profilers import clock
 from profilers.allreduce import WARM_UPS, timed
@@ -26,10 +27,15 @@ from profilers.nodes.ranks import Ranks
 from profilers.nodes.slowdown import SlowdownConfig
 from profilers.nodes.torch_program import cluster_nodes
 from profilers.nodes.torch_training import Step
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.probe import STEP_S, Asked, Need, Probe, Say, start_s
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import is_all_reduce
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Patience
-from warehouse.records import BadInput, ProbeFailed, Scenario
+from warehouse import limits
+from warehouse.amounts import Batch
+from warehouse.asks import Subject
+from warehouse.records import BadInput, ProbeFailed, Record, Scenario
 
 BUCKET_BYTES = 25 * 2**20
 """What PyTorch's DistributedDataParallel sends at a time unless told otherwise."""
@@ -59,9 +65,10 @@ def measure(
     Returns:
         A run with table `cluster_node` and samples `forward_slowdown`, `backward_slowdown` and
         `allreduce_slowdown`: what each takes longer, as a part of its time alone, over all ranks;
-        and `straggling_share` (see `straggling_share`). A failed run if the job failed.
+        and `straggling_share` (see `straggling_share`).
 
     Raises:
+        ProbeFailed: the job failed.
         BadInput: a single worker, or another framework or strategy.
     """
     workers = cluster.of_role("worker")
@@ -71,19 +78,16 @@ def measure(
             f"{scenario.label}: expected a cluster of as many workers, found {len(workers)}"
         )
     started_at = clock.now()
-    try:
-        with host_lock(progress), Programs(cluster, scenario.label) as programs:
-            progress(f"start {scenario.workload.dnn}: {len(workers)} worker(s) load PyTorch")
-            config = partial(_config, cluster, scenario)
-            ranks = Ranks(cluster, programs, workers, "profilers.nodes.slowdown", config)
-            ranks.connect(list(ranks.facts), 1)
-            measured = _Measured(ranks, Patience(cluster.cpu_times), scenario, size_bytes)
-            pieces = -(-trials // PIECE_STEPS)
-            for piece in range(pieces):
-                progress(f"slowdown of {scenario.workload.dnn}: {piece + 1} of {pieces}")
-                measured.add(min(PIECE_STEPS, trials))
-    except ProbeFailed as error:
-        return failed("slowdown", cluster, scenario, context, started_at, error)
+    with host_lock(progress), Programs(cluster, scenario.label) as programs:
+        progress(f"start {scenario.workload.dnn}: {len(workers)} worker(s) load PyTorch")
+        config = partial(_config, cluster, scenario)
+        ranks = Ranks(cluster, programs, workers, "profilers.nodes.slowdown", config)
+        ranks.connect(list(ranks.facts), 1)
+        measured = _Measured(ranks, Patience(cluster.cpu_times), scenario, size_bytes)
+        pieces = -(-trials // PIECE_STEPS)
+        for piece in range(pieces):
+            progress(f"slowdown of {scenario.workload.dnn}: {piece + 1} of {pieces}")
+            measured.add(min(PIECE_STEPS, trials))
     settings: dict[str, Setting] = {
         "trials": trials,
         "warm_ups": WARM_UPS,
@@ -255,3 +259,66 @@ def _steps(reply: Message) -> list[Step]:
     if done is None:
         raise ProbeFailed("the batch does not fit the nodes' memory; use a smaller one")
     return [Step(**fields) for fields in done]
+
+
+class Settings(Record):
+    """Networks that train beside all-reduces (none: all), their batch, and how many steps.
+
+    `batch_size` None: that of the first scenario of a network and node type.
+    """
+
+    networks: tuple[str, ...] = Field(default=(), max_length=limits.LISTED)
+    batch_size: Batch | None = None
+    trials: int = Field(default=60, ge=2, le=limits.REPEATS)
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    """Yield each network on each node type that trains it alone, with as many nodes as any has."""
+    most: dict[str, int] = {}
+    for scenario in asked.cluster:
+        for group in scenario.worker_groups:
+            most[group.node_type] = max(scenario.strategy.workers, most.get(group.node_type, 0))
+    found: dict[tuple[str, str], Scenario] = {}
+    for scenario in asked.cluster:
+        load, (group, *others) = scenario.workload, scenario.worker_groups
+        wanted = not settings.networks or load.dnn in settings.networks
+        if others or not wanted or settings.batch_size not in (None, load.batch_size):
+            continue
+        found.setdefault((load.dnn, group.node_type), scenario)
+    for (_, node_type), scenario in found.items():
+        workers = most[node_type]
+        whole = scenario.model_copy(
+            update={
+                "strategy": scenario.strategy.model_copy(update={"workers": workers}),
+                "nodes": (scenario.nodes[0].model_copy(update={"count": workers}),),
+            }
+        )
+        check_workers(whole)
+        yield Need(
+            Subject("slowdown", whole, whole.link_mbps),
+            "profile",
+            f"profile {whole.label}",
+            whole.nodes,
+            settings.model_dump(include={"trials"}),
+            expected_s=4 * settings.trials * STEP_S,
+            start_s=start_s(whole.nodes),
+        )
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    for need in needs:
+        yield measure(cluster, need.scenario, context, **need.settings, progress=say)
+
+
+PROBE = Probe(
+    name="slowdown",
+    what="What passes take longer while all-reduces go on beside them.",
+    kind="pytorch",
+    tables=("sample", "cluster_node"),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+)

@@ -7,22 +7,26 @@ is held to its share; untraced steps before and after tell how much longer the s
 
 import shutil
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import polars as pl
+from pydantic import Field
 
 from profilers import clock
 from profilers.clusters import Cluster
 from profilers.nodes.tf_async_job import StepTime
 from profilers.nodes.tf_sync_job import Shapes, SyncJob
-from profilers.operation_tables import dnn_row, operation_time, step_samples
+from profilers.operation_tables import dnn_row, needs_of_operations, operation_time, step_samples
+from profilers.probe import STEP_S, Asked, Need, Probe, Say
 from profilers.readers import run_metadata
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import is_all_reduce
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Patience
-from warehouse.records import BadInput, ProbeFailed, Scenario
+from warehouse import limits
+from warehouse.records import BadInput, Record, Scenario
 
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10
@@ -54,20 +58,18 @@ def profile(
         `step` and `sample`: `step_time_s` of untraced steps at the node's share,
         `unconfined_step_time_s` of those at full speed, `traced_step_time_s`,
         `stolen_cpu_fraction`. Single times of operations and traces are not kept: hundreds of steps
-        of thousands of operations are megabytes. A failed run if the job failed.
+        of thousands of operations are megabytes.
 
     Raises:
+        ProbeFailed: the job failed.
         BadInput: W is not 1, or another strategy or framework.
     """
     if scenario.strategy.workers != 1:
         raise BadInput(f"a profile needs one worker, {scenario.label} has more")
     started_at = clock.now()
-    try:
-        with host_lock(progress), SyncJob(cluster, scenario, [1], progress) as job:
-            nodes = job.cluster_node(1)
-            steps = _steps(job, scenario.workload.dnn, traced_steps, untraced_steps, progress)
-    except ProbeFailed as error:
-        return failed("tf_operations", cluster, scenario, context, started_at, error)
+    with host_lock(progress), SyncJob(cluster, scenario, [1], progress) as job:
+        nodes = job.cluster_node(1)
+        steps = _steps(job, scenario.workload.dnn, traced_steps, untraced_steps, progress)
     settings: dict[str, Setting] = {
         "traced_steps": traced_steps,
         "untraced_steps": untraced_steps,
@@ -191,3 +193,49 @@ def _step_frame(steps: _Steps) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row").with_columns(
         window=pl.lit(None, pl.Int16)
     )
+
+
+class Settings(Record):
+    """How many steps are traced, and how many are run as they are beside them.
+
+    With `test`, operations of test scenarios are timed too: they judge what is forecast of
+    operations, and fits never see them.
+    """
+
+    traced_steps: int = Field(default=200, ge=2, le=limits.REPEATS)
+    untraced_steps: int = Field(default=20, ge=2, le=limits.REPEATS)
+    test: bool = False
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    told = settings.model_dump(exclude={"test"})
+    steps_s = (settings.traced_steps + settings.untraced_steps) * STEP_S
+    return needs_of_operations("tf_operations", asked, told, steps_s, test=settings.test)
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    for need in needs:
+        yield profile(cluster, need.scenario, context, **need.settings, progress=say)
+
+
+PROBE = Probe(
+    name="tf_operations",
+    what="Operations of one TensorFlow device that trains alone, at full speed, and its steps.",
+    kind="tensorflow",
+    tables=(
+        "operation_time",
+        "operation",
+        "operation_shape",
+        "dnn",
+        "cluster_node",
+        "step",
+        "sample",
+    ),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=lambda scenario: is_all_reduce(scenario, "tensorflow"),
+    one_node=True,
+)

@@ -13,13 +13,16 @@ import polars as pl
 from profilers import clock
 from profilers.clusters import Cluster
 from profilers.nodes.tf_async_job import StepTime
-from profilers.nodes.tf_sync_job import SyncJob
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.nodes.tf_sync_job import SyncJob, check_supported
+from profilers.probe import STEP_TIME, Asked, Need, Probe, Say
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import is_all_reduce, same_start
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Measured, Patience
 from profilers.tf_family import STEP_SCHEMA, check_family
-from profilers.windows import Windows
-from warehouse.records import ProbeFailed, Scenario
+from profilers.whole import needs_of_whole
+from profilers.windows import Settings, Windows
+from warehouse.records import Backend, Scenario
 
 DISCARDED_STEPS = 5
 """Steps of each scenario that are never counted."""
@@ -52,31 +55,24 @@ def measure(
     Yields:
         One run per scenario as soon as it is measured, with tables `cluster_node`, `step`, `sample`
         (`step_time_s`, `idle_cpu_fraction`, `stolen_cpu_fraction` per window; of the run
-        `worker_cpu_s_per_step`, of all workers together). After a failure: a failed run for each
-        scenario that was not measured.
+        `worker_cpu_s_per_step`, of all workers together).
 
     Raises:
+        ProbeFailed: the job failed.
         BadInput: the scenarios differ in more than W, need more workers than there are, or are of
             another strategy or framework.
     """
     largest = check_family(scenarios, len(cluster.of_role("worker")))
     world_sizes = sorted({scenario.strategy.workers for scenario in scenarios})
-    remaining = list(scenarios)
-    started_at = clock.now()
-    try:
-        with host_lock(progress), SyncJob(cluster, largest, world_sizes, progress) as job:
-            job.confine()
-            while remaining:
-                started_at, scenario = clock.now(), remaining[0]
-                progress(f"measure {scenario.label}")
-                world_size = scenario.strategy.workers
-                trained = _train(job, world_size, windows)
-                nodes = job.cluster_node(world_size)
-                yield _result(cluster, scenario, context, started_at, trained, nodes)
-                remaining.pop(0)
-    except ProbeFailed as error:
-        for scenario in remaining:
-            yield failed("tf_sync", cluster, scenario, context, started_at, error)
+    with host_lock(progress), SyncJob(cluster, largest, world_sizes, progress) as job:
+        job.confine()
+        for scenario in scenarios:
+            started_at = clock.now()
+            progress(f"measure {scenario.label}")
+            world_size = scenario.strategy.workers
+            trained = _train(job, world_size, windows)
+            nodes = job.cluster_node(world_size)
+            yield _result(cluster, scenario, context, started_at, trained, nodes)
 
 
 def step_s(replicas: Replicas) -> float:
@@ -176,3 +172,34 @@ def _step_frame(parts: Sequence[Replicas]) -> pl.DataFrame:
                 rows.append((worker, first + number, window, False, *times))
         first += len(replicas[0])
     return pl.DataFrame(rows, schema=STEP_SCHEMA, orient="row")
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    told, expected_s = settings.model_dump(), settings.expected_s
+    return needs_of_whole("tf_sync", asked, told, expected_s, same_start)
+
+
+def _check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:
+    for need in needs:
+        check_supported(need.scenario)
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    windows = Windows(**needs[0].settings)
+    return measure(cluster, [need.scenario for need in needs], context, windows, progress=say)
+
+
+PROBE = Probe(
+    name="tf_sync",
+    what="Seconds per step of TensorFlow on one and more nodes that average gradients.",
+    kind="tensorflow",
+    tables=("sample", "step", "cluster_node"),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=lambda scenario: is_all_reduce(scenario, "tensorflow"),
+    metric=STEP_TIME,
+    check=_check,
+)

@@ -8,12 +8,13 @@ they call.
 
 import json
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, cast
 
 import polars as pl
+from pydantic import Field
 
 from profilers import clock
 from profilers.clusters import Cluster
@@ -21,11 +22,14 @@ from profilers.nodes.compute import ComputeConfig
 from profilers.nodes.compute_job import STEP_TIMEOUT_S, check_single
 from profilers.nodes.programs import Job, Message
 from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, cluster_nodes, environment
-from profilers.operation_tables import dnn_row, operation_time, step_samples
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.operation_tables import dnn_row, needs_of_operations, operation_time, step_samples
+from profilers.probe import STEP_S, Asked, Need, Probe, Say
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import is_all_reduce
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Patience
-from warehouse.records import ProbeFailed, Scenario
+from warehouse import limits
+from warehouse.records import ProbeFailed, Record, Scenario
 
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10
@@ -54,32 +58,29 @@ def profile(
     Returns:
         A run with tables `operation` (device `cpu`), `operation_shape`, `operation_time`, `dnn`,
         `cluster_node` and `sample`: `step_time_s` at the node's share, `unconfined_step_time_s`,
-        `traced_step_time_s` (the sum of operators alone), `stolen_cpu_fraction`. A failed run if
-        the job failed.
+        `traced_step_time_s` (the sum of operators alone), `stolen_cpu_fraction`.
 
     Raises:
+        ProbeFailed: the job failed.
         BadInput: W is not 1, or another strategy or framework.
     """
     check_single(scenario)
     started_at = clock.now()
     dnn = scenario.workload.dnn
     patience = Patience(cluster.cpu_times)
-    try:
-        with host_lock(progress), OperatorsJob(cluster, scenario) as job:
-            progress(f"profile {dnn}: operators of {timed_steps} steps")
-            job.train(WARM_UP_STEPS)
-            pieces = []
-            for first in range(0, timed_steps, PIECE_STEPS):
-                last = min(first + PIECE_STEPS, timed_steps)
-                count = [round(untimed_steps * step / timed_steps) for step in (first, last)]
-                timed = partial(_piece, job, count[1] - count[0], last - first)
-                pieces.append(patience.quietly(timed))
-            progress(f"profile {dnn}: {untimed_steps} steps at the node's share")
-            job.confine()
-            job.train(WARM_UP_STEPS)
-            held = patience.pieces(job.train, untimed_steps, PIECE_STEPS)
-    except ProbeFailed as error:
-        return failed("torch_operations", cluster, scenario, context, started_at, error)
+    with host_lock(progress), OperatorsJob(cluster, scenario) as job:
+        progress(f"profile {dnn}: operators of {timed_steps} steps")
+        job.train(WARM_UP_STEPS)
+        pieces = []
+        for first in range(0, timed_steps, PIECE_STEPS):
+            last = min(first + PIECE_STEPS, timed_steps)
+            count = [round(untimed_steps * step / timed_steps) for step in (first, last)]
+            timed = partial(_piece, job, count[1] - count[0], last - first)
+            pieces.append(patience.quietly(timed))
+        progress(f"profile {dnn}: {untimed_steps} steps at the node's share")
+        job.confine()
+        job.train(WARM_UP_STEPS)
+        held = patience.pieces(job.train, untimed_steps, PIECE_STEPS)
     settings: dict[str, Setting] = {
         "timed_steps": timed_steps,
         "untimed_steps": untimed_steps,
@@ -194,3 +195,48 @@ def _durations(times_us: Sequence[Sequence[float]]) -> pl.DataFrame:
         for operation, us in enumerate(times)
     ]
     return pl.DataFrame(rows, schema=["operation", "step", "us"], orient="row")
+
+
+class Settings(Record):
+    """How many steps are timed, and how many are run as they are beside them.
+
+    With `test`, operations of test scenarios are timed too: they judge what is forecast of
+    operations, and fits never see them.
+    """
+
+    timed_steps: int = Field(default=200, ge=2, le=limits.REPEATS)
+    untimed_steps: int = Field(default=20, ge=2, le=limits.REPEATS)
+    test: bool = False
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    told = settings.model_dump(exclude={"test"})
+    steps_s = (settings.timed_steps + settings.untimed_steps) * STEP_S
+    return needs_of_operations("torch_operations", asked, told, steps_s, test=settings.test)
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    for need in needs:
+        yield profile(cluster, need.scenario, context, **need.settings, progress=say)
+
+
+PROBE = Probe(
+    name="torch_operations",
+    what="Operators of one PyTorch device that trains alone, at full speed, and its steps.",
+    kind="pytorch",
+    tables=(
+        "operation_time",
+        "operation",
+        "operation_shape",
+        "dnn",
+        "cluster_node",
+        "sample",
+    ),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    one_node=True,
+)

@@ -5,22 +5,29 @@ Source: Srift, section 4.1.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from statistics import fmean, median
+from typing import Any, Self
 
 import polars as pl
+from pydantic import Field, model_validator
 
 from profilers import clock
 from profilers.clusters import Cluster
 from profilers.nodes.compute_job import ComputeJob, check_single
 from profilers.nodes.torch_training import Layer, Step
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.probe import STEP_S, Asked, Need, Probe, Say, start_s
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import is_all_reduce
 from profilers.steady.confidence import half_width
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Measured, Patience
-from warehouse.records import BadInput, ProbeFailed, Scenario
+from warehouse import limits
+from warehouse.amounts import Batch, Repeats, Seconds
+from warehouse.asks import Subject
+from warehouse.records import BadInput, ProbeFailed, Purpose, Record, Scenario
 
 WARM_UPS = 3
 """First steps of each batch size, in which oneDNN prepares its kernels."""
@@ -64,10 +71,10 @@ def profile(
 
     Returns:
         A run with tables `compute` (a row for each batch size and trial), `layer`, `layer_time`
-        (gradient_ready only), `cluster_node` and `sample`. A failed run if the job failed or a
-        batch did not fit.
+        (gradient_ready only), `cluster_node` and `sample`.
 
     Raises:
+        ProbeFailed: the job failed, or a batch did not fit.
         BadInput: more than one worker, another framework, or no batch sizes.
     """
     check_single(scenario)
@@ -79,20 +86,15 @@ def profile(
     patience = Patience(cluster.cpu_times)
     sizes = up_and_down(batch_sizes)
     times: Times = {size: [] for size in sizes}
-    try:
-        with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
-            progress(f"profile {workload.dnn}: warm up")
-            steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1]) for size in sizes}
-            for turn in turns(times, -(-trials // PIECE_STEPS), interval, most_s):
-                progress(f"profile {workload.dnn}: {turn}")
-                for size in sizes:
-                    times[size].append(patience.quietly(partial(_piece, job, size, steps[size])))
-            progress(f"profile {workload.dnn}: gradients")
-            watched = {
-                size: _train(job, size, watched_trials, watched=True) for size in sorted(sizes)
-            }
-    except ProbeFailed as error:
-        return failed("torch_compute", cluster, scenario, context, started_at, error)
+    with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
+        progress(f"profile {workload.dnn}: warm up")
+        steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1]) for size in sizes}
+        for turn in turns(times, -(-trials // PIECE_STEPS), interval, most_s):
+            progress(f"profile {workload.dnn}: {turn}")
+            for size in sizes:
+                times[size].append(patience.quietly(partial(_piece, job, size, steps[size])))
+        progress(f"profile {workload.dnn}: gradients")
+        watched = {size: _train(job, size, watched_trials, watched=True) for size in sorted(sizes)}
     stolen = fmean(one.stolen for pieces in times.values() for one in pieces)
     settings: dict[str, Setting] = {
         "trials": trials,
@@ -207,3 +209,96 @@ def _train(job: ComputeJob, batch_size: int, steps: int, *, watched: bool = Fals
             "(probe torch_memory)"
         )
     return done
+
+
+class Settings(Record):
+    """Batch sizes (none: a quarter, half and all of the largest that trains), and steps of each.
+
+    With `interval`, steps are timed until they are known as well as that, or for `most_s`: see
+    `profile`. Batch sizes that are `held_out` are timed apart, hidden from fits: they tell how well
+    profiles know sizes that they do not have.
+    """
+
+    batch_sizes: tuple[Batch, ...] = Field(default=(), max_length=limits.LISTED)
+    held_out: tuple[Batch, ...] = Field(default=(), max_length=limits.LISTED)
+    trials: int = Field(default=20, ge=2, le=limits.REPEATS)
+    watched_trials: Repeats = 5
+    interval: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
+    most_s: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _held_out_are_others(self) -> Self:
+        if both := sorted({*self.batch_sizes} & {*self.held_out}):
+            raise ValueError(f"held_out: {both} are among batch_sizes; hold out others")
+        return self
+
+    @model_validator(mode="after")
+    def _interval_has_an_end(self) -> Self:
+        if (self.interval is None) != (self.most_s is None):
+            raise ValueError("interval and most_s belong together; give both or neither")
+        return self
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    """Yield profiles of each network on each node type, and what judges them: other batch sizes."""
+    told = settings.model_dump(exclude={"held_out"})
+    largest: dict[Scenario, int] = {}
+    for scenario in asked.own:
+        bare, batch_size = _of_batch(scenario, 1), _batch_of(scenario)
+        largest[bare] = max(batch_size, largest.get(bare, 0))
+    for bare, most in largest.items():
+        sizes = settings.batch_sizes or tuple(sorted({-(-most // 4), -(-most // 2), most, 2}))
+        yield _need(bare, told | {"batch_sizes": sizes}, "profile")
+        if settings.held_out:
+            # No more time each than profiles have.
+            share = len(settings.held_out) / len(sizes)
+            most_s = settings.most_s and share * settings.most_s
+            held_out = {"batch_sizes": settings.held_out, "most_s": most_s}
+            yield _need(bare, told | held_out, "measurement")
+
+
+def _need(bare: Scenario, settings: Mapping[str, Any], purpose: Purpose) -> Need:
+    sizes = settings["batch_sizes"]
+    scenario = _of_batch(bare, max(sizes))
+    steps = len(sizes) * (settings["trials"] + settings["watched_trials"])
+    verb = "profile" if purpose == "profile" else "time held-out batches,"
+    return Need(
+        Subject("torch_compute", scenario, None),
+        purpose,
+        f"{verb} {scenario.label}",
+        scenario.nodes,
+        settings,
+        expected_s=max(steps * STEP_S, settings["most_s"] or 0.0),
+        start_s=start_s(scenario.nodes),
+    )
+
+
+def _batch_of(scenario: Scenario) -> int:
+    return scenario.nodes[0].batch_size or scenario.workload.batch_size
+
+
+def _of_batch(scenario: Scenario, batch_size: int) -> Scenario:
+    load = scenario.workload.model_copy(update={"batch_size": batch_size})
+    nodes = tuple(one.model_copy(update={"batch_size": None}) for one in scenario.nodes)
+    return scenario.model_copy(update={"workload": load, "nodes": nodes})
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    for need in needs:
+        yield profile(cluster, need.scenario, context, **need.settings, progress=say)
+
+
+PROBE = Probe(
+    name="torch_compute",
+    what="Passes of one node, and when its gradients are ready.",
+    kind="pytorch",
+    tables=("compute", "layer", "layer_time", "cluster_node", "sample"),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    essential=frozenset({"batch_sizes"}),
+    one_node=True,
+)

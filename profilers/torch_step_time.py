@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import cast
 
 import polars as pl
+from pydantic import Field
 
 from profilers import clock
 from profilers.clusters import Cluster, Node
@@ -26,11 +27,16 @@ from profilers.nodes.ddp import DDPConfig
 from profilers.nodes.programs import Programs
 from profilers.nodes.ranks import Ranks
 from profilers.nodes.torch_program import cluster_nodes, in_turn
-from profilers.result import ProbeResult, RunContext, Setting, failed, finished_run
+from profilers.probe import STEP_S, STEP_TIME, Asked, Need, Probe, Say
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.scenarios import is_all_reduce, same_start
 from profilers.steady.confidence import half_width
 from profilers.steady.hostlock import host_lock
 from profilers.steady.quiet import Measured, Patience
-from warehouse.records import BadInput, NodeGroup, ProbeFailed, Scenario
+from profilers.whole import needs_of_whole
+from warehouse import limits
+from warehouse.amounts import Seconds
+from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 WARM_UPS = 3
 """First iterations: PyTorch rebuilds its buckets after one, and oneDNN prepares its kernels."""
@@ -66,33 +72,27 @@ def measure(
     Yields:
         One run per scenario as soon as it is measured, with tables `sample` (`step_time_s`,
         `idle_cpu_fraction` and `stolen_cpu_fraction` of each piece, as windows), `step` (of each
-        rank) and `cluster_node`. After a failure: a failed run for each that was not measured.
+        rank) and `cluster_node`.
 
     Raises:
+        ProbeFailed: the job failed.
         BadInput: another strategy or framework, several networks, or nodes the cluster lacks.
     """
     _check_family(scenarios)
     batches = {one: _batches(cluster, one) for one in scenarios}
     first = scenarios[0]
-    remaining = list(scenarios)
-    started_at = clock.now()
-    try:
-        with host_lock(progress), Programs(cluster, first.workload.dnn) as programs:
-            used = {node for nodes in batches.values() for node in nodes}
-            nodes = in_turn([node for node in cluster.of_role("worker") if node in used])
-            progress(f"start {first.workload.dnn}: {len(nodes)} worker(s) load PyTorch")
-            config = partial(_config, cluster, first, branches)
-            each = first.strategy.devices_per_node
-            ranks = Ranks(cluster, programs, nodes, "profilers.nodes.ddp", config, each)
-            while remaining:
-                started_at, scenario = clock.now(), remaining[0]
-                progress(f"measure {scenario.label}")
-                trained = _train(ranks, scenario, batches[scenario], goal)
-                yield _result(cluster, scenario, context, started_at, trained)
-                remaining.pop(0)
-    except ProbeFailed as error:
-        for scenario in remaining:
-            yield failed("torch_throughput", cluster, scenario, context, started_at, error)
+    with host_lock(progress), Programs(cluster, first.workload.dnn) as programs:
+        used = {node for nodes in batches.values() for node in nodes}
+        nodes = in_turn([node for node in cluster.of_role("worker") if node in used])
+        progress(f"start {first.workload.dnn}: {len(nodes)} worker(s) load PyTorch")
+        config = partial(_config, cluster, first, branches)
+        each = first.strategy.devices_per_node
+        ranks = Ranks(cluster, programs, nodes, "profilers.nodes.ddp", config, each)
+        for scenario in scenarios:
+            started_at = clock.now()
+            progress(f"measure {scenario.label}")
+            trained = _train(ranks, scenario, batches[scenario], goal)
+            yield _result(cluster, scenario, context, started_at, trained)
 
 
 @dataclass(frozen=True)
@@ -214,3 +214,37 @@ def _check_family(scenarios: Sequence[Scenario]) -> None:
                 f"{scenario.label} and {first.label}: expected the same network and devices per "
                 "node; measure them one after the other"
             )
+
+
+class Settings(Record):
+    """How many iterations of each scenario are measured: see `profilers.iterations.Goal`."""
+
+    iterations: int = Field(default=60, ge=20, le=limits.REPEATS)
+    interval: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
+    most_s: Seconds | None = None
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    told, expected_s = settings.model_dump(), settings.most_s or settings.iterations * STEP_S
+    start = partial(same_start, any_batch=True)
+    return needs_of_whole("torch_throughput", asked, told, expected_s, start)
+
+
+def _run(
+    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+) -> Iterator[ProbeResult]:
+    goal = Goal(**needs[0].settings)
+    return measure(cluster, [need.scenario for need in needs], context, goal=goal, progress=say)
+
+
+PROBE = Probe(
+    name="torch_throughput",
+    what="Seconds per iteration of DistributedDataParallel on all nodes.",
+    kind="pytorch",
+    tables=("sample", "step", "cluster_node"),
+    settings=Settings,
+    needs=_needs,
+    run=_run,
+    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    metric=STEP_TIME,
+)

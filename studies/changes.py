@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from studies.asked import SUBJECTS, differences
-from studies.parts import parts
+from profilers.probes import PROBES
 from studies.rounds import Round
+from studies.settings import differences
 from studies.words import count, some
 
 
@@ -16,21 +16,22 @@ def changes(round_: Round) -> Iterator[str]:
     """
     again: dict[str, list[str]] = {}
     for run in round_.runs:
-        if part := round_.superseded.get(run.run_id):
-            found = differences(run, part.settings) or {}
-            said = ", ".join(text for name, text in found.items() if name in SUBJECTS)
-            again.setdefault(said, []).append(part.name)
+        if need := round_.superseded.get(run.run_id):
+            found = differences(run, need.settings) or {}
+            essential = PROBES[need.probe].essential
+            said = ", ".join(text for name, text in found.items() if name in essential)
+            again.setdefault(said, []).append(need.title)
     yield from _lines(again, "measured again, since the study asks for something else")
     as_they_are: dict[str, list[str]] = {}
     silent = 0
-    for part in parts(round_.study, round_.backend):
-        serving = round_.run_of(part)
+    for need in round_.needs:
+        serving = round_.run_of(need)
         if serving is None:
             continue
-        differing = differences(serving, part.settings)
+        differing = differences(serving, need.settings)
         silent += differing is None
         if differing:
-            as_they_are.setdefault(", ".join(differing.values()), []).append(part.name)
+            as_they_are.setdefault(", ".join(differing.values()), []).append(need.title)
     yield from _lines(as_they_are, "used as it has landed")
     if silent:
         yield (

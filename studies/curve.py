@@ -1,5 +1,6 @@
-"""A training curve of a study: what is trained, on which nodes, and with how many of them."""
+"""A scaling curve of a study: what is trained, on which nodes, and with how many of them."""
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, Self
@@ -7,6 +8,8 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from profilers.clusters.node_types import node_group
+from profilers.probe import Metric
+from profilers.probes import judge_of
 from warehouse import limits
 from warehouse.amounts import Batch, Mbps, Nodes, Pixels
 from warehouse.records import (
@@ -21,12 +24,6 @@ from warehouse.records import (
     Workload,
 )
 
-CurveKind = Literal["asynchronous", "ddp", "synchronous", "ddp_operations"]
-"""TensorFlow with parameter servers, PyTorch's DistributedDataParallel, synchronous TensorFlow, or
-DistributedDataParallel operation by operation: each has probes and predictors of its own."""
-BY_OPERATIONS: frozenset[CurveKind] = frozenset({"synchronous", "ddp_operations"})
-"""Kinds of which some curves are fitted, and the others predicted from their operations."""
-
 
 class Kind(Record):
     """So many nodes of a type in a mix, and the batch of each of their devices."""
@@ -40,14 +37,12 @@ _KIND = re.compile(r"\s*(?P<count>\d+)\s+(?P<node_type>\S+)@(?P<batch_size>\d+)\
 
 
 class Curve(Record):
-    """One training curve, and the numbers of workers to predict and measure it with.
+    """What is trained on nodes of some types, and the numbers of workers to train it with.
 
-    `worker` may name several node types, which are then taken in turn; it is profiled on each of
-    them. Profiles are on links of `link_mbps` unless `profiled_link_mbps` names another speed,
-    with one server also if there are several. `cross_traffic` is the fraction of the servers' links
-    that others use while it trains, not while it is profiled. An all-reduce of PyTorch is predicted
-    from its passes, or, as TensorFlow's are, `by_operations`. Of a `fitted` curve predictors
-    see all that was measured if it is by operations, else its slowdown by all-reduces.
+    `worker` may join several node types by " + ", which are then taken in turn; it is profiled on
+    each of them. Profiles are on links of `link_mbps` unless `profiled_at_mbps` names another
+    speed, with one server also if there are several. `cross_traffic` is the fraction of the
+    servers' links that others use while it trains, not while it is profiled.
 
     An all-reduce may have a `mix` instead of worker, workers and batch_size: nodes and batches as
     optimisers choose them, "4 emu.avx512.s15@16 + 2 emu.sse41.s15@8".
@@ -65,12 +60,12 @@ class Curve(Record):
     placement: Placement = "round_robin"
     order: Order = "framework"
     link_mbps: Mbps
-    profiled_link_mbps: Mbps | None = None
+    profiled_at_mbps: Mbps | None = None
     cross_traffic: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
     workers: tuple[Nodes, ...] = Field(min_length=1, max_length=limits.LISTED)
-    by_operations: bool = False
-    fitted: bool = False
     mix: tuple[Kind, ...] = Field(default=(), max_length=limits.LISTED)
+    is_judged: bool = Field(default=True, exclude=True)
+    """Whether it is hidden from fits and judges forecasts: a `test` scenario of the study."""
 
     @model_validator(mode="before")
     @classmethod
@@ -95,8 +90,10 @@ class Curve(Record):
 
     @field_validator("worker", mode="before")
     @classmethod
-    def _one_type_needs_no_list(cls, worker: object) -> object:
-        return (worker,) if isinstance(worker, str) else worker
+    def _types_are_joined(cls, worker: object) -> object:
+        if not isinstance(worker, str):
+            return worker
+        return tuple(name.strip() for name in worker.split("+"))
 
     @field_validator("worker")
     @classmethod
@@ -105,6 +102,11 @@ class Curve(Record):
             raise ValueError(f"should name each node type once, found {list(worker)}")
         return worker
 
+    @field_validator("workers", mode="before")
+    @classmethod
+    def _one_needs_no_list(cls, workers: object) -> object:
+        return (workers,) if isinstance(workers, int) else workers
+
     @field_validator("workers")
     @classmethod
     def _each_once(cls, workers: tuple[int, ...]) -> tuple[int, ...]:
@@ -112,12 +114,8 @@ class Curve(Record):
 
     @model_validator(mode="after")
     def _strategy_has_its_own(self) -> Self:
-        if self.by_operations and (self.framework, self.strategy) != ("pytorch", "all_reduce"):
-            raise ValueError(
-                "by_operations: only framework pytorch, strategy all_reduce has the choice"
-            )
-        if self.mix and self.kind != "ddp":
-            raise ValueError("mix: only curves of framework pytorch, strategy all_reduce have one")
+        if self.mix and (self.framework, self.strategy) != ("pytorch", "all_reduce"):
+            raise ValueError("mix: only framework pytorch, strategy all_reduce has one")
         if self.strategy == "all_reduce":
             if self.server is not None or self.servers > 1 or self.cross_traffic is not None:
                 raise ValueError(
@@ -126,46 +124,16 @@ class Curve(Record):
                 )
         elif self.server is None:
             raise ValueError("server: missing; name the node type of the parameter servers")
-        elif self.framework != "tensorflow" or self.fitted:
-            raise ValueError(
-                "async_parameter_server is TensorFlow's; framework and fitted are for strategy "
-                "all_reduce"
-            )
+        elif self.framework != "tensorflow":
+            raise ValueError("async_parameter_server is TensorFlow's; leave out framework")
         return self
 
     @property
-    def kind(self) -> CurveKind:
-        """Which probes and predictors it concerns."""
-        if self.strategy == "async_parameter_server":
-            return "asynchronous"
-        if self.framework == "tensorflow":
-            return "synchronous"
-        return "ddp_operations" if self.by_operations else "ddp"
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether it is predicted and then measured, not shown to predictors."""
-        return not (self.fitted and self.kind in BY_OPERATIONS)
-
-    @property
-    def metric(self) -> str:
+    def metric(self) -> Metric:
         """What is predicted and measured of it."""
-        return "throughput_steps_per_s" if self.kind == "asynchronous" else "step_time_s"
-
-    @property
-    def unit(self) -> str:
-        """The unit of `metric`."""
-        return "step/s" if self.kind == "asynchronous" else "s"
-
-    @property
-    def metric_in_words(self) -> str:
-        """What `metric` is, as figures and tables name it."""
-        return "steps/s of all workers" if self.kind == "asynchronous" else "seconds per step"
-
-    @property
-    def baseline_in_words(self) -> str:
-        """What predictions stand beside, as figures and tables name it."""
-        return "Ceer as published" if self.kind in BY_OPERATIONS else "linear scaling"
+        found = judge_of(self.scenario(self.workers[0], "loopback")).metric
+        assert found is not None
+        return found
 
     def nodes(self, workers: int) -> tuple[NodeGroup, ...]:
         """Return the groups of workers and servers for a number of workers, its types in turn."""
@@ -178,20 +146,6 @@ class Curve(Record):
             groups.append(node_group("server", self.server, self.servers))
         return tuple(groups)
 
-    def cluster(self, workers: int) -> tuple[NodeGroup, ...]:
-        """Return the groups of nodes to train on, with the neighbour that sends cross traffic."""
-        if self.mix and workers == sum(kind.count for kind in self.mix):
-            return self._mixed()
-        if self.cross_traffic is None or self.server is None:
-            return self.nodes(workers)
-        return (*self.nodes(workers), node_group("neighbour", self.server, 1))
-
-    def link_nodes(self, flows: int) -> tuple[NodeGroup, ...]:
-        """Return the nodes between which links are probed: a server, and a worker for each flow."""
-        if self.server is not None:
-            return self.nodes(flows)
-        return (*self.nodes(flows), node_group("server", self.worker[0], 1))
-
     def scenario(self, workers: int, backend: Backend) -> Scenario:
         """Return the scenario with a number of workers; only emulated links are shaped."""
         shaped = backend == "emulated"
@@ -203,7 +157,7 @@ class Curve(Record):
                 batch_size=self.batch_size,
             ),
             strategy=self._strategy(workers),
-            nodes=tuple(one for one in self.cluster(workers) if one.role != "neighbour"),
+            nodes=self._mixed() if self.mix else self.nodes(workers),
             link_mbps=self.link_mbps if shaped else None,
             cross_traffic=self.cross_traffic if shaped else None,
         )
@@ -213,10 +167,14 @@ class Curve(Record):
         return tuple(self.scenario(workers, backend) for workers in self.workers)
 
     def link_speeds(self, backend: Backend) -> tuple[float | None, ...]:
-        """Return the speeds of the links it is profiled on and trains on; once if they agree."""
-        trains = self.scenario(1, backend).link_mbps
-        profiled = trains if self.server is None else self.profiled(backend).link_mbps
-        return tuple(dict.fromkeys((profiled, trains)))
+        """Return the speeds of the links it is profiled on and trains on; once if they agree.
+
+        Without servers one worker has nobody to talk to, and is profiled on no links.
+        """
+        trains = self.link_mbps if backend == "emulated" else None
+        if self.server is None or trains is None:
+            return (trains,)
+        return tuple(dict.fromkeys((self.profiled_at_mbps or trains, trains)))
 
     def profiled(self, backend: Backend) -> Scenario:
         """Return what is profiled: one worker of its first type, on the links of the profile.
@@ -226,9 +184,7 @@ class Curve(Record):
         one = self.scenario(1, backend).model_copy(update={"cross_traffic": None})
         if self.strategy == "all_reduce":
             return one.model_copy(update={"link_mbps": None})
-        if self.profiled_link_mbps is None or one.link_mbps is None:
-            return one
-        return one.model_copy(update={"link_mbps": self.profiled_link_mbps})
+        return self.on_profiled_link(one, backend)
 
     def on_one_server(self) -> "Curve":
         """Return this curve as it is with a single parameter server."""
@@ -241,10 +197,14 @@ class Curve(Record):
     def as_profiled(self) -> tuple["Curve", ...]:
         """Return the curves of which it is profiled: each type, with one server also."""
         return tuple(
-            dict.fromkeys(
-                curve for one in self.of_each_type() for curve in (one, one.on_one_server())
-            )
+            dict.fromkeys(one for each in self.of_each_type() for one in (each, each.on_one_server()))
         )
+
+    def on_profiled_link(self, scenario: Scenario, backend: Backend) -> Scenario:
+        """Return a scenario of one worker on the links that it is profiled on."""
+        if scenario.link_mbps is None:
+            return scenario
+        return scenario.model_copy(update={"link_mbps": self.link_speeds(backend)[0]})
 
     def _mixed(self) -> tuple[NodeGroup, ...]:
         groups = [node_group("worker", one.node_type, one.count) for one in self.mix]
@@ -264,11 +224,41 @@ class Curve(Record):
         )
 
 
+def expand(item: object, *, judged: bool) -> object:
+    """Return the curves of a template: lists of its fields make a grid.
+
+    `workers` is a list of each curve. What is no mapping, or of a kind that a field cannot have, is
+    left for the record to refuse.
+
+    Raises:
+        ValueError: there are more than `limits.LISTED` of them, or it gives what is not its own.
+    """
+    if not isinstance(item, Mapping):
+        return (Curve.model_validate(item),)
+    if "is_judged" in item:
+        raise ValueError("is_judged: not a field of a template; list it under train or test")
+    lists = {
+        name: value
+        for name, value in item.items()
+        if name != "workers" and isinstance(value, Sequence) and not isinstance(value, str)
+    }
+    count = 1
+    for name, values in lists.items():
+        if not values:
+            raise ValueError(f"{name}: expected a value or a list of some, found an empty list")
+        count *= len(values)
+    if count > limits.LISTED:
+        raise ValueError(f"its lists make {count} curves; {limits.LISTED} at most, so divide them")
+    return tuple(
+        Curve.model_validate({**item, **dict(zip(lists, values, strict=True)), "is_judged": judged})
+        for values in itertools.product(*lists.values())
+    )
+
+
 def node_types(curves: Sequence[Curve]) -> list[str]:
     """Return the node types of curves in words, each combination once."""
     return list(
         dict.fromkeys(
-            " and ".join([*curve.worker, *([curve.server] if curve.server else [])])
-            for curve in curves
+            " and ".join([*one.worker, *([one.server] if one.server else [])]) for one in curves
         )
     )

@@ -5,34 +5,30 @@ from pathlib import Path
 
 import polars as pl
 
-from studies.parts import Probe
 from studies.rounds import Round
 from warehouse.landing import SCHEMAS, read_tables
 from warehouse.records import Purpose, Run
 
 
 def rows(
-    round_: Round, landing: Path, probe: Probe, name: str, purpose: Purpose | None = None
+    round_: Round, landing: Path, probe: str, name: str, purpose: Purpose | None = None
 ) -> pl.DataFrame:
     """Return raw table `name` of all runs of one probe, or those of a purpose, of a round.
 
-    Adds the columns `curve` (its index in the study), `link_mbps` and `name` (of the part of the
-    round, see `studies.rounds.Part`).
+    Adds the columns `link_mbps` and `name` (the title of the need).
     """
     frames = [
         table(landing, run, name).with_columns(
-            curve=pl.lit(round_.study.curves.index(part.curve), pl.Int32),
-            link_mbps=pl.lit(part.link_mbps, pl.Float64),
-            name=pl.lit(part.name),
+            link_mbps=pl.lit(need.subject.link_mbps, pl.Float64), name=pl.lit(need.title)
         )
-        for part, run in round_.runs_of(probe).items()
-        if purpose in (None, part.purpose)
+        for need, run in round_.runs_of(probe).items()
+        if purpose in (None, need.purpose)
     ]
     return pl.concat(frames) if frames else pl.DataFrame()
 
 
 def by_name(rows: pl.DataFrame) -> Iterable[tuple[tuple[object, ...], pl.DataFrame]]:
-    """Yield what `rows` returned, part by part of the round; nothing if nothing has landed."""
+    """Yield what `rows` returned, need by need of the round; nothing if nothing has landed."""
     return rows.group_by("name", maintain_order=True) if rows.width else ()
 
 
@@ -42,7 +38,7 @@ def of_curves(round_: Round, landing: Path, name: str) -> pl.DataFrame:
     Adds the columns `curve` and `link_mbps`, the speed of the links it trains on, which need not be
     the one it was profiled on.
     """
-    profiles = {part.scenario: run for part, run in round_.runs_of("tf_trace").items()}
+    profiles = {need.scenario: run for need, run in round_.runs_of("tf_trace").items()}
     frames = [
         table(landing, profiles[profiled], name).with_columns(
             curve=pl.lit(index, pl.Int32),

@@ -10,36 +10,47 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
-from studies.parts import Part, Probe, parts
+from profilers.probe import Need
+from studies.needs import Asking, needs
+from studies.settings import is_outdated
 from studies.study import Study
 from warehouse.records import Backend, Purpose, Run
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round of a study on one backend and host."""
+    """One round of a study on one backend and host.
+
+    Attributes:
+        study: what the round does of it.
+        asking: what its systems ask for.
+        backend: where it is measured.
+        host_id: on which host.
+        repeat: its number, from 1.
+        runs: what has landed ok in it, and earlier profiles where `Study.carries_train`.
+    """
 
     study: Study
+    asking: Asking
     backend: Backend
     host_id: str
     repeat: int
     runs: tuple[Run, ...]
-    """What has landed ok in it, and earlier profiles where `Study.profiled_once`."""
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def needs(self) -> tuple[Need, ...]:
         """What it needs, in the order in which it is run."""
-        return parts(self.study, self.backend)
+        return needs(self.study, self.backend, self.asking)
 
     @property
-    def missing(self) -> tuple[Part, ...]:
+    def missing(self) -> tuple[Need, ...]:
         """What it still needs."""
-        return tuple(part for part in self.parts if self.run_of(part) is None)
+        return tuple(need for need in self.needs if self.run_of(need) is None)
 
-    def missing_of(self, probe: Probe, purpose: Purpose) -> tuple[Part, ...]:
+    def missing_of(self, probe: str, purpose: Purpose) -> tuple[Need, ...]:
         """What it still needs of one probe, for predictors or to judge them."""
         wanted = probe, purpose
-        return tuple(part for part in self.missing if (part.probe, part.purpose) == wanted)
+        return tuple(need for need in self.missing if (need.probe, need.purpose) == wanted)
 
     @property
     def is_judged(self) -> bool:
@@ -47,33 +58,35 @@ class Round:
         return any(run.repeat == self.repeat and run.purpose == "measurement" for run in self.runs)
 
     @property
-    def superseded(self) -> dict[str, Part]:
+    def superseded(self) -> dict[str, Need]:
         """The runs that measured other things than the study now asks for, and serve no more."""
-        needed = () if self.is_judged else self.parts
-        both = ((run, part) for run in self.runs for part in needed)
-        return {run.run_id: part for run, part in both if _is_outdated(part, run)}
+        needed = () if self.is_judged else self.needs
+        both = ((run, need) for run in self.runs for need in needed)
+        return {run.run_id: need for run, need in both if is_outdated(need, run)}
 
-    def run_of(self, part: Part) -> Run | None:
-        """Return the newest run that serves as this part, None if it is missing."""
-        done = [run for run in self.runs if part.is_done_by(run)]
+    def run_of(self, need: Need) -> Run | None:
+        """Return the newest run that serves as this need, None if it is missing."""
+        done = [run for run in self.runs if need.is_done_by(run) and self._counts(run, need)]
         if not self.is_judged:
-            done = [run for run in done if not _is_outdated(part, run)]
+            done = [run for run in done if not is_outdated(need, run)]
         return max(done, key=lambda run: run.started_at, default=None)
 
-    def runs_of(self, *probes: str) -> dict[Part, Run]:
+    def runs_of(self, *probes: str) -> dict[Need, Run]:
         """Return the runs of some probes that landed."""
-        found = {part: self.run_of(part) for part in self.parts if part.probe in probes}
-        return {part: run for part, run in found.items() if run}
+        found = {need: self.run_of(need) for need in self.needs if need.probe in probes}
+        return {need: run for need, run in found.items() if run}
+
+    def _counts(self, run: Run, need: Need) -> bool:
+        """Tell whether a run is of this round, or of a train scenario and of an earlier one."""
+        return run.repeat == self.repeat or need.of_train
 
 
-def _is_outdated(part: Part, run: Run) -> bool:
-    return part.is_done_by(run) and not part.asks_the_same_of(run)
-
-
-def open_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round:
+def open_round(
+    study: Study, asking: Asking, backend: Backend, host_id: str, runs: Iterable[Run]
+) -> Round:
     """Return the first round that is not complete, the next one if all are."""
     ours = _runs_of(study, backend, host_id, runs)
-    rounds = (_round(study, backend, host_id, repeat, ours) for repeat in count(1))
+    rounds = (_round(study, asking, backend, host_id, repeat, ours) for repeat in count(1))
     return next(one for one in rounds if one.missing)
 
 
@@ -83,7 +96,9 @@ def refreshed(round_: Round, runs: Iterable[Run]) -> Round:
     return replace(round_, runs=_runs_in(round_.study, round_.repeat, ours))
 
 
-def latest_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> Round | None:
+def latest_round(
+    study: Study, asking: Asking, backend: Backend, host_id: str, runs: Iterable[Run]
+) -> Round | None:
     """Return the round that the newest run belongs to, or an earlier one that is not complete.
 
     None if nothing has landed. A study that was given more curves goes on with its first round.
@@ -92,8 +107,8 @@ def latest_round(study: Study, backend: Backend, host_id: str, runs: Iterable[Ru
     if not ours:
         return None
     newest = max(ours, key=lambda run: run.started_at)
-    going_on = open_round(study, backend, host_id, ours)
-    return _round(study, backend, host_id, min(newest.repeat, going_on.repeat), ours)
+    going_on = open_round(study, asking, backend, host_id, ours)
+    return _round(study, asking, backend, host_id, min(newest.repeat, going_on.repeat), ours)
 
 
 def whole_round(round_: Round, study: Study, runs: Iterable[Run]) -> Round:
@@ -101,26 +116,34 @@ def whole_round(round_: Round, study: Study, runs: Iterable[Run]) -> Round:
     if study.in_round(round_.repeat) == study:
         return round_
     ours = _runs_of(study, round_.backend, round_.host_id, runs)
-    return _round(study, round_.backend, round_.host_id, 1, ours)
+    return _round(study, round_.asking, round_.backend, round_.host_id, 1, ours)
 
 
-def rounds_of(study: Study, runs: Iterable[Run]) -> list[Round]:
+def rounds_of(study: Study, asking: Asking, runs: Iterable[Run]) -> list[Round]:
     """Return every round of a study that has landed, whatever the backend and host."""
     runs = list(runs)
     keys = {(run.backend, run.host_id, run.repeat) for run in runs if run.study == study.name}
     return [
-        _round(study, backend, host_id, repeat, _runs_of(study, backend, host_id, runs))
-        for backend, host_id, repeat in sorted(keys)
+        _round(study, asking, backend, host, repeat, _runs_of(study, backend, host, runs))
+        for backend, host, repeat in sorted(keys)
     ]
 
 
-def _round(study: Study, backend: Backend, host_id: str, repeat: int, runs: Sequence[Run]) -> Round:
-    return Round(study.in_round(repeat), backend, host_id, repeat, _runs_in(study, repeat, runs))
+def _round(
+    study: Study,
+    asking: Asking,
+    backend: Backend,
+    host_id: str,
+    repeat: int,
+    runs: Sequence[Run],
+) -> Round:
+    found = _runs_in(study, repeat, runs)
+    return Round(study.in_round(repeat), asking, backend, host_id, repeat, found)
 
 
 def _runs_in(study: Study, repeat: int, runs: Iterable[Run]) -> tuple[Run, ...]:
     def counts(run: Run) -> bool:
-        earlier = study.profiled_once and run.purpose == "profile" and run.repeat < repeat
+        earlier = study.carries_train and run.purpose == "profile" and run.repeat < repeat
         return run.repeat == repeat or earlier
 
     return tuple(run for run in runs if counts(run))

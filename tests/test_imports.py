@@ -36,7 +36,7 @@ _ASSETS = (*_REPORTS, "reports")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "networks": (),
     "warehouse": (),
-    "profilers": ("networks", "warehouse.home", *_WORDS),
+    "profilers": ("networks", "warehouse.asks", "warehouse.home", *_WORDS),
     "models": ("networks", "warehouse.asks", *_WORDS),
     "studies": _STUDIES,
     "forecasting": _FORECASTING,

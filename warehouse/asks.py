@@ -1,7 +1,8 @@
 """What a forecast of a scenario rests on, as data that systems make and studies meet."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 from warehouse.records import Scenario
 
@@ -19,6 +20,7 @@ class Ask:
         scenario: own: what is profiled. Else the scenario that is forecast.
         optional: a study without such runs does too.
         on_its_link: a profile on a link of another speed does not do.
+        any_batch: the profile times several batch sizes, and whichever it names does.
     """
 
     probe: str
@@ -26,6 +28,7 @@ class Ask:
     scenario: Scenario
     optional: bool = False
     on_its_link: bool = False
+    any_batch: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,3 +40,58 @@ class Refusal:
 
     reason: str
     foreign: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a run of a probe is about: a scenario, or nodes on links of a speed.
+
+    Runs about nodes are told apart by `config`. There `worker` names the types of their workers, in
+    the order in which they take turns: "emu.avx512.s15 + emu.sse41.s15".
+    """
+
+    probe: str
+    scenario: Scenario | None
+    link_mbps: float | None
+    config: Mapping[str, str | int] = field(default_factory=dict, hash=False)
+
+    @property
+    def worker_types(self) -> frozenset[str]:
+        """The node types of its workers; none where any do."""
+        if self.scenario is not None:
+            return frozenset(group.node_type for group in self.scenario.worker_groups)
+        return frozenset(str(self.config["worker"]).split(" + ") if "worker" in self.config else ())
+
+
+class Planned(Protocol):
+    """A run that is planned: what it is about, and what its probe will be asked for."""
+
+    @property
+    def subject(self) -> Subject:
+        """What it is about."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What its probe will be asked for."""
+
+
+def serves(subject: Subject, ask: Ask) -> bool:
+    """Tell whether a run about a subject is what is asked for.
+
+    Of what is asked of `train` scenarios, any run of the probe is.
+    """
+    if subject.probe != ask.probe or ask.whose == "train":
+        return subject.probe == ask.probe
+    if ask.whose == "own":
+        if ask.any_batch and subject.scenario is not None:
+            return _with_one_batch(subject.scenario) == _with_one_batch(ask.scenario)
+        return subject.scenario == ask.scenario
+    on_such_links = subject.scenario is not None or subject.link_mbps == ask.scenario.link_mbps
+    types = {group.node_type for group in ask.scenario.worker_groups}
+    return on_such_links and subject.worker_types <= types
+
+
+def _with_one_batch(scenario: Scenario) -> Scenario:
+    load = scenario.workload.model_copy(update={"batch_size": 1})
+    nodes = tuple(one.model_copy(update={"batch_size": None}) for one in scenario.nodes)
+    return scenario.model_copy(update={"workload": load, "nodes": nodes})

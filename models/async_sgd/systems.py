@@ -49,6 +49,7 @@ ASYNC_SGD = System(
     rests_on=_rests_on,
     fit=_fit,
     load=_load,
+    beside="linear",
 )
 ONE_SERVER = System(
     name="async_sgd_one_server",

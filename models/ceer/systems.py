@@ -1,5 +1,6 @@
 """Ceer as systems: of each framework, ours and as published."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -8,7 +9,7 @@ from models.ceer.fitted import FittedCeer
 from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import Ceer
 from models.system import System, Tables
-from warehouse.asks import Ask, Refusal
+from warehouse.asks import Ask, Planned, Refusal
 from warehouse.records import Scenario
 
 PROBES = {
@@ -44,6 +45,12 @@ def _load(framework: str, parameters: str, tables: Tables) -> FittedCeer:
     return FittedCeer(Ceer.from_json(parameters), framework=framework)
 
 
+def _check(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
+    """Refuse scenarios of more devices than steps of train scenarios were measured on."""
+    measured = [one.subject.scenario for one in planned]
+    fitted.check_measured(scenario, [one for one in measured if one is not None])
+
+
 CEER = System(
     name="ceer",
     version="3",
@@ -54,9 +61,14 @@ CEER = System(
     fit=partial(_fit, "tensorflow", None),
     load=partial(_load, "tensorflow"),
     pooled=True,
+    beside="ceer_paper",
+    in_words="Ceer",
+    check=_check,
 )
 CEER_PAPER = replace(
     CEER,
+    beside="",
+    in_words="Ceer as published",
     name="ceer_paper",
     version="1",
     what="Baseline: Ceer as published, with medians of light operations and S by parameters alone.",
@@ -65,6 +77,7 @@ CEER_PAPER = replace(
 CEER_PYTORCH = replace(
     CEER,
     name="ceer_pytorch",
+    beside="ceer_pytorch_paper",
     version="2",
     what="As ceer, of PyTorch's operators.",
     rests_on=partial(_rests_on, "pytorch"),
@@ -73,6 +86,8 @@ CEER_PYTORCH = replace(
 )
 CEER_PYTORCH_PAPER = replace(
     CEER_PYTORCH,
+    beside="",
+    in_words="Ceer as published",
     name="ceer_pytorch_paper",
     version="1",
     what="As ceer_paper, of PyTorch's operators.",

@@ -20,6 +20,11 @@ def passes(scenario: Scenario, probe: str = "torch_compute") -> tuple[Ask, ...]:
         "link_mbps": None,
     }
     return tuple(
-        Ask(probe, "own", scenario.model_copy(update={**changes, "nodes": (group.one,)}))
+        Ask(
+            probe,
+            "own",
+            scenario.model_copy(update={**changes, "nodes": (group.one,)}),
+            any_batch=True,
+        )
         for group in scenario.worker_groups
     )

@@ -102,4 +102,5 @@ IDEAL_SCALING = System(
     fit=_fit,
     load=lambda text, _: IdealScaling(Parameters.model_validate_json(text)),
     pooled=True,
+    in_words="linear scaling",
 )

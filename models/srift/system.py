@@ -1,13 +1,15 @@
 """Srift as a system."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
-from models.srift import predictor
+from models.srift import allreduce, iteration, latency, predictor
 from models.srift.asks import foreign, passes
 from models.srift.predictor import Srift
 from models.system import System, Tables
-from warehouse.asks import Ask, Refusal
-from warehouse.records import Scenario
+from warehouse.asks import Ask, Planned, Refusal
+from warehouse.records import BadInput, Scenario
 
 
 def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
@@ -37,6 +39,30 @@ def _fit(tables: Tables) -> Srift:
     )
 
 
+def _check(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
+    """Refuse a grid of all-reduces or batch sizes to which nothing can be fitted."""
+    reduced = [one for one in planned if one.subject.probe == "allreduce"]
+    worlds = {int(one.subject.config["world_size"]) for one in reduced}
+    clusters = {(one.subject.link_mbps, one.subject.config["worker"]) for one in reduced}
+    for asked in reduced[:1]:
+        grid = asked.settings["sizes_bytes"], worlds, asked.settings["concurrent"]
+        _tell("allreduce", partial(allreduce.check_grid, *grid, mtu_bytes, len(clusters)))
+    searched = [one.settings["most"] for one in planned if one.subject.probe == "torch_memory"]
+    for asked in (one for one in planned if one.subject.probe == "torch_compute"):
+        sizes = asked.settings["batch_sizes"]
+        _tell("torch_compute.batch_sizes", partial(latency.check_batch_sizes, sizes))
+        for group in scenario.worker_groups:
+            batch_size = group.batch_size or scenario.workload.batch_size
+            iteration.check_fits(group.node_type, batch_size, 1, max(*searched, *sizes))
+
+
+def _tell(probe: str, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except BadInput as error:
+        raise BadInput(f"probes.{probe}: {error}") from None
+
+
 SRIFT = System(
     name="srift",
     version="4",
@@ -58,4 +84,6 @@ SRIFT = System(
     fit=_fit,
     load=lambda text, _: Srift.from_json(text),
     pooled=True,
+    beside="ideal_scaling",
+    check=_check,
 )

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from studies.parts import Part
-from studies.starts import nodes, starts
+from forecasting.chosen import asking_of
+from profilers.probe import Need
+from studies.needs import needs as needs_of
+from studies.needs import nodes_of, starts
 from studies.study import Study, read_study
 from warehouse.home import CHECKOUT
 from warehouse.records import Backend, NodeGroup
@@ -35,9 +37,9 @@ def needs() -> dict[str, list[str]]:
 
 
 def _starts(study: Study, backend: Backend) -> Iterator[str]:
-    for start in starts(study, backend):
+    for start in starts(needs_of(study, backend, asking_of(study))):
         one = start[0]
-        on = " + ".join(_group(group) for group in nodes(start, study))
+        on = " + ".join(_group(group) for group in nodes_of(start))
         asked = {name: _plain(value) for name, value in sorted(one.settings.items())}
         runs = "; ".join(sorted(map(_run, start)))
         yield f"{one.probe}, {one.purpose}, on {on}, asked {asked}: {runs}"
@@ -47,10 +49,11 @@ def _group(group: NodeGroup) -> str:
     return f"{group.count} {group.role} {group.node_type}"
 
 
-def _run(part: Part) -> str:
-    if part.scenario is not None:
-        return f"{part.scenario.scenario_id} ({part.scenario.label})"
-    return f"{dict(sorted(part.config.items()))} at {part.link_mbps} Mb/s"
+def _run(need: Need) -> str:
+    subject = need.subject
+    if subject.scenario is not None:
+        return f"{subject.scenario.scenario_id} ({subject.scenario.label})"
+    return f"{dict(sorted(subject.config.items()))} at {subject.link_mbps} Mb/s"
 
 
 def _plain(value: Any) -> Any:

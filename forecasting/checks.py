@@ -1,0 +1,75 @@
+"""Can a study be forecast? Asked before anything is measured."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from forecasting.chosen import asking, systems_of
+from forecasting.resting import Resting, resting
+from models.system import System
+from profilers.allreduce import mtu_bytes
+from profilers.probe import Need
+from studies.checks import check_study
+from studies.needs import needs
+from studies.study import Study
+from warehouse.asks import Refusal
+from warehouse.records import Backend, BadInput, Scenario
+
+
+def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
+    """Refuse a study that cannot be measured here, or of which a scenario could not be forecast.
+
+    Raises:
+        BadInput: naming the file and the field.
+        MissingTool: a probe needs a program that this host lacks.
+    """
+    try:
+        systems = systems_of(study)
+    except BadInput as error:
+        raise BadInput(f"{source}: {error}") from None
+    check_study(study, source, backend, asking(systems))
+    needed = needs(study, backend, asking(systems))
+    judged = [curve for curve in study.curves if curve.is_judged]
+    found = {
+        (system.name, curve): resting(system, curve, needed, backend)
+        for system in systems
+        for curve in judged
+    }
+    for curve in judged:
+        for scenario in curve.scenarios(backend):
+            rests = [found[system.name, curve][scenario] for system in systems]
+            refused = [one for one in rests if isinstance(one, Refusal)]
+            if len(refused) == len(rests):
+                reason = next((one for one in refused if not one.foreign), refused[0]).reason
+                raise BadInput(
+                    f"{source}: {study.place_of(curve)}: no system forecasts {scenario.label}: "
+                    f"{reason}"
+                )
+    for system in systems:
+        ours = {curve: found[system.name, curve] for curve in judged}
+        seen = _needs_of(ours.values())
+        for curve, of_curve in ours.items():
+            for scenario, rest in of_curve.items():
+                if not isinstance(rest, Refusal):
+                    planned = seen if system.pooled else rest
+                    _check(system, scenario, planned, backend, f"{source}: ", study.place_of(curve))
+
+
+def _needs_of(found: Iterable[Resting]) -> list[Need]:
+    """Return each need that any forecast rests on, once."""
+    several = (rest for one in found for rest in one.values() if not isinstance(rest, Refusal))
+    return list(dict.fromkeys(need for needs_ in several for need in needs_))
+
+
+def _check(
+    system: System,
+    scenario: Scenario,
+    planned: Sequence[Need],
+    backend: Backend,
+    source: str,
+    place: str,
+) -> None:
+    try:
+        system.check(scenario, planned, mtu_bytes(backend))
+    except BadInput as error:
+        where = "" if str(error).startswith("probes.") else f"{place}: "
+        raise BadInput(f"{source}{where}{error}") from None

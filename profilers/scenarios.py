@@ -1,0 +1,68 @@
+"""Scenarios as probes take them: one worker of each type, workers in turn, what shares a start."""
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from warehouse.records import NodeGroup, Scenario
+
+
+def is_async(scenario: Scenario) -> bool:
+    """Tell whether workers train with parameter servers, each at its own pace."""
+    return scenario.strategy.kind == "async_parameter_server"
+
+
+def is_all_reduce(scenario: Scenario, framework: str) -> bool:
+    """Tell whether all workers of a framework exchange gradients in each step."""
+    found = scenario.strategy.kind, scenario.workload.framework
+    return found == ("all_reduce", framework)
+
+
+def alone(scenario: Scenario) -> tuple[Scenario, ...]:
+    """Return one worker of each type of an all-reduce by itself: it has no use for links."""
+    strategy = scenario.strategy.model_copy(update={"workers": 1})
+    return tuple(
+        scenario.model_copy(update={"strategy": strategy, "nodes": (group.one,), "link_mbps": None})
+        for group in scenario.worker_groups
+    )
+
+
+def in_turn(groups: Sequence[NodeGroup], workers: int) -> tuple[NodeGroup, ...]:
+    """Return so many workers whose types take turns in the order of `groups`, and other nodes."""
+    types = [group for group in groups if group.role == "worker"]
+    counts = [len(range(place, workers, len(types))) for place in range(len(types))]
+    found = [
+        group.model_copy(update={"count": count, "batch_size": None})
+        for group, count in zip(types, counts, strict=True)
+        if count
+    ]
+    return (*found, *(group for group in groups if group.role != "worker"))
+
+
+def largest(scenarios: Iterable[Scenario]) -> Scenario:
+    """Return the scenario with the most workers, of these with the most nodes, the last of equals.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = sorted(
+        scenarios, key=lambda one: (one.strategy.workers, sum(group.count for group in one.nodes))
+    )
+    if not found:
+        raise ValueError("the largest of no scenarios")
+    return found[-1]
+
+
+def same_start(scenario: Scenario, *, any_batch: bool = False) -> Hashable:
+    """Return what scenarios share that one start of their programs can measure.
+
+    They differ in numbers of workers, whose types take turns, and with `any_batch` in batch sizes.
+    Other mixes have starts of their own.
+    """
+    if in_turn(scenario.nodes, scenario.strategy.workers) != scenario.nodes:
+        return scenario
+    groups = tuple(group.model_copy(update={"count": 1}) for group in scenario.worker_groups)
+    others = tuple(group for group in scenario.nodes if group.role != "worker")
+    load = scenario.workload
+    if any_batch:
+        load = load.model_copy(update={"batch_size": 1})
+    strategy = scenario.strategy.model_copy(update={"workers": 1})
+    return load, strategy, groups, others, scenario.link_mbps, scenario.cross_traffic

@@ -1,0 +1,44 @@
+"""Needs of probes that measure whole scenarios: all nodes train."""
+
+from collections.abc import Callable, Hashable, Iterator
+
+from profilers.probe import Asked, Need, Settings, start_s
+from warehouse.asks import Subject
+from warehouse.records import NodeGroup, Purpose, Scenario
+
+
+def needs_of_whole(
+    probe: str,
+    asked: Asked,
+    settings: Settings,
+    expected_s: float,
+    start: Callable[[Scenario], Hashable],
+    nodes: Callable[[Scenario], tuple[NodeGroup, ...]] = lambda scenario: scenario.nodes,
+) -> Iterator[Need]:
+    """Yield train scenarios for fits to see, then test scenarios to judge forecasts by.
+
+    Args:
+        probe: its name.
+        asked: what a study asks of it.
+        settings: of each run.
+        expected_s: of each run, beside the start of programs.
+        start: what scenarios share that one start of programs can measure.
+        nodes: those that measure a scenario.
+    """
+    parts: tuple[tuple[tuple[Scenario, ...], Purpose], ...] = (
+        (asked.train, "profile"),
+        (asked.test, "measurement"),
+    )
+    for scenarios, purpose in parts:
+        for scenario in dict.fromkeys(scenarios):
+            yield Need(
+                Subject(probe, scenario, scenario.link_mbps),
+                purpose,
+                f"measure {scenario.label}",
+                nodes(scenario),
+                settings,
+                expected_s=expected_s,
+                start=start(scenario),
+                start_s=start_s(scenario.nodes),
+                of_train=purpose == "profile",
+            )

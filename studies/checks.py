@@ -1,0 +1,90 @@
+"""Can this study run here? Asked before anything runs."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import networks
+from profilers.clusters.emulated import check_shares
+from profilers.clusters.fleet import BACKENDS
+from profilers.clusters.netns import check_count
+from profilers.clusters.node_types import check_isa, fleet_types, node_group
+from profilers.clusters.ssh import check_machines
+from profilers.probes import PROBES
+from studies.curve import Curve
+from studies.needs import Asking, asked_of, needs, nodes_of, starts
+from studies.study import Study
+from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, Role
+
+
+def check_study(study: Study, source: Path, backend: Backend, asking: Asking) -> None:
+    """Refuse networks, node types, numbers of nodes and settings that are not possible here.
+
+    Raises:
+        BadInput: naming the file and the field.
+        MissingTool: a probe needs a program that this host lacks.
+    """
+    for curve in study.curves:
+        place = f"{source}: {study.place_of(curve)}"
+        _check_network(curve, place)
+        for name in curve.worker:
+            tell(f"{place}.worker", partial(_check_type, "worker", name, backend))
+        if curve.server is not None:
+            tell(f"{place}.server", partial(_check_type, "server", curve.server, backend))
+        trained_by = curve.scenarios(backend)[-1].nodes
+        field = "mix" if curve.mix else "workers"
+        tell(f"{place}.{field}", partial(_check_nodes, trained_by, backend))
+    try:
+        needed = needs(study, backend, asking)
+    except BadInput as error:
+        raise BadInput(f"{source}: {error}") from None
+    used = {need.probe for need in needed}
+    if idle := [name for name in study.probes if name not in used]:
+        raise BadInput(
+            f"{source}: probes.{idle[0]}: nothing of it is needed: no chosen system asks for it, and "
+            "it judges no test scenario; leave it out"
+        )
+    for start in starts(needed):
+        field = f"{source}: probes.{start[0].probe}"
+        tell(field, partial(_check_nodes, nodes_of(start), backend))
+    for name, asked in asked_of(study, backend, asking).items():
+        ours = [need for need in needed if need.probe == name]
+        tell(f"{source}: probes.{name}", partial(PROBES[name].check, asked, ours, backend))
+
+
+def tell(field: str, check: Callable[[], None]) -> None:
+    """Say of which field a check complains.
+
+    Raises:
+        BadInput: as the check, behind the field; MissingTool too.
+    """
+    try:
+        check()
+    except (BadInput, MissingTool) as error:
+        raise type(error)(f"{field}: {error}") from None
+
+
+def _check_nodes(groups: Sequence[NodeGroup], backend: Backend) -> None:
+    if backend == "emulated":
+        check_shares(groups)
+        check_count(sum(group.count for group in groups))
+    if backend == "ssh":
+        check_machines(groups)
+
+
+def _check_type(role: Role, name: str, backend: Backend) -> None:
+    group = node_group(role, name, 1)
+    if (name in fleet_types()) != (backend in BACKENDS):
+        raise BadInput(f"there are no nodes of type {name!r} on backend {backend}")
+    check_isa(group)
+
+
+def _check_network(curve: Curve, field: str) -> None:
+    try:
+        networks.check(curve.dnn, framework=curve.framework)
+    except ValueError as error:
+        raise BadInput(f"{field}.dnn: {error}") from None
+    try:
+        networks.check(curve.dnn, curve.image_size, framework=curve.framework)
+    except ValueError as error:
+        raise BadInput(f"{field}.image_size: {error}") from None

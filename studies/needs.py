@@ -1,0 +1,108 @@
+"""What each round of a study needs measured: the asks of its systems, met by needs of probes."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from profilers.probe import Asked, Need
+from profilers.probes import PROBES
+from studies.curve import Curve
+from studies.study import Study
+from warehouse.asks import Ask
+from warehouse.records import Backend, BadInput, NodeGroup, Scenario
+
+Asking = Callable[[Scenario], Iterable[Ask]]
+"""What the chosen systems ask for, to forecast a scenario."""
+
+
+def needs(study: Study, backend: Backend, asking: Asking) -> tuple[Need, ...]:
+    """Return the runs that each round of a study needs, in the order in which they are run.
+
+    Profiles come before what they are to forecast. What is asked for by several systems, or is of
+    train and test scenarios both, is needed once; fits may then see it.
+
+    Raises:
+        BadInput: settings of a probe cannot work, or nobody asks for a probe that the study names.
+    """
+    wanted = asked_of(study, backend, asking)
+    found: dict[object, Need] = {}
+    for name, asked in wanted.items():
+        try:
+            for need in PROBES[name].needs(asked, study.settings_of(name)):
+                there = found.get(need.subject)
+                if there is None or (need.of_train and not there.of_train):
+                    found[need.subject] = need
+        except BadInput as error:
+            raise BadInput(f"probes.{name}: {error}") from None
+    return tuple(sorted(found.values(), key=lambda need: need.purpose == "measurement"))
+
+
+def starts(some: Sequence[Need]) -> Iterator[list[Need]]:
+    """Yield needs that one start of programs measures: of one probe and purpose, in their order."""
+    groups: dict[object, list[Need]] = {}
+    for need in some:
+        own = need.subject if need.start is None else need.start
+        groups.setdefault((need.probe, need.purpose, own), []).append(need)
+    yield from groups.values()
+
+
+def nodes_of(start: Sequence[Need]) -> tuple[NodeGroup, ...]:
+    """Return the nodes of the cluster that measures needs of one start: those of the largest."""
+    return max((need.nodes for need in start), key=lambda nodes: sum(one.count for one in nodes))
+
+
+def resolved(ask: Ask, curve: Curve, backend: Backend) -> tuple[Ask, ...]:
+    """Return what an ask is in a study that profiles a curve on links of its own.
+
+    Own scenarios are on the links of the profile; of clusters both speeds are asked for.
+    """
+    if ask.whose == "own":
+        return (replace(ask, scenario=curve.on_profiled_link(ask.scenario, backend)),)
+    if ask.whose == "train":
+        return (ask,)
+    speeds = curve.link_speeds(backend)
+    return tuple(
+        replace(ask, scenario=ask.scenario.model_copy(update={"link_mbps": speed}))
+        for speed in speeds
+    )
+
+
+@dataclass
+class _Wanted:
+    """What is asked of one probe so far; whether anybody cannot do without."""
+
+    own: dict[Scenario, None] = field(default_factory=dict)
+    cluster: dict[Scenario, None] = field(default_factory=dict)
+    of_train: bool = False
+    required: bool = False
+
+
+def asked_of(study: Study, backend: Backend, asking: Asking) -> Mapping[str, Asked]:
+    """Return what is asked of each probe that runs, in the order in which probes run."""
+    by_probe: dict[str, _Wanted] = defaultdict(_Wanted)
+    tests = _scenarios(study, backend, judged=True)
+    trains = _scenarios(study, backend, judged=False)
+    for curve in study.curves:
+        for scenario in curve.scenarios(backend) if curve.is_judged else ():
+            for ask in asking(scenario):
+                wanted = by_probe[ask.probe]
+                wanted.required |= not ask.optional
+                wanted.of_train |= ask.whose == "train"
+                for one in resolved(ask, curve, backend) if ask.whose != "train" else ():
+                    (wanted.own if ask.whose == "own" else wanted.cluster)[one.scenario] = None
+    found = {}
+    for name, probe in PROBES.items():
+        test = tuple(one for one in tests if probe.concerns(one))
+        judges = probe.metric is not None and bool(test)
+        wanted = by_probe.get(name, _Wanted())
+        is_named = name in study.probes and name in by_probe
+        if not (judges or wanted.required or is_named):
+            continue
+        train = tuple(one for one in trains if probe.concerns(one)) if wanted.of_train else ()
+        found[name] = Asked(tuple(wanted.own), tuple(wanted.cluster), train, test)
+    return found
+
+
+def _scenarios(study: Study, backend: Backend, *, judged: bool) -> tuple[Scenario, ...]:
+    curves = (curve for curve in study.curves if curve.is_judged == judged)
+    return tuple(dict.fromkeys(one for curve in curves for one in curve.scenarios(backend)))

@@ -1,0 +1,52 @@
+"""How a landed run tells what was asked of its probe, and how that differs from what is asked now.
+
+A run keeps the settings that its probe was given. Some say what is measured (`Probe.essential`):
+where those differ, rows are missing, or were not to be seen. All others say how long or how often,
+and what a run has measured it has, whatever a study says now.
+"""
+
+import json
+from collections.abc import Mapping
+
+from profilers.probe import Need, Settings
+from profilers.probes import PROBES
+from warehouse.records import Run
+
+KEY = "settings"
+"""Where a run's config has them, as JSON."""
+
+
+def noted(run: Run, settings: Settings) -> Run:
+    """Return a run that tells what was asked of its probe."""
+    return run.model_copy(update={"config": {**run.config, KEY: json.dumps(dict(settings))}})
+
+
+def differences(run: Run, settings: Settings) -> dict[str, str] | None:
+    """Return, by setting, what a run was asked for and what is asked now, where they differ.
+
+    None where it does not tell, as runs that landed before they kept their settings.
+    """
+    text = run.config.get(KEY)
+    if not isinstance(text, str):
+        return None
+    then: Mapping[str, object] = json.loads(text)
+    both = {name: (_in_order(then.get(name)), _in_order(now)) for name, now in settings.items()}
+    return {
+        name: f"{name} {json.dumps(before)}, not {json.dumps(now)}"
+        for name, (before, now) in both.items()
+        if before != now
+    }
+
+
+def is_outdated(need: Need, run: Run) -> bool:
+    """Tell whether a run was this need, but measured something else than is needed now.
+
+    A run that does not tell is taken as it is.
+    """
+    found = differences(run, need.settings) if need.is_done_by(run) else None
+    return bool(PROBES[need.probe].essential & (found or {}).keys())
+
+
+def _in_order(value: object) -> object:
+    """Return a setting in one way, however it was written: the order of a list says nothing."""
+    return sorted(set(value)) if isinstance(value, list | tuple) else value
