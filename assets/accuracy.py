@@ -1,10 +1,21 @@
-"""How wrong the predictions were."""
+"""Assets of how wrong forecasts were."""
 
-from dagster import AutomationCondition, MaterializeResult, MetadataValue, ResourceParam, asset
+from dagster import (
+    AssetKey,
+    AssetsDefinition,
+    AutomationCondition,
+    MaterializeResult,
+    MetadataValue,
+    ResourceParam,
+    TableColumnDep,
+    TableColumnLineage,
+    asset,
+)
 
-from assets.measured import measured_loaded
-from assets.metadata import OWNERS, of_frame
-from assets.resources import StudyResource, WarehouseResource
+from assets.metadata import OWNERS, of_frame, of_table
+from assets.resources import RoundsResource, WarehouseResource
+from assets.studied import Studied
+from forecasting.chosen import baseline_in_words
 from reports import plots, report
 from reports.results import by_system, outcome
 from studies.plan import REPORT_NAME
@@ -13,44 +24,78 @@ from studies.progress import Progress
 _WHEN = AutomationCondition.eager() & AutomationCondition.all_deps_blocking_checks_passed()
 
 
-@asset(
-    key=["accuracy", "table"],
-    deps=[measured_loaded],
-    group_name="accuracy",
-    owners=OWNERS,
-    kinds={"duckdb"},
-    pool="warehouse",
-    automation_condition=_WHEN,
-)
-def table(study: StudyResource, warehouse: WarehouseResource) -> MaterializeResult:
-    """Predicted beside measured, one row for each scenario of the round that ran last."""
-    round_ = study.latest_round()
-    rows = outcome(round_, warehouse.open().accuracy())
-    metric, baseline = round_.study.metric_in_words, round_.study.baseline_in_words
-    figures = [
-        plots.scaling(curve, metric, curve["dnn"][0], baseline)
-        for curve in rows.partition_by("curve", maintain_order=True)
-    ]
-    return MaterializeResult(metadata=of_frame(rows, round_, figures))
+def table_asset(of: Studied) -> AssetsDefinition:
+    """Return the asset of forecasts beside measurements."""
+    measured = [of.key("measured", probe) for probe in of.measuring]
+
+    @asset(
+        key=of.key("accuracy", "table"),
+        deps=measured,
+        group_name=of.name,
+        owners=OWNERS,
+        kinds={"duckdb"},
+        pool="warehouse",
+        automation_condition=_WHEN,
+        metadata=of_table("report.accuracy"),
+    )
+    def table(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
+        """Predicted beside measured, one row for each scenario of the round that ran last."""
+        round_ = rounds.latest(of.path)
+        rows = outcome(round_, warehouse.open().accuracy())
+        metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
+        figures = [
+            plots.scaling(curve, metric, curve["dnn"][0], baseline)
+            for curve in rows.partition_by("curve", maintain_order=True)
+        ]
+        shown = of_frame(rows, round_, figures, warehouse)
+        lineage = {"dagster/column_lineage": _lineage(of, measured)}
+        return MaterializeResult(metadata=shown | lineage)
+
+    return table
 
 
-@asset(
-    key=["accuracy", "report"],
-    deps=[table],
-    group_name="accuracy",
-    owners=OWNERS,
-    kinds={"html", "matplotlib"},
-    pool="warehouse",
-    automation_condition=_WHEN,
-)
-def html_report(
-    study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
-) -> MaterializeResult:
-    """The newest round of the whole study as one HTML file that needs no network."""
-    progress.say(REPORT_NAME)
-    round_ = study.whole_round()
-    accuracy = warehouse.open().accuracy()
-    rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
-    file = report.write(round_, rows, systems, warehouse.landing, warehouse.report)
-    progress.finished(REPORT_NAME)
-    return MaterializeResult(metadata={**of_frame(rows, round_), "file": MetadataValue.path(file)})
+def report_asset(of: Studied) -> AssetsDefinition:
+    """Return the asset of the HTML report."""
+
+    @asset(
+        key=of.key("accuracy", "report"),
+        deps=[of.key("accuracy", "table")],
+        group_name=of.name,
+        owners=OWNERS,
+        kinds={"html", "matplotlib"},
+        pool="warehouse",
+        automation_condition=_WHEN,
+    )
+    def html_report(
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+    ) -> MaterializeResult:
+        """The newest round of the whole study as one HTML file that needs no network."""
+        progress.say(REPORT_NAME)
+        round_ = rounds.whole(of.path)
+        accuracy = warehouse.open().accuracy()
+        rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
+        file = report.write(round_, rows, systems, warehouse.landing, warehouse.report)
+        progress.finished(REPORT_NAME)
+        return MaterializeResult(
+            metadata={**of_frame(rows, round_), "file": MetadataValue.path(file)}
+        )
+
+    return html_report
+
+
+def _lineage(of: Studied, measured: list[AssetKey]) -> MetadataValue:
+    """Return where the columns of the table come from: forecasts from the ledger, samples."""
+    ledger = [of.key("predictions", system.name) for system in of.systems]
+    samples = [TableColumnDep(key, "value") for key in measured]
+    return MetadataValue.column_lineage(
+        TableColumnLineage(
+            {
+                **{
+                    mine: [TableColumnDep(key, theirs) for key in ledger]
+                    for mine, theirs in (("predicted", "value"), ("low", "low"), ("high", "high"))
+                },
+                "measured": samples,
+                "spread_percent": samples,
+            }
+        )
+    )

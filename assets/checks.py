@@ -1,23 +1,79 @@
 """What must hold of assets: blocking where it cannot be otherwise, warnings where it should not."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from dagster import AssetCheckResult, AssetCheckSeverity, asset_check
+from dagster import (
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    AssetKey,
+    asset_check,
+)
 
-from assets.accuracy import table
-from assets.captures import transfer_order
-from assets.cluster import links
-from assets.measured import throughput
-from assets.predictions import async_sgd_predictions, linear_predictions
-from assets.profiles import tf_trace
-from assets.resources import StudyResource, WarehouseResource
+from assets.resources import RoundsResource, WarehouseResource
+from assets.studied import Studied
 from forecasting.captured import captured_profiles, kept_orders
+from models.async_sgd.systems import ASYNC_SGD
+from models.linear import LINEAR
+from profilers.probes import PROBES
 from reports import sanity
 from reports.results import forecasts, outcome, unjudged
 from studies import landed
-from studies.parts import MEASURING
+from studies.rounds import Round
 
 ERROR, WARN = AssetCheckSeverity.ERROR, AssetCheckSeverity.WARN
+Found = Callable[[Round, WarehouseResource], Sequence[str]]
+
+
+def checks(of: Studied) -> list[AssetChecksDefinition]:
+    """Return the checks of a study's assets."""
+    found = []
+    if "links" in of.profiling:
+        found.append(_check(of, ("profiles", "links"), _links_are_as_shaped, blocking=True))
+    if "tf_trace" in of.profiling:
+        key = "profiles", "tf_trace"
+        found.append(_check(of, key, _traces_are_whole, blocking=True))
+        found.append(_check(of, key, _transfers_were_captured))
+    if of.captures:
+        found.append(_check(of, ("analyses", "transfer_order"), _orders_are_kept))
+    if ASYNC_SGD in of.rests:
+        key = "predictions", ASYNC_SGD.name
+        found.append(_check(of, key, _links_can_carry_it, blocking=True))
+        if LINEAR in of.rests:
+            others = [of.key("predictions", LINEAR.name)]
+            found.append(_check(of, key, _not_above_linear, others=others))
+    found += [
+        _check(of, ("measured", probe), _host_was_not_busy)
+        for probe in of.measuring
+        if PROBES[probe].metric is not None
+    ]
+    found.append(_check(of, ("accuracy", "table"), _everything_is_judged, blocking=True))
+    return found
+
+
+def _check(
+    of: Studied,
+    key: tuple[str, str],
+    find: Found,
+    *,
+    blocking: bool = False,
+    others: Sequence[AssetKey] = (),
+) -> AssetChecksDefinition:
+    """Return a check of an asset that passes where `find` finds nothing."""
+    severity = ERROR if blocking else WARN
+
+    @asset_check(
+        asset=of.key(*key),
+        name=find.__name__.strip("_"),
+        description=find.__doc__,
+        blocking=blocking,
+        additional_deps=others,
+        pool="warehouse",
+    )
+    def check(rounds: RoundsResource, warehouse: WarehouseResource) -> AssetCheckResult:
+        return _verdict(find(rounds.latest(of.path), warehouse), severity)
+
+    return check
 
 
 def _verdict(found: Sequence[str], severity: AssetCheckSeverity) -> AssetCheckResult:
@@ -30,80 +86,70 @@ def _verdict(found: Sequence[str], severity: AssetCheckSeverity) -> AssetCheckRe
     )
 
 
-@asset_check(asset=links, blocking=True)
-def links_are_as_shaped(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+def _links_are_as_shaped(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """Goodput is between 50 % and 105 % of the speed that links are shaped to."""
-    round_ = study.latest_round()
-    found: list[str] = []
-    for part, run in round_.runs_of("links").items():
-        found += sanity.odd_links(landed.table(warehouse.landing, run, "link"), part.link_mbps)
-    return _verdict(found, ERROR)
+    return [
+        one
+        for need, run in round_.runs_of("links").items()
+        for one in sanity.odd_links(
+            landed.table(warehouse.landing, run, "link"), need.subject.link_mbps
+        )
+    ]
 
 
-@asset_check(asset=tf_trace, blocking=True)
-def traces_are_whole(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+def _traces_are_whole(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """The steps of every trace have the same operations; with servers, transfers both ways too."""
     found: list[str] = []
-    for part, run in study.latest_round().runs_of("tf_trace").items():
+    for need, run in round_.runs_of("tf_trace").items():
         operations = landed.table(warehouse.landing, run, "operation")
         timings = landed.table(warehouse.landing, run, "timing")
-        has_servers = part.curve.server is not None
+        has_servers = bool(need.scenario.strategy.servers)
         odd = sanity.odd_traces(operations, timings, transfers=has_servers)
-        found += [f"{part.name}: {one}" for one in odd]
-    return _verdict(found, ERROR)
+        found += [f"{need.title}: {one}" for one in odd]
+    return found
 
 
-@asset_check(asset=tf_trace)
-def transfers_were_captured(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+def _transfers_were_captured(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """Where packets were captured, nearly every transfer was found in them."""
-    samples = landed.rows(study.latest_round(), warehouse.landing, "tf_trace", "sample")
-    return _verdict(sanity.uncaptured(samples) if samples.height else [], WARN)
+    samples = landed.rows(round_, warehouse.landing, "tf_trace", "sample")
+    return sanity.uncaptured(samples) if samples.height else []
 
 
-@asset_check(asset=transfer_order, pool="warehouse")
-def orders_are_kept(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+def _orders_are_kept(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """Enforced orders of transfers are kept far better than chance would."""
-    kept = kept_orders(captured_profiles(study.latest_round(), warehouse.landing))
-    return _verdict(sanity.lost_orders(kept), WARN)
+    return sanity.lost_orders(kept_orders(captured_profiles(round_, warehouse.landing)))
 
 
-@asset_check(asset=async_sgd_predictions, blocking=True, pool="warehouse")
-def links_can_carry_it(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+def _links_can_carry_it(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """No prediction is above what the server's link can carry."""
-    round_ = study.latest_round()
-    if round_.study.kind != "asynchronous":
-        return _verdict([], ERROR)
     ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
     bounds = sanity.link_bounds(
         landed.of_curves(round_, warehouse.landing, "operation"),
         landed.rows(round_, warehouse.landing, "links", "link"),
     )
-    return _verdict(sanity.impossible(forecasts(round_, ledger), bounds), ERROR)
+    return sanity.impossible(forecasts(round_, ledger), bounds)
 
 
-@asset_check(asset=async_sgd_predictions, additional_deps=[linear_predictions], pool="warehouse")
-def not_above_linear(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+def _not_above_linear(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """No prediction is above linear scaling."""
-    round_ = study.latest_round()
-    if round_.study.kind != "asynchronous":
-        return _verdict([], WARN)
     ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
-    return _verdict(sanity.superlinear(forecasts(round_, ledger)), WARN)
+    return sanity.superlinear(forecasts(round_, ledger))
 
 
-@asset_check(asset=throughput)
-def host_was_not_busy(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+def _host_was_not_busy(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """In every window a fifth of the processor time was idle, and hardly any was stolen."""
-    round_ = study.latest_round()
-    samples = landed.rows(round_, warehouse.landing, MEASURING[round_.study.kind], "sample")
-    return _verdict(sanity.disturbed_windows(samples), WARN)
+    return [
+        one
+        for probe in PROBES.values()
+        if probe.metric is not None
+        and (samples := landed.rows(round_, warehouse.landing, probe.name, "sample")).height
+        for one in sanity.disturbed_windows(samples)
+    ]
 
 
-@asset_check(asset=table, blocking=True, pool="warehouse")
-def everything_is_judged(study: StudyResource, warehouse: WarehouseResource) -> AssetCheckResult:
+def _everything_is_judged(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """Every scenario of the round has a prediction that a later measurement judged."""
-    rows = outcome(study.latest_round(), warehouse.open().accuracy())
+    rows = outcome(round_, warehouse.open().accuracy())
     mend = f"`stepcast reproduce {warehouse.landing}` in a new home forecasts before it measures"
     why = f"the history has no forecast of it from before its measurement; {mend}"
-    found = [f"{label} is not judged: {why}" for label in unjudged(rows)]
-    return _verdict(found, ERROR)
+    return [f"{label} is not judged: {why}" for label in unjudged(rows)]

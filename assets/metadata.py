@@ -1,23 +1,47 @@
-"""What an asset shows of itself in the Dagster UI: rows, columns, a plot."""
+"""What an asset shows of itself in the Dagster UI: rows, columns, table, a plot."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 from dagster import MetadataValue, TableColumn, TableSchema
 from matplotlib.figure import Figure
 
+from assets.resources import WarehouseResource
 from reports.plots import to_png
 from studies.rounds import Round
 
 OWNERS = ["team:stepcast"]
 
 
+def of_table(name: str) -> Mapping[str, Any]:
+    """Return metadata of an asset that writes a table of the history."""
+    return {"dagster/table_name": name}
+
+
+def _comments(warehouse: WarehouseResource) -> dict[str, str]:
+    """Return what the history says of columns by name, where all of a name have one comment."""
+    found = warehouse.open().query("columns").drop_nulls("comment")
+    alike = found.group_by("column_name").agg(pl.col("comment").unique())
+    return {name: said[0] for name, said in alike.rows() if len(said) == 1}
+
+
 def of_frame(
-    frame: pl.DataFrame, round_: Round, figures: Sequence[Figure] = ()
+    frame: pl.DataFrame,
+    round_: Round,
+    figures: Sequence[Figure] = (),
+    warehouse: WarehouseResource | None = None,
 ) -> dict[str, MetadataValue]:
-    """Return metadata of an asset whose rows are `frame`: count, columns, round and plots."""
-    columns = [TableColumn(name, str(kind)) for name, kind in frame.schema.items()]
+    """Return metadata of an asset whose rows are `frame`: count, columns, round and plots.
+
+    Columns are described by the comments of the history's columns of that name, where all agree.
+    """
+    said = _comments(warehouse) if warehouse is not None else {}
+    columns = [
+        TableColumn(name, str(kind), description=said.get(name))
+        for name, kind in frame.schema.items()
+    ]
     metadata: dict[str, MetadataValue] = {
         "dagster/row_count": MetadataValue.int(frame.height),
         "dagster/column_schema": MetadataValue.table_schema(TableSchema(columns)),

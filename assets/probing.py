@@ -1,61 +1,125 @@
-"""How an asset that profiles is made: a probe, run where the round lacks it, and shown."""
+"""Assets that measure: a probe, run where a round lacks it, its runs loaded, and shown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import reduce
+from pathlib import Path
 
 import polars as pl
-from dagster import AssetsDefinition, FreshnessPolicy, MaterializeResult, ResourceParam, asset
+from dagster import (
+    AssetKey,
+    AssetsDefinition,
+    FreshnessPolicy,
+    MaterializeResult,
+    MetadataValue,
+    ResourceParam,
+    asset,
+)
 from matplotlib.figure import Figure
 
-from assets.metadata import OWNERS, of_frame
-from assets.resources import StudyResource, WarehouseResource
+from assets.metadata import OWNERS, of_frame, of_table
+from assets.probe_plots import DRAWN
+from assets.resources import RoundsResource, WarehouseResource
+from assets.studied import Studied
+from forecasting.fitting import check_predicted
+from profilers.probes import PROBES
+from reports import plots
 from studies import landed
-from studies.measuring import profile
-from studies.parts import Probe
+from studies.measuring import measure, profile
 from studies.progress import Progress
+from studies.rounds import Round
+from warehouse.records import Purpose
 
-Plot = Callable[[pl.DataFrame, str], Figure]
 _MONTH = FreshnessPolicy.time_window(fail_window=timedelta(days=30))
+POOL = "measuring_host"
 
 
-def probe_asset(
-    group: str,
-    probe: Probe,
-    table: str,
-    *,
-    with_table: str | None = None,
-    what: str,
-    kind: str,
-    deps: Sequence[AssetsDefinition] = (),
-    plot: Plot | None = None,
-) -> AssetsDefinition:
-    """Return the asset that runs a probe where the round of a study lacks it; empty if it has none.
-
-    Its rows are those of a raw table, joined to those of `with_table` by what both have; `plot`
-    draws those of each part of the round.
-    """
+def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
+    """Return the asset that runs a probe for predictors to see, before anything is predicted."""
 
     @asset(
-        key=[group, probe],
-        description=what,
-        deps=deps,
-        group_name=group,
+        key=of.key("profiles", probe),
+        description=PROBES[probe].what,
+        group_name=of.name,
         owners=OWNERS,
-        kinds={kind, "parquet"},
-        pool="measuring_host",
+        kinds={PROBES[probe].kind, "parquet"},
+        pool=POOL,
         freshness_policy=_MONTH,
+        metadata=of_table(f"raw.{PROBES[probe].tables[0]}"),
     )
-    def probed(
-        study: StudyResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+    def profiled(
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
-        round_ = profile(study.open_round(), probe, warehouse.landing, progress)
-        rows = landed.rows(round_, warehouse.landing, probe, table, "profile")
-        if with_table is not None and rows.width:
-            more = landed.rows(round_, warehouse.landing, probe, with_table, "profile")
-            both = [name for name in rows.columns if name in more.columns]
-            rows = rows.join(more, on=both, nulls_equal=True)
-        parts = landed.by_name(rows) if plot is not None else ()
-        figures = [plot(part, str(name)) for (name,), part in parts if plot is not None]
-        return MaterializeResult(metadata=of_frame(rows, round_, figures))
+        round_ = profile(rounds.opened(of.path), probe, warehouse.landing, progress)
+        loaded = load(warehouse, progress)
+        shown, figures = _drawn(round_, warehouse.landing, probe)
+        return MaterializeResult(metadata=of_frame(shown, round_, figures, warehouse) | loaded)
 
-    return probed
+    return profiled
+
+
+def measured_asset(of: Studied, probe: str, predicted: Sequence[AssetKey]) -> AssetsDefinition:
+    """Return the asset that runs a probe on test scenarios, after what is predicted of them."""
+
+    @asset(
+        key=of.key("measured", probe),
+        description=f"{PROBES[probe].what} Of test scenarios, after they have been predicted.",
+        deps=predicted,
+        group_name=of.name,
+        owners=OWNERS,
+        kinds={PROBES[probe].kind, "parquet"},
+        pool=POOL,
+        freshness_policy=_MONTH,
+        metadata=of_table(f"raw.{PROBES[probe].tables[0]}"),
+    )
+    def measured(
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+    ) -> MaterializeResult:
+        round_ = rounds.latest(of.path)
+        check_predicted(round_, warehouse.published_ledger())
+        round_ = measure(round_, warehouse.landing, progress, [probe])
+        loaded = load(warehouse, progress)
+        samples = landed.rows(round_, warehouse.landing, probe, "sample", "measurement")
+        figures = _windows(samples, probe) if samples.width else []
+        return MaterializeResult(metadata=of_frame(samples, round_, figures, warehouse) | loaded)
+
+    return measured
+
+
+def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, MetadataValue]:
+    """Load whatever has landed; return how much that was. A run set aside is told of."""
+    report = warehouse.open().load()
+    for one in report.quarantined:
+        progress.warn(f"landed run {one.run_id} was set aside in {one.folder}: {one.reason}")
+    return {
+        "newly_loaded": MetadataValue.int(len(report.loaded)),
+        "set_aside": MetadataValue.int(len(report.quarantined)),
+    }
+
+
+def _drawn(round_: Round, landing: Path, probe: str) -> tuple[pl.DataFrame, list[Figure]]:
+    """Return rows of what predictors see of a probe, and a plot of those of each need."""
+    drawn = DRAWN.get(probe)
+    names = drawn.tables if drawn else PROBES[probe].tables[:1]
+    purpose: Purpose = "profile"
+    frames = [landed.rows(round_, landing, probe, name, purpose) for name in names]
+    rows = reduce(_joined, frames)
+    parts = landed.by_name(rows) if drawn else ()
+    return rows, [drawn.plot(part, str(name)) for (name,), part in parts if drawn]
+
+
+def _joined(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    if not one.width or not other.width:
+        return one
+    both = [name for name in other.columns if name in one.columns]
+    return one.join(other, on=both, nulls_equal=True)
+
+
+def _windows(samples: pl.DataFrame, probe: str) -> list[Figure]:
+    """Return a plot of what judges forecasts, one point a window."""
+    metric = PROBES[probe].metric
+    if metric is None:
+        return []
+    windows = samples.filter(pl.col("metric") == metric.name)
+    names = windows["name"].unique(maintain_order=True).to_list()
+    return [plots.windows(windows, names, f"{metric.in_words}, one point per window")]

@@ -1,53 +1,24 @@
-"""What assets ask Dagster for: the warehouse's home, and the study with its turn to run."""
+"""What assets ask Dagster for: the warehouse's home, and rounds of studies with a turn to run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from typing import get_args
 
 import polars as pl
 from dagster import ConfigurableResource, InitResourceContext, get_dagster_logger
 from pydantic import PrivateAttr
 
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
-from profilers.clusters import BackendChoice, choose_backend, host_id
+from forecasting.ready import ready
+from profilers.clusters import host_id
 from reports import report
 from studies.changes import changes
-from studies.feasibility import check_study
 from studies.rounds import Round, latest_round, open_round, refreshed, whole_round
-from studies.study import Study, read_study
 from warehouse.landing import landed_runs
-from warehouse.records import Backend, BadInput
+from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse, read_only
 
 _LEDGER = Path(__file__).with_name("ledger.sql")
-
-
-@cache
-def chosen_backend(wanted: str) -> tuple[Backend, str]:
-    """Return the backend to use and why; tries this host out once per process.
-
-    Raises:
-        BadInput: there is no such choice.
-    """
-    choices: tuple[BackendChoice, ...] = get_args(BackendChoice)
-    for choice in choices:
-        if choice == wanted:
-            return choose_backend(choice)
-    raise BadInput(f"no backend {wanted!r}; the choices are {', '.join(choices)}")
-
-
-def study_for(path: Path, backend: str | None) -> tuple[Study, Backend, str]:
-    """Return a study that can run here, the backend it runs on, and why that one.
-
-    Raises:
-        BadInput: the study is wrong or cannot run here.
-    """
-    study = read_study(path)
-    chosen, why = chosen_backend(backend or study.backend)
-    check_study(study, path, chosen)
-    return study, chosen, why
 
 
 class WarehouseResource(ConfigurableResource):
@@ -74,20 +45,19 @@ class WarehouseResource(ConfigurableResource):
         return Warehouse(Path(self.home))
 
 
-class StudyResource(ConfigurableResource):
-    """The study file a run works on; `backend` overrules what the file says.
+class RoundsResource(ConfigurableResource):
+    """The rounds of studies that a run works on; `backend` overrules what their files say.
 
     Runs of one home take turns: two would measure the same scenarios, and a run that waits for a
     Dagster pool keeps a core busy, which spoils what the other one measures.
     """
 
-    path: str
     backend: str | None = None
     warehouse: WarehouseResource
-    _opened: Round | None = PrivateAttr(None)
+    _opened: dict[Path, Round] = PrivateAttr(default_factory=dict)
 
     @contextmanager
-    def yield_for_execution(self, context: InitResourceContext) -> Iterator["StudyResource"]:
+    def yield_for_execution(self, context: InitResourceContext) -> Iterator["RoundsResource"]:
         """Wait for this run's turn and keep it until the run ends."""
         if context.instance is not None and context.run is not None:
             context.instance.add_run_tags(context.run.run_id, {OWNER_TAG: owner_tag()})
@@ -96,20 +66,21 @@ class StudyResource(ConfigurableResource):
                 free_dead_runs(context.instance)
             yield self
 
-    def open_round(self) -> Round:
+    def opened(self, path: Path) -> Round:
         """Return the round that is to be done: the same throughout a run, also once it is complete.
 
         Otherwise the probe that completes it would let the next one begin another.
         """
         runs = landed_runs(self.warehouse.landing)
-        if self._opened is None:
-            study, backend, _ = study_for(Path(self.path), self.backend)
-            self._opened = open_round(study, backend, host_id(backend), runs)
-            for change in changes(self._opened):
+        if path not in self._opened:
+            found = ready(path, self.backend)
+            here = host_id(found.backend)
+            self._opened[path] = open_round(found.study, found.asking, found.backend, here, runs)
+            for change in changes(self._opened[path]):
                 get_dagster_logger().info(f"settings: {change}")
-        return refreshed(self._opened, runs)
+        return refreshed(self._opened[path], runs)
 
-    def latest_round(self) -> Round:
+    def latest(self, path: Path) -> Round:
         """Return the round that this run has opened, else the one that ran last.
 
         Nothing may have run yet in a round that needs no profiles of its own.
@@ -117,19 +88,20 @@ class StudyResource(ConfigurableResource):
         Raises:
             BadInput: none has run.
         """
-        if self._opened is not None:
-            return self.open_round()
-        study, backend, _ = study_for(Path(self.path), self.backend)
-        found = latest_round(study, backend, host_id(backend), landed_runs(self.warehouse.landing))
+        if path in self._opened:
+            return self.opened(path)
+        study, asking, backend = (one := ready(path, self.backend)).study, one.asking, one.backend
+        runs = landed_runs(self.warehouse.landing)
+        found = latest_round(study, asking, backend, host_id(backend), runs)
         if found is None:
             raise BadInput(f"nothing of study {study.name} has run yet; run it first")
         return found
 
-    def whole_round(self) -> Round:
+    def whole(self, path: Path) -> Round:
         """Return the round that stands for the study in its report.
 
         Raises:
             BadInput: none has run.
         """
-        study, _, _ = study_for(Path(self.path), self.backend)
-        return whole_round(self.latest_round(), study, landed_runs(self.warehouse.landing))
+        study = ready(path, self.backend).study
+        return whole_round(self.latest(path), study, landed_runs(self.warehouse.landing))

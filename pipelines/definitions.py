@@ -1,34 +1,59 @@
 """Everything Dagster is to know; imports no framework, so that it is up in seconds."""
 
-from collections.abc import Mapping
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from dagster import (
     Definitions,
+    ScheduleDefinition,
     in_process_executor,
-    load_asset_checks_from_modules,
-    load_assets_from_modules,
 )
 
-from assets import accuracy, captures, checks, cluster, fits, measured, predictions, profiles
-from pipelines.jobs import demo
+from assets.definitions import definitions_of
 from pipelines.resources import resources
-from pipelines.schedules import half_hourly_variance, weekly_reprofiling
+from pipelines.schedules import schedules
+from warehouse.home import CHECKOUT
+from warehouse.records import StepcastError
+
+STUDIES = "STEPCAST_STUDIES"
+"""Names further folders or files of studies, as PATH does."""
 
 
-def definitions(with_resources: Mapping[str, object]) -> Definitions:
-    """Return the definitions, with the resources of a run.
+def study_files() -> Iterator[Path]:
+    """Yield the study files that lineage shows: ours, then those that `STUDIES` names."""
+    more = [Path(one) for one in os.environ.get(STUDIES, "").split(os.pathsep) if one]
+    for place in (CHECKOUT / "studies", *more):
+        yield from sorted(place.glob("*.yaml")) if place.is_dir() else (place,)
 
-    Steps run one after another in one process: nothing may run beside what measures.
+
+def definitions(with_resources: Mapping[str, object], *files: Path) -> Definitions:
+    """Return the definitions of studies, with the resources of a run.
+
+    A study that is wrong has no assets, and a warning says why; it takes no other with it. Steps
+    run one after another in one process: nothing may run beside what measures.
     """
-    modules = [accuracy, captures, cluster, fits, measured, predictions, profiles]
-    return Definitions(
-        assets=load_assets_from_modules(modules),
-        asset_checks=load_asset_checks_from_modules([checks]),
-        jobs=[demo],
-        schedules=[half_hourly_variance, weekly_reprofiling],
-        resources=with_resources,
-        executor=in_process_executor,
+    found: dict[str, Definitions] = {}
+    for file in files:
+        try:
+            of = definitions_of(file)
+        except StepcastError as error:
+            logging.getLogger("dagster").warning("study left out of the lineage: %s", error)
+            continue
+        (job,) = of.jobs or ()
+        if job.name in found:
+            logging.getLogger("dagster").warning(
+                "study left out of the lineage: %s has the name of another, %s", file, job.name
+            )
+            continue
+        found[job.name] = of
+    planned: list[ScheduleDefinition] = schedules(found.keys())
+    merged = Definitions.merge(
+        *found.values(),
+        Definitions(schedules=planned, resources=with_resources, executor=in_process_executor),
     )
+    return merged
 
 
-defs = definitions(resources())
+defs = definitions(resources(), *study_files())

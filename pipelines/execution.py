@@ -19,6 +19,7 @@ from dagster import (
     DagsterInstance,
 )
 
+from assets.studied import studied
 from pipelines.definitions import definitions
 from pipelines.resources import resources
 from studies.progress import Progress
@@ -55,7 +56,8 @@ def execute(
         KeyboardInterrupt: the run was interrupted; everything is torn down.
         StepcastError: as an asset raised it.
     """
-    job = definitions(resources(study, backend, progress)).resolve_job_def("demo")
+    of = studied(study)
+    job = definitions(resources(backend, progress), study).resolve_job_def(of.name)
     run_id = str(uuid4())
     # Reading traces imports TensorFlow, which would talk on stderr.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

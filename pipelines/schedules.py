@@ -1,24 +1,35 @@
 """When what measures runs by itself."""
 
+from collections.abc import Collection
+
 from dagster import DefaultScheduleStatus, ScheduleDefinition
 
-from pipelines.jobs import demo
-from warehouse.home import CHECKOUT
-
-VARIANCE = CHECKOUT / "studies" / "variance.yaml"
-
-half_hourly_variance = ScheduleDefinition(
-    name="half_hourly_variance",
-    job=demo,
-    cron_schedule="*/30 * * * *",
-    run_config={"resources": {"study": {"config": {"path": str(VARIANCE)}}}},
-    default_status=DefaultScheduleStatus.STOPPED,
-    description="How much nodes and links vary: studies/variance.yaml each half hour, for a day.",
+_SCHEDULES = (
+    (
+        "half_hourly_variance",
+        "variance",
+        "*/30 * * * *",
+        "How much nodes and links vary: studies/variance.yaml each half hour, for a day.",
+    ),
+    (
+        "weekly_reprofiling",
+        "demo",
+        "0 3 * * 0",
+        "A new round of the study every Sunday night. Off until you switch it on.",
+    ),
 )
-weekly_reprofiling = ScheduleDefinition(
-    name="weekly_reprofiling",
-    job=demo,
-    cron_schedule="0 3 * * 0",
-    default_status=DefaultScheduleStatus.STOPPED,
-    description="A new round of the study every Sunday night. Off until you switch it on.",
-)
+
+
+def schedules(jobs: Collection[str]) -> list[ScheduleDefinition]:
+    """Return the schedules of those of these jobs that have one."""
+    return [
+        ScheduleDefinition(
+            name=name,
+            job_name=job,
+            cron_schedule=cron,
+            default_status=DefaultScheduleStatus.STOPPED,
+            description=description,
+        )
+        for name, job, cron, description in _SCHEDULES
+        if job in jobs
+    ]

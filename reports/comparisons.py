@@ -16,7 +16,7 @@ _NAMES: Mapping[Varied, str] = {
     "servers": "{} server(s)",
     "placement": "placed {}",
 }
-_NOT_COMPARED = ("workers", "profiled_link_mbps")
+_NOT_COMPARED = ("workers", "profiled_at_mbps")
 
 
 def alike(study: Study, varied: Varied) -> list[list[int]]:
@@ -41,8 +41,8 @@ def curves(
     for place in sorted(group, key=lambda place: getattr(study.curves[place], varied)):
         curve = study.curves[place]
         label = _NAMES[varied].format(getattr(curve, varied))
-        if varied == "link_mbps" and curve.profiled_link_mbps not in (None, curve.link_mbps):
-            label += f", profiled at {curve.profiled_link_mbps:g}"
+        if varied == "link_mbps" and curve.profiled_at_mbps not in (None, curve.link_mbps):
+            label += f", profiled at {curve.profiled_at_mbps:g}"
         found[label] = rows.filter(curve=place).select(
             "workers", pl.col("predicted", "measured") * curve.batch_size
         )

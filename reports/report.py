@@ -9,6 +9,7 @@ from string import Template
 import polars as pl
 
 from forecasting import ceer_study
+from forecasting.chosen import baseline_in_words
 from forecasting.captured import captured_profiles
 from forecasting.simulations import FittedModels
 from reports import plots, provenance
@@ -75,10 +76,10 @@ def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Pa
         repeat=round_.repeat,
         description=escape(round_.study.description),
         warning=_warning(round_, rows),
-        figures=_figures(summary(rows), round_.study.baseline_in_words),
-        scenarios=_scenarios(rows, round_.study.baseline_in_words),
+        figures=_figures(summary(rows), baseline_in_words(round_.study)),
+        scenarios=_scenarios(rows, baseline_in_words(round_.study)),
         systems=_systems(systems),
-        metric=round_.study.metric_in_words,
+        metric=round_.study.metric.in_words,
         bound=_BOUND if asynchronous else "",
         causes=residuals.section(round_, rows, landing, models) if asynchronous else "",
         curves=grid([_job(curve, round_.study) for curve in curves]),
@@ -174,10 +175,10 @@ def _job(rows: pl.DataFrame, study: Study) -> tuple[str, str]:
         f"{number(row['measured'])} measured"
         for row in known
     )
-    described = f"{study.metric_in_words} by number of workers, {title}. {said}"
+    described = f"{study.metric.in_words} by number of workers, {title}. {said}"
     caption = "Band: prediction interval. Bars: spread between the windows of the run."
     return title, captioned(
-        plots.scaling(rows, study.metric_in_words, baseline=study.baseline_in_words),
+        plots.scaling(rows, study.metric.in_words, baseline=baseline_in_words(study)),
         described,
         caption,
     )

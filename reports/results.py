@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from studies.curve import Curve
-from studies.foremost import BASELINE, FOREMOST
+from forecasting.chosen import baselines, foremost
 from studies.rounds import Round
 from studies.study import Study
 from warehouse.records import Backend
@@ -50,8 +50,8 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     `JUDGED`, and linear, linear_error_percent: the baseline's forecast and its error.
     """
     ours = _of_round(round_, accuracy)
-    judged = _of_system(ours, *FOREMOST.values()).select("scenario_id", *JUDGED)
-    baseline = _of_system(ours, *BASELINE.values()).select(
+    judged = _of_system(ours, *foremost()).select("scenario_id", *JUDGED)
+    baseline = _of_system(ours, *baselines()).select(
         "scenario_id", linear="predicted", linear_error_percent="error_percent"
     )
     return (
@@ -71,10 +71,10 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") ->
     ours = ledger.filter(
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
-        pl.col("metric") == round_.study.metric,
+        pl.col("metric").is_in(list(round_.study.metrics)),
     ).rename({"subject_id": "scenario_id", "value": "predicted"})
     predicted = _of_system(ours, system).select("scenario_id", "predicted", "low", "high")
-    baseline = _of_system(ours, *BASELINE.values()).select("scenario_id", linear="predicted")
+    baseline = _of_system(ours, *baselines()).select("scenario_id", linear="predicted")
     return (
         _scenarios(round_)
         .join(predicted, on="scenario_id", how="left", maintain_order="left")
@@ -203,13 +203,16 @@ def _of_round(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
         pl.col("repeat") == round_.repeat,
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
-        pl.col("metric") == round_.study.metric,
+        pl.col("metric").is_in(list(round_.study.metrics)),
     )
 
 
 def _of_system(accuracy: pl.DataFrame, *systems: str) -> pl.DataFrame:
+    """Return the newest forecast of each scenario by the first of some systems that has any."""
     rows = accuracy.filter(pl.col("system").is_in(systems)).sort("made_at")
-    return rows.unique("scenario_id", keep="last")
+    place = pl.col("system").replace_strict(systems, range(len(systems)), return_dtype=pl.Int32)
+    first = place == place.min().over("scenario_id")
+    return rows.filter(first).unique("scenario_id", keep="last", maintain_order=True)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -197,7 +197,9 @@ class Curve(Record):
     def as_profiled(self) -> tuple["Curve", ...]:
         """Return the curves of which it is profiled: each type, with one server also."""
         return tuple(
-            dict.fromkeys(one for each in self.of_each_type() for one in (each, each.on_one_server()))
+            dict.fromkeys(
+                one for each in self.of_each_type() for one in (each, each.on_one_server())
+            )
         )
 
     def on_profiled_link(self, scenario: Scenario, backend: Backend) -> Scenario:

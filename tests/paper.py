@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from forecasting.captured import CapturedProfile, captured_profiles
+from forecasting.chosen import asking_of
 from profilers.steady.host import host_id
 from studies.measuring import measure
 from studies.progress import Progress
@@ -49,7 +50,8 @@ def landed_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tup
     def run(text: str) -> tuple[Round, Path]:
         folder = tmp_path_factory.mktemp("landed")
         landing = folder / "landing"
-        found = open_round(read_study(write_study(folder, text)), "loopback", host_id(), [])
+        study = read_study(write_study(folder, text))
+        found = open_round(study, asking_of(study), "loopback", host_id(), [])
         with pytest.MonkeyPatch.context() as patch:
             PaperProbes().install(patch)
             found = measure(profiled(found, landing), landing, Progress())

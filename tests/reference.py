@@ -1,5 +1,6 @@
 """Rounds of the reference studies, as they are kept."""
 
+from forecasting.chosen import asking_of
 from studies.rounds import Round, latest_round
 from studies.study import read_study
 from warehouse.home import CHECKOUT
@@ -12,6 +13,6 @@ def first_round(name: str) -> Round:
     """Return the first round of a reference study."""
     study = read_study(CHECKOUT / "studies" / f"{name}.yaml")
     runs = [run for run in landed_runs(REFERENCE) if run.study == name and run.repeat == 1]
-    found = latest_round(study, "emulated", runs[0].host_id, runs)
+    found = latest_round(study, asking_of(study), "emulated", runs[0].host_id, runs)
     assert found is not None
     return found

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from forecasting.chosen import asking_of
 from forecasting.resting import rested_on
 from models.async_sgd import predictor
 from models.async_sgd.systems import ASYNC_SGD
@@ -20,11 +21,12 @@ from models.system import System
 from models.systems import SYSTEMS
 from profilers import async_steps, async_throughput, contention, links
 from profilers.clusters import Cluster
-from profilers.result import ProbeResult, RunContext, failed, finished_run
+from profilers.probe import Need
+from profilers.result import ProbeResult, RunContext, finished_run
 from profilers.windows import Windows
 from studies.curve import Curve
 from studies.measuring import profile
-from studies.parts import Part, Probe, parts
+from studies.needs import needs as needs_of
 from studies.progress import Progress
 from studies.rounds import Round
 from studies.study import Study
@@ -34,10 +36,11 @@ STUDY = """
 name: paper
 description: two curves that exist on paper
 backend: loopback
-links: {flows: [1, 2], seconds: 1, trials: 2}
-profile: {traced_steps: 4, untraced_steps: 4}
-measure: {windows: 2, window_s: 1}
-jobs:
+probes:
+  links: {flows: [1, 2], seconds: 1, trials: 2}
+  tf_trace: {traced_steps: 4, untraced_steps: 4}
+  tf_throughput: {windows: 2, window_s: 1}
+test:
   - {dnn: small_cnn, image_size: 16, batch_size: 4, worker: emu.native.c25, server: emu.server,
      link_mbps: 200, workers: [1, 2]}
   - {dnn: alexnet, image_size: 64, batch_size: 4, worker: emu.native.c25, server: emu.server,
@@ -45,30 +48,34 @@ jobs:
 """
 DDP = """
 name: paper
-links: {flows: [1, 2], seconds: 1, trials: 2}
-allreduce: {sizes_bytes: [4, 1048576], world_sizes: [2, 3], trials: 3}
-compute: {batch_sizes: [1, 8], trials: 5, watched_trials: 2}
-iterate: {iterations: 20}
-jobs:
+systems: [srift, ideal_scaling]
+probes:
+  links: {flows: [1, 2], seconds: 1, trials: 2}
+  allreduce: {sizes_bytes: [4, 1048576], world_sizes: [2, 3], trials: 3}
+  torch_compute: {batch_sizes: [1, 8], trials: 5, watched_trials: 2}
+  torch_throughput: {iterations: 20}
+test:
   - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 32, batch_size: 4,
      worker: emu.native.c25, link_mbps: 800, workers: [2, 3]}
   - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 32, batch_size: 8,
-     worker: [emu.native.c25, emu.avx2.c25], link_mbps: 800, workers: [3]}
+     worker: emu.native.c25 + emu.avx2.c25, link_mbps: 800, workers: [3]}
 """
 SYNCHRONOUS = """
 name: paper
-profile: {traced_steps: 4, untraced_steps: 4}
-measure: {windows: 2, window_s: 1}
-jobs:
+probes:
+  tf_operations: {traced_steps: 4, untraced_steps: 4, test: true}
+  tf_sync: {windows: 2, window_s: 1}
+train:
   - {dnn: alexnet, strategy: all_reduce, image_size: 64, batch_size: 4, worker: emu.native.c25,
-     link_mbps: 800, workers: [1, 2], fitted: true}
+     link_mbps: 800, workers: [1, 2]}
+test:
   - {dnn: small_cnn, strategy: all_reduce, image_size: 24, batch_size: 4, worker: emu.native.c25,
      link_mbps: 800, workers: [2]}
 """
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
-MIXED = STUDY.replace("worker: emu.native.c25", "worker: [emu.native.c25, emu.native.c15]", 1)
+MIXED = STUDY.replace("worker: emu.native.c25", "worker: emu.native.c25 + emu.native.c15", 1)
 """The first curve's workers are of two types."""
-PROFILING: tuple[Probe, ...] = ("links", "contention", "tf_trace")
+PROFILING: tuple[str, ...] = ("links", "contention", "tf_trace")
 """The probes that profile asynchronous curves, in the order in which they run."""
 HOST = "host-1"
 FORECASTERS = [ASYNC_SGD, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE]
@@ -162,10 +169,7 @@ class PaperProbes:
     ) -> ProbeResult:
         """Return transfers that share evenly."""
         started_at = datetime.now(UTC)
-        try:
-            self._ask("contention")
-        except ProbeFailed as error:
-            return failed("contention", cluster, None, context, started_at, error)
+        self._ask("contention")
         progress("contention")
         rows = [
             (direction, count, place, seconds, int(LINK_BPS / count * seconds), 0.0)
@@ -191,10 +195,7 @@ class PaperProbes:
     ) -> ProbeResult:
         """Return steps that are all alike."""
         started_at = datetime.now(UTC)
-        try:
-            self._ask(f"profile {scenario.workload.dnn}")
-        except ProbeFailed as error:
-            return failed("tf_trace", cluster, scenario, context, started_at, error)
+        self._ask(f"profile {scenario.workload.dnn}")
         progress(f"profile {scenario.workload.dnn}")
         run = finished_run("tf_trace", cluster, scenario, context, started_at, {})
         tables = self._trace(traced_steps, untraced_steps)
@@ -244,11 +245,7 @@ class PaperProbes:
         """Yield `throughput` of each scenario, in windows 2 % apart."""
         for scenario in scenarios:
             started_at = datetime.now(UTC)
-            try:
-                self._ask(f"measure {scenario.label}")
-            except ProbeFailed as error:
-                yield failed("tf_throughput", cluster, scenario, context, started_at, error)
-                continue
+            self._ask(f"measure {scenario.label}")
             progress(f"measure {scenario.label}")
             rows = [
                 row
@@ -318,16 +315,17 @@ def captured_tables(traced_steps: int) -> dict[str, pl.DataFrame]:
     }
 
 
-def landed(part: Part, repeat: int = 1, **changes: object) -> Run:
-    """Return a run that is a part of a round; later rounds ran later."""
+def landed(need: Need, repeat: int = 1, **changes: object) -> Run:
+    """Return a run that serves as a need of a round; later rounds ran later."""
     started_at = datetime(2030, 1, repeat, tzinfo=UTC)
+    subject = need.subject
     fields: dict[str, object] = {
-        "run_id": f"{part.name}, round {repeat}",
-        "probe": part.probe,
-        "purpose": part.purpose,
+        "run_id": f"{need.title}, round {repeat}",
+        "probe": need.probe,
+        "purpose": need.purpose,
         "study": "paper",
         "repeat": repeat,
-        "scenario_id": part.scenario.scenario_id if part.scenario else None,
+        "scenario_id": subject.scenario.scenario_id if subject.scenario else None,
         "backend": "emulated",
         "status": "ok",
         "started_at": started_at,
@@ -335,9 +333,14 @@ def landed(part: Part, repeat: int = 1, **changes: object) -> Run:
         "host_id": HOST,
         "host": {},
         "software": {},
-        "config": {**part.config, "link_mbps": part.link_mbps},
+        "config": {**subject.config, "link_mbps": subject.link_mbps},
     }
     return Run.model_validate(fields | changes)
+
+
+def needs(study: Study, backend: Backend = "emulated") -> tuple[Need, ...]:
+    """Return what a round of a study needs."""
+    return needs_of(study, backend, asking_of(study))
 
 
 def write_study(folder: Path, text: str = STUDY) -> Path:
@@ -347,10 +350,10 @@ def write_study(folder: Path, text: str = STUDY) -> Path:
     return path
 
 
-def seen_of(curve: Curve, study: Study, backend: Backend, *systems: System) -> list[Part]:
+def seen_of(curve: Curve, study: Study, backend: Backend, *systems: System) -> list[Need]:
     """Return what forecasts of a curve rest on, of these systems or of all."""
-    needed = parts(study, backend)
+    needed = needs(study, backend)
     found = {
-        part for system in systems or SYSTEMS for part in rested_on(system, curve, needed, backend)
+        need for system in systems or SYSTEMS for need in rested_on(system, curve, needed, backend)
     }
-    return [part for part in needed if part in found]
+    return [need for need in needed if need in found]

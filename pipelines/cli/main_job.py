@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 import typer
 
-from assets.resources import study_for
 from assets.turns import turn
+from forecasting.chosen import baseline_in_words
+from forecasting.ready import ready
 from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.progress import shown
@@ -21,7 +22,6 @@ from profilers.clusters import host_id
 from reports import report
 from reports.results import by_system, outcome
 from studies.changes import changes
-from studies.parts import parts
 from studies.plan import Task, tasks
 from studies.rounds import Round, latest_round, open_round, whole_round
 from warehouse.home import home
@@ -80,30 +80,33 @@ def show_plan(path: Path, backend: str | None) -> None:
 
 def write_report(path: Path, backend: str | None) -> None:
     """Write the report of the newest round of the whole study again."""
-    study, chosen, _ = study_for(path, backend)
+    found = ready(path, backend)
+    study, chosen = found.study, found.backend
     place = home()
     warehouse = Warehouse(place)
     runs = landed_runs(warehouse.landing)
-    latest = latest_round(study, chosen, host_id(chosen), runs)
+    latest = latest_round(study, found.asking, chosen, host_id(chosen), runs)
     if latest is None:
         raise BadInput(
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
             f"`stepcast run {path}` does"
         )
-    found, accuracy = whole_round(latest, study, runs), warehouse.accuracy()
-    rows, systems = outcome(found, accuracy), by_system(found, accuracy)
-    typer.echo(report.write(found, rows, systems, warehouse.landing, place / report.FILE))
+    round_, accuracy = whole_round(latest, study, runs), warehouse.accuracy()
+    rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
+    typer.echo(report.write(round_, rows, systems, warehouse.landing, place / report.FILE))
 
 
 def _prospect(path: Path, backend: str | None, place: Path) -> Prospect:
-    study, chosen, why = study_for(path, backend)
-    round_ = open_round(study, chosen, host_id(chosen), landed_runs(place / "landing"))
-    return Prospect(round_, why, tasks(round_))
+    found = ready(path, backend)
+    runs = landed_runs(place / "landing")
+    here = host_id(found.backend)
+    round_ = open_round(found.study, found.asking, found.backend, here, runs)
+    return Prospect(round_, found.why, tasks(round_))
 
 
 def _announce(ahead: Prospect) -> None:
     round_ = ahead.round_
-    total, missing = len(parts(round_.study, round_.backend)), len(round_.missing)
+    total, missing = len(round_.needs), len(round_.missing)
     runs = f"{missing} runs" if missing == total else f"{missing} of {total} runs are missing"
     seconds = readable(sum(task.expected_s for task in ahead.tasks))
     _tell(f"study {round_.study.name}, round {round_.repeat}: {runs}, about {seconds}")
@@ -125,7 +128,7 @@ def _loopback_warnings(round_: Round) -> Iterator[str]:
 
 def _show(round_: Round, place: Path) -> None:
     rows = outcome(round_, Warehouse(place).accuracy())
-    print_results(rows, round_.study.metric_in_words, round_.study.baseline_in_words)
+    print_results(rows, round_.study.metric.in_words, baseline_in_words(round_.study))
     typer.echo(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
     typer.echo(f"report     {place / report.FILE}")
     typer.echo(f'warehouse  {place / HISTORY} (stepcast sql "SELECT * FROM report.accuracy")')

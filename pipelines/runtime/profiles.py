@@ -59,6 +59,5 @@ def _of_history(job: TrainingJob, backend: Backend, home: Path) -> Performance:
             return found
     raise refused or BadInput(
         f"job {job.name} names no profile, and srift has not been fitted on {backend} nodes of "
-        "this host yet: list its network and node types in a study of kind ddp, and `stepcast run` "
-        "that"
+        "this host yet: list its network and node types in a study of srift, and `stepcast run` it"
     )

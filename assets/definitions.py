@@ -1,0 +1,39 @@
+"""The assets, checks and job of a study."""
+
+from pathlib import Path
+
+from dagster import Definitions, define_asset_job, in_process_executor
+
+from assets.accuracy import report_asset, table_asset
+from assets.analyses import analyses
+from assets.checks import checks
+from assets.forecasts import fit_asset, prediction_asset
+from assets.probing import measured_asset, profile_asset
+from assets.studied import studied
+
+
+def definitions_of(path: Path) -> Definitions:
+    """Return what Dagster is to know of a study: only the probes and systems that it concerns.
+
+    Raises:
+        BadInput: as `studied`.
+    """
+    of = studied(path)
+    predicted = [of.key("predictions", system.name) for system in of.systems]
+    assets = [
+        *(profile_asset(of, probe) for probe in of.profiling),
+        *analyses(of),
+        *(fit_asset(of, system) for system in of.systems),
+        *(prediction_asset(of, system) for system in of.systems),
+        *(measured_asset(of, probe, predicted) for probe in of.measuring),
+        table_asset(of),
+        report_asset(of),
+    ]
+    job = define_asset_job(
+        of.name,
+        selection=assets,
+        # What measures runs alone: steps one after another, in one process.
+        executor_def=in_process_executor,
+        description=of.study.description or f"Profile, predict and measure {of.study.name}.",
+    )
+    return Definitions(assets=assets, asset_checks=checks(of), jobs=[job])

@@ -1,0 +1,88 @@
+"""A study as lineage shows it: which probes and systems it concerns, and what rests on what."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dagster import AssetKey
+
+from forecasting.chosen import asking, systems_of
+from forecasting.resting import rested_on
+from models.system import System
+from profilers.probe import Need
+from profilers.probes import PROBES
+from studies.needs import needs
+from studies.study import Study, read_study
+from warehouse.records import Backend, Purpose
+
+BACKEND: Backend = "emulated"
+"""Which probes and systems a study concerns does not depend on the backend; one has to be named."""
+
+
+@dataclass(frozen=True)
+class Studied:
+    """A study and its file, what it needs, and by system what its forecasts rest on.
+
+    Systems that refuse all test scenarios are not in `systems`.
+    """
+
+    path: Path
+    study: Study
+    needs: tuple[Need, ...]
+    rests: Mapping[System, tuple[Need, ...]]
+
+    @property
+    def name(self) -> str:
+        """The study's name as Dagster permits it in names of jobs, groups and operations."""
+        return re.sub(r"\W", "_", self.study.name)
+
+    @property
+    def systems(self) -> tuple[System, ...]:
+        """The systems that forecast a scenario of it."""
+        return tuple(self.rests)
+
+    @property
+    def profiling(self) -> tuple[str, ...]:
+        """The probes whose runs predictors may see, in the order in which they run."""
+        return self._probes("profile")
+
+    @property
+    def measuring(self) -> tuple[str, ...]:
+        """The probes that measure what stays hidden until it judges forecasts."""
+        return self._probes("measurement")
+
+    @property
+    def captures(self) -> bool:
+        """Whether packets are captured."""
+        return any(need.settings.get("capture") for need in self.needs)
+
+    def _probes(self, purpose: Purpose) -> tuple[str, ...]:
+        there = {need.probe for need in self.needs if need.purpose == purpose}
+        return tuple(name for name in PROBES if name in there)
+
+    def key(self, group: str, noun: str) -> AssetKey:
+        """Return the key of an asset of this study."""
+        return AssetKey([self.study.name, group, noun])
+
+
+def studied(path: Path) -> Studied:
+    """Read a study file for its lineage.
+
+    Raises:
+        BadInput: as `read_study`, or a system or the settings of a probe are not possible.
+    """
+    study = read_study(path)
+    systems = systems_of(study)
+    needed = needs(study, BACKEND, asking(systems))
+    rests = {}
+    for system in systems:
+        found = {
+            need
+            for curve in study.curves
+            if curve.is_judged
+            for need in rested_on(system, curve, needed, BACKEND)
+        }
+        if found:
+            rests[system] = tuple(need for need in needed if need in found)
+    return Studied(path, study, needed, rests)
