@@ -5,8 +5,9 @@ from dagster import AutomationCondition, MaterializeResult, MetadataValue, Resou
 from assets.measured import measured_loaded
 from assets.metadata import OWNERS, of_frame
 from assets.resources import StudyResource, WarehouseResource
+from forecasting.evaluation import evaluate
+from forecasting.results import outcome
 from reports import plots, report
-from reports.results import by_system, outcome
 from studies.plan import REPORT_NAME
 from studies.progress import Progress
 
@@ -49,8 +50,9 @@ def html_report(
     """The newest round of the whole study as one HTML file that needs no network."""
     progress.say(REPORT_NAME)
     round_ = study.whole_round()
-    accuracy = warehouse.open().accuracy()
-    rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
-    file = report.write(round_, rows, systems, warehouse.landing, warehouse.report)
+    found = evaluate(round_, warehouse.open())
+    file = report.write(found, warehouse.report)
     progress.finished(REPORT_NAME)
-    return MaterializeResult(metadata={**of_frame(rows, round_), "file": MetadataValue.path(file)})
+    return MaterializeResult(
+        metadata={**of_frame(found.rows, round_), "file": MetadataValue.path(file)}
+    )

@@ -48,14 +48,13 @@ class CapturedProfile:
 
 def captured_profiles(round_: Round, landing: Path) -> list[CapturedProfile]:
     """Return the profiles of a round whose packets were captured, in the order of the study."""
-    if round_.study.kind != "asynchronous":
-        return []
     links = {part.link_mbps: run for part, run in round_.runs_of("links").items()}
     profiles = round_.runs_of("tf_trace").items()
     return [
         found
         for part, run in profiles
-        if (found := _profile(part, run, links[part.link_mbps], landing)) is not None
+        if part.link_mbps in links
+        and (found := _profile(part, run, links[part.link_mbps], landing)) is not None
     ]
 
 

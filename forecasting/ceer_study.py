@@ -8,16 +8,18 @@ from pathlib import Path
 
 import polars as pl
 
-from models.ceer import predictor
+from forecasting.fits import fit_or_load, landed_tables
+from forecasting.resting import rested_on
 from models.ceer.evaluation import leave_out
-from models.ceer.fitted import measured_steps
+from models.ceer.fitted import FittedCeer, measured_steps
 from models.ceer.observed import STEP, observed
 from models.ceer.predictor import Ceer
 from models.ceer.steps import Without
-from models.ceer.systems import PROBES
+from models.ceer.systems import CEER, CEER_PYTORCH, PROBES
 from profilers.clusters.node_types import node_types
 from studies import landed
 from studies.rounds import Round
+from warehouse.warehouse import Warehouse
 
 ABLATIONS: tuple[Without, ...] = (frozenset(), frozenset({"light"}), frozenset({"overhead"}))
 """What section V leaves out of predictions: nothing, light and CPU operations, or S."""
@@ -41,18 +43,17 @@ class Measured:
         return self.operations.filter(theirs), self.steps.filter(theirs)
 
     @cached_property
-    def model(self) -> Ceer:
-        """The model that is fitted to those."""
-        operations, steps = self.fitted
-        return predictor.fit(operations=operations, steps=steps)
-
-    @cached_property
     def forecasts(self) -> pl.DataFrame:
-        """Steps of the unseen DNNs as that model forecasts them from their profiled operations.
+        """Steps of the unseen DNNs, forecast from their profiled operations by a fit to the others.
 
         As `models.ceer.evaluation.leave_out` returns them, for each of `ABLATIONS`.
         """
         return leave_out(self.operations, self.steps, [self.unseen], ablations=ABLATIONS)
+
+    @property
+    def whole_forecasts(self) -> pl.DataFrame:
+        """Those of which nothing was left out."""
+        return self.forecasts.filter(pl.col("without").list.len() == 0)
 
 
 def measured(round_: Round, landing: Path) -> Measured | None:
@@ -60,6 +61,8 @@ def measured(round_: Round, landing: Path) -> Measured | None:
 
     Of DNNs that are fitted at one size and judged at another, only the first is in it.
     """
+    if not round_.runs_of(*(timing for timing, _ in PROBES.values())):
+        return None
     fitted = {curve.dnn for curve in round_.study.curves if curve.fitted}
     tables = _tables(round_, landing, fitted)
     times = tables.get("operation_time")
@@ -84,6 +87,26 @@ def measured(round_: Round, landing: Path) -> Measured | None:
         return None
     profiled = steps.join(operations, on=STEP, how="semi")
     return Measured(operations, profiled, tuple(one for one in known if one not in fitted))
+
+
+def fitted_model(round_: Round, landing: Path, warehouse: Warehouse | None = None) -> Ceer | None:
+    """Return the model that forecasts a round, loaded if the history keeps it.
+
+    None where nothing that has landed is fitted to, or the round forecasts nothing by operations.
+    """
+    for system in (CEER, CEER_PYTORCH):
+        needed = {
+            part: None
+            for curve in round_.study.curves
+            if curve.is_judged
+            for part in rested_on(system, curve, round_.parts, round_.backend)
+        }
+        if runs := [run for part in needed if (run := round_.run_of(part))]:
+            tables = landed_tables(system, runs, landing)
+            found = fit_or_load(system, [run.run_id for run in runs], tables, warehouse)
+            assert isinstance(found, FittedCeer)
+            return found.model
+    return None
 
 
 def usd_per_hour(measured: Measured) -> Mapping[str, float]:

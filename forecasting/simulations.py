@@ -1,29 +1,28 @@
-"""The model of asynchronous SGD fitted to the landed profiles of a round, without a database."""
+"""The model of asynchronous SGD fitted to the landed profiles of a round."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import polars as pl
-
+from forecasting.fits import fit_or_load, landed_tables
 from forecasting.resting import rested_on
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
-from studies import landed
 from studies.curve import Curve
 from studies.parts import Part
 from studies.rounds import Round
 from warehouse.records import Run
+from warehouse.warehouse import Warehouse
 
 
 class FittedModels(Mapping[Part, AsyncSGD]):
     """A model of each profile of a round, fitted to what its forecasts were fitted to.
 
     Where curves share a profile, the model knows the links of all of them. Fitting takes seconds,
-    so a model is fitted when it is first asked for.
+    so a model is fitted when it is first asked for, or loaded if `warehouse` keeps it.
     """
 
-    def __init__(self, round_: Round, landing: Path) -> None:
-        self._round, self._landing = round_, landing
+    def __init__(self, round_: Round, landing: Path, warehouse: Warehouse | None = None) -> None:
+        self._round, self._landing, self._warehouse = round_, landing, warehouse
         self._fitted: dict[Part, AsyncSGD | None] = dict.fromkeys(round_.runs_of("tf_trace"))
         self._mixed: dict[tuple[Part, ...], AsyncSGD] = {}
 
@@ -31,7 +30,7 @@ class FittedModels(Mapping[Part, AsyncSGD]):
         """Return the model of a profile."""
         model = self._fitted[part]
         if model is None:
-            model = self._fitted[part] = _fitted(_seen([part], self._round), self._landing)
+            model = self._fitted[part] = self._fit([part])
         return model
 
     def __iter__(self) -> Iterator[Part]:
@@ -55,11 +54,18 @@ class FittedModels(Mapping[Part, AsyncSGD]):
         if len(profiles) == 1:
             return self[profiles[0]]
         if profiles not in self._mixed:
-            self._mixed[profiles] = _fitted(_seen(profiles, self._round), self._landing)
+            self._mixed[profiles] = self._fit(profiles)
         return self._mixed[profiles]
 
+    def _fit(self, profiles: Sequence[Part]) -> AsyncSGD:
+        runs = _seen(profiles, self._round)
+        tables = landed_tables(ASYNC_SGD, runs, self._landing)
+        model = fit_or_load(ASYNC_SGD, [run.run_id for run in runs], tables, self._warehouse)
+        assert isinstance(model, AsyncSGD)
+        return model
 
-def _seen(profiles: Sequence[Part], round_: Round) -> Iterable[Run]:
+
+def _seen(profiles: Sequence[Part], round_: Round) -> list[Run]:
     backend = round_.backend
     scenarios = [part.scenario for part in profiles]
     parts = (
@@ -71,14 +77,3 @@ def _seen(profiles: Sequence[Part], round_: Round) -> Iterable[Run]:
     )
     found = (round_.run_of(part) for part in dict.fromkeys(parts))
     return [run for run in found if run is not None]
-
-
-def _fitted(runs: Iterable[Run], landing: Path) -> AsyncSGD:
-    landings = [landed.tables(landing, run) for run in runs]
-    seen: dict[str, pl.DataFrame] = {}
-    for name in ASYNC_SGD.tables:
-        tables = [one[name] for one in landings if name in one]
-        seen[name] = pl.concat(tables) if tables else landed.no_rows(name)
-    model = ASYNC_SGD.fit(seen)
-    assert isinstance(model, AsyncSGD)
-    return model

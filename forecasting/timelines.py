@@ -18,6 +18,7 @@ from studies.curve import Curve
 from studies.parts import Part
 from studies.rounds import Round, rounds_of
 from studies.study import Study
+from warehouse.asks import Refusal
 from warehouse.records import BadInput, Run, Scenario
 
 
@@ -48,11 +49,9 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
     """Return the scenario of a study that has this label or id.
 
     Raises:
-        BadInput: its curves are not asynchronous, nothing of the study has landed, no scenario or
-            several are called that, or its curve has no profile yet.
+        BadInput: nothing of the study has landed, no scenario or several are called that, it is not
+            of asynchronous SGD, or its curve has no profile yet.
     """
-    if study.kind != "asynchronous":
-        raise BadInput(f"study {study.name} is {study.kind}; timelines are of asynchronous curves")
     rounds = sorted(
         rounds_of(study, runs), key=lambda one: max(run.started_at for run in one.runs)
     )[::-1]
@@ -65,6 +64,11 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
         for scenario in curve.scenarios(backend)
     }
     scenario = _named(wanted, list(known), study)
+    if isinstance(refused := ASYNC_SGD.rests_on(scenario), Refusal):
+        raise BadInput(
+            f"{scenario.label} has no timeline: {ASYNC_SGD.name} does not predict it: "
+            f"{refused.reason}"
+        )
     for round_ in rounds:
         for curve in round_.study.curves:
             needed = rested_on(ASYNC_SGD, curve, round_.parts, round_.backend)

@@ -11,6 +11,8 @@ import typer
 
 from assets.resources import study_for
 from assets.turns import turn
+from forecasting.evaluation import evaluate
+from forecasting.results import outcome
 from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.progress import shown
@@ -19,7 +21,6 @@ from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
 from profilers.clusters import host_id
 from reports import report
-from reports.results import by_system, outcome
 from studies.changes import changes
 from studies.parts import parts
 from studies.plan import Task, tasks
@@ -90,9 +91,8 @@ def write_report(path: Path, backend: str | None) -> None:
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
             f"`stepcast run {path}` does"
         )
-    found, accuracy = whole_round(latest, study, runs), warehouse.accuracy()
-    rows, systems = outcome(found, accuracy), by_system(found, accuracy)
-    typer.echo(report.write(found, rows, systems, warehouse.landing, place / report.FILE))
+    found = evaluate(whole_round(latest, study, runs), warehouse)
+    typer.echo(report.write(found, place / report.FILE))
 
 
 def _prospect(path: Path, backend: str | None, place: Path) -> Prospect:

@@ -1,0 +1,93 @@
+"""How much the parts of Srift err on what they were not fitted to (Table 6; section 5.3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from models.srift import allreduce, validation
+from models.srift.probed import by_place
+from studies import landed
+from studies.parts import Part
+from studies.rounds import Round
+
+
+@dataclass(frozen=True)
+class Components:
+    """Errors of passes and of all-reduces, in percent; None where there are none to tell of.
+
+    Attributes:
+        passes: of batch sizes that are left out in turn: name, means of the absolute values of
+            forward_percent, backward_percent, both_percent and floor_percent, and n, the batch
+            sizes; a row for each profile, and one of all.
+        held_out: the same of batch sizes that were timed apart.
+        allreduces: rows of `models.srift.validation.allreduce_errors`.
+    """
+
+    passes: pl.DataFrame | None
+    held_out: pl.DataFrame | None
+    allreduces: pl.DataFrame | None
+
+
+def components(round_: Round, landing: Path) -> Components | None:
+    """Return how wrong the parts are; None where neither passes nor all-reduces were probed."""
+    if not round_.runs_of("torch_compute", "allreduce"):
+        return None
+    return Components(
+        _passes(round_, landing), _held_out(round_, landing), _allreduces(round_, landing)
+    )
+
+
+def _passes(round_: Round, landing: Path) -> pl.DataFrame | None:
+    profiled = landed.rows(round_, landing, "torch_compute", "compute", "profile")
+    return _means(
+        {str(name): validation.pass_errors(rows) for (name,), rows in landed.by_name(profiled)}
+    )
+
+
+def _held_out(round_: Round, landing: Path) -> pl.DataFrame | None:
+    runs = round_.runs_of("torch_compute")
+    profiles = {_network(part): run for part, run in runs.items() if part.profiles}
+    return _means(
+        {
+            part.name: validation.held_out_errors(
+                landed.table(landing, profiles[_network(part)], "compute"),
+                landed.table(landing, run, "compute"),
+            )
+            for part, run in runs.items()
+            if not part.profiles and _network(part) in profiles
+        }
+    )
+
+
+def _network(part: Part) -> tuple[object, ...]:
+    """Return what a profile of passes and its held-out batches agree on."""
+    assert part.scenario is not None
+    return part.curve.dnn, part.curve.image_size, part.scenario.nodes
+
+
+def _means(errors: Mapping[str, pl.DataFrame]) -> pl.DataFrame | None:
+    """Return mean absolute errors of each name that has some, and of all together."""
+    found = {name: one for name, one in errors.items() if one.height}
+    if not found:
+        return None
+    found["all"] = pl.concat(found.values())
+    return pl.concat(
+        one.select(
+            pl.lit(name).alias("name"), pl.exclude("batch_size").abs().mean(), pl.len().alias("n")
+        )
+        for name, one in found.items()
+    )
+
+
+def _allreduces(round_: Round, landing: Path) -> pl.DataFrame | None:
+    found = [landed.tables(landing, run) for run in round_.runs_of("allreduce").values()]
+    if not found:
+        return None
+    rows, runs, clusters = (
+        pl.concat([one[name] for one in found]) for name in ("allreduce", "run", "cluster_node")
+    )
+    places, hardware = by_place(runs, rows, clusters)
+    model = allreduce.fit(rows, places, hardware)
+    return validation.allreduce_errors(model, rows, places)

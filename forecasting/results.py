@@ -1,0 +1,217 @@
+"""How a round's predictions did: one row per scenario, and the figures over all of them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from studies.curve import Curve
+from studies.foremost import BASELINE, FOREMOST
+from studies.rounds import Round
+from studies.study import Study
+from warehouse.records import Backend
+
+JUDGED = {
+    "predicted": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "measured": pl.Float64,
+    "error_percent": pl.Float64,
+    "spread_percent": pl.Float64,
+    "split": pl.String,
+    "host_busy": pl.Boolean,
+    "noise_floor_percent": pl.Float64,
+    "noise_runs": pl.Int64,
+}
+"""Columns of report.accuracy that are taken over, for the system that is judged."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean absolute errors, percent, over the `n` judged scenarios with W of 2 or more.
+
+    `busy_n` more were measured while the host was busy, and do not count. `noise_floor` is the mean
+    over the `noise_n` of them that were measured in two rounds or more, None if none was.
+    """
+
+    n: int
+    busy_n: int
+    error: float | None
+    linear_error: float | None
+    noise_floor: float | None
+    noise_n: int
+
+
+def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per scenario of a round, by curve and W; NULL where nothing was judged.
+
+    Columns: curve (index), its title, label, dnn, link_mbps, workers, scenario_id, those of
+    `JUDGED`, and linear, linear_error_percent: the baseline's forecast and its error.
+    """
+    ours = _of_round(round_, accuracy)
+    judged = _of_system(ours, *FOREMOST.values()).select("scenario_id", *JUDGED)
+    baseline = _of_system(ours, *BASELINE.values()).select(
+        "scenario_id", linear="predicted", linear_error_percent="error_percent"
+    )
+    return (
+        _scenarios(round_)
+        .join(judged, on="scenario_id", how="left", maintain_order="left")
+        .join(baseline, on="scenario_id", how="left", maintain_order="left")
+        .cast(pl.Schema({**JUDGED, "linear": pl.Float64, "linear_error_percent": pl.Float64}))
+    )
+
+
+def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") -> pl.DataFrame:
+    """Return what a system forecasts for a round, in the columns of `outcome` that are known.
+
+    Columns: curve, title, label, dnn, link_mbps, workers, scenario_id, predicted, low, high and
+    linear.
+    """
+    ours = ledger.filter(
+        pl.col("backend") == round_.backend,
+        pl.col("host_id") == round_.host_id,
+        pl.col("metric") == round_.study.metric,
+    ).rename({"subject_id": "scenario_id", "value": "predicted"})
+    predicted = _of_system(ours, system).select("scenario_id", "predicted", "low", "high")
+    baseline = _of_system(ours, *BASELINE.values()).select("scenario_id", linear="predicted")
+    return (
+        _scenarios(round_)
+        .join(predicted, on="scenario_id", how="left", maintain_order="left")
+        .join(baseline, on="scenario_id", how="left", maintain_order="left")
+    )
+
+
+def curves(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """Return workers and predicted of each curve, after what its title has and not all have."""
+    curves = rows.partition_by("curve", maintain_order=True)
+    names = apart([curve["title"][0] for curve in curves])
+    return [
+        (name, curve.select("workers", "predicted"))
+        for name, curve in zip(names, curves, strict=True)
+    ]
+
+
+def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    """Return how wrong each system was in a round, one row per system and network.
+
+    What was measured while the host was busy does not count.
+
+    Columns: system, dnn (NULL: all of them), w1_error_percent (mean error of scenarios with one
+    worker), and of those with more: n and mean_ape_percent. Systems with the smallest error over
+    all networks come first.
+    """
+    ours = _of_round(round_, accuracy).sort("made_at")
+    newest = ours.unique(["system", "scenario_id"], keep="last").join(
+        _scenarios(round_).select("scenario_id", "dnn", "workers"), on="scenario_id"
+    )
+    single = pl.col("workers") == 1
+    error = pl.when(~pl.col("host_busy")).then(pl.col("error_percent"))
+    figures = (
+        error.filter(single).mean().alias("w1_error_percent"),
+        error.filter(~single).count().alias("n"),
+        error.filter(~single).abs().mean().alias("mean_ape_percent"),
+    )
+    whole = newest.group_by("system").agg(*figures).with_columns(dnn=pl.lit(None, pl.String))
+    parts = newest.group_by("system", "dnn").agg(*figures)
+    order = whole.sort("mean_ape_percent", "system", nulls_last=True)["system"]
+    place = pl.col("system").replace_strict(order, range(len(order)), return_dtype=pl.Int32)
+    return (
+        pl.concat([whole, parts], how="diagonal")
+        .select("system", "dnn", "w1_error_percent", "n", "mean_ape_percent")
+        .sort(place, "dnn", nulls_last=True)
+    )
+
+
+def summary(rows: pl.DataFrame) -> Summary:
+    """Return the figures over scenarios with more than one worker."""
+    judged = rows.filter(pl.col("workers") > 1, pl.col("error_percent").is_not_null())
+    many = judged.filter(~pl.col("host_busy"))
+    floors = many["noise_floor_percent"].drop_nulls()
+    return Summary(
+        n=many.height,
+        busy_n=judged.height - many.height,
+        error=_mean(many["error_percent"].abs()),
+        linear_error=_mean(many["linear_error_percent"].abs()),
+        noise_floor=_mean(floors),
+        noise_n=len(floors),
+    )
+
+
+def unjudged(rows: pl.DataFrame) -> list[str]:
+    """Return the labels of the scenarios that no measurement has judged."""
+    return rows.filter(pl.col("measured").is_null())["label"].to_list()
+
+
+def titles(study: Study, backend: Backend) -> list[str]:
+    """Return what the scenarios of each curve have in common; node types if need be."""
+    labels = [curve.scenario(max(curve.workers), backend).label for curve in study.curves]
+    bare = [label.rpartition(", W=") for label in labels]
+    alike = Counter(title for title, _, _ in bare)
+    return [
+        title if alike[title] == 1 else f"{title}, {_on(curve, rest)}"
+        for curve, (title, _, rest) in zip(study.curves, bare, strict=True)
+    ]
+
+
+def apart(titles: Sequence[str]) -> list[str]:
+    """Return of titles whose parts stand between commas only the parts that not all have."""
+    parts = [title.split(", ") for title in titles]
+    shared = set[str]().union(*parts[:1]).intersection(*parts)
+    return [
+        ", ".join(part for part in one if part not in shared) or title
+        for one, title in zip(parts, titles, strict=True)
+    ]
+
+
+def _on(curve: Curve, of_most: str) -> str:
+    """Return the node types of a curve; of a mix with their numbers, as the label has them."""
+    return of_most.partition("(")[2].rstrip(")") if curve.mix else " + ".join(curve.worker)
+
+
+def _scenarios(round_: Round) -> pl.DataFrame:
+    named = titles(round_.study, round_.backend)
+    rows = [
+        (
+            index,
+            named[index],
+            scenario.label,
+            scenario.workload.dnn,
+            scenario.link_mbps,
+            scenario.strategy.workers,
+            scenario.scenario_id,
+        )
+        for index, curve in enumerate(round_.study.curves)
+        if curve.is_judged
+        for scenario in curve.scenarios(round_.backend)
+    ]
+    schema = {
+        "curve": pl.Int32,
+        "title": pl.String,
+        "label": pl.String,
+        "dnn": pl.String,
+        "link_mbps": pl.Float64,
+        "workers": pl.Int32,
+        "scenario_id": pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _of_round(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    return accuracy.filter(
+        pl.col("study") == round_.study.name,
+        pl.col("repeat") == round_.repeat,
+        pl.col("backend") == round_.backend,
+        pl.col("host_id") == round_.host_id,
+        pl.col("metric") == round_.study.metric,
+    )
+
+
+def _of_system(accuracy: pl.DataFrame, *systems: str) -> pl.DataFrame:
+    rows = accuracy.filter(pl.col("system").is_in(systems)).sort("made_at")
+    return rows.unique("scenario_id", keep="last")
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
