@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from forecasting.fits import fit_or_load, landed_tables
-from forecasting.resting import rested_on
+from forecasting.fits import fit_or_load, landed_tables, pooled_runs
 from models.ceer.evaluation import leave_out
 from models.ceer.fitted import FittedCeer, measured_steps
 from models.ceer.observed import STEP, observed
@@ -95,13 +94,7 @@ def fitted_model(round_: Round, landing: Path, warehouse: Warehouse | None = Non
     None where nothing that has landed is fitted to, or the round forecasts nothing by operations.
     """
     for system in (CEER, CEER_PYTORCH):
-        needed = {
-            part: None
-            for curve in round_.study.curves
-            if curve.is_judged
-            for part in rested_on(system, curve, round_.parts, round_.backend)
-        }
-        if runs := [run for part in needed if (run := round_.run_of(part))]:
+        if runs := pooled_runs(system, round_):
             tables = landed_tables(system, runs, landing)
             found = fit_or_load(system, [run.run_id for run in runs], tables, warehouse)
             assert isinstance(found, FittedCeer)

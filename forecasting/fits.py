@@ -5,9 +5,11 @@ from pathlib import Path
 
 import polars as pl
 
+from forecasting.resting import rested_on
 from forecasting.version import code_version
 from models.system import Fitted, System, Tables
 from studies import landed
+from studies.rounds import Round
 from warehouse.records import Run
 from warehouse.warehouse import Warehouse
 
@@ -32,8 +34,27 @@ def fit_or_load(
     Raises:
         BadInput: as `System.fit`.
     """
-    parameters = None if warehouse is None else _stored(system, run_ids, tables, warehouse)
-    return system.fit(tables) if parameters is None else system.load(parameters, tables)
+    kept = None if warehouse is None else load_kept(system, run_ids, tables, warehouse)
+    return system.fit(tables) if kept is None else kept
+
+
+def load_kept(
+    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
+) -> Fitted | None:
+    """Return what the history keeps of `fit_or_load`, None if it has to be fitted."""
+    parameters = _stored(system, run_ids, tables, warehouse)
+    return None if parameters is None else system.load(parameters, tables)
+
+
+def pooled_runs(system: System, round_: Round) -> list[Run]:
+    """Return the landed runs that one fit of a system to a whole round sees."""
+    needed = {
+        part: None
+        for curve in round_.study.curves
+        if curve.is_judged
+        for part in rested_on(system, curve, round_.parts, round_.backend)
+    }
+    return [run for part in needed if (run := round_.run_of(part))]
 
 
 def landed_tables(system: System, runs: Iterable[Run], landing: Path) -> dict[str, pl.DataFrame]:

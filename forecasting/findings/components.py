@@ -1,16 +1,22 @@
 """How much the parts of Srift err on what they were not fitted to (Table 6; section 5.3)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from forecasting.fits import landed_tables, load_kept, pooled_runs
 from models.srift import allreduce, validation
+from models.srift.allreduce import LearnedBandwidth
+from models.srift.predictor import Srift
 from models.srift.probed import by_place
+from models.srift.system import SRIFT
 from studies import landed
 from studies.parts import Part
 from studies.rounds import Round
+from warehouse.records import Run
+from warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
@@ -30,12 +36,22 @@ class Components:
     allreduces: pl.DataFrame | None
 
 
-def components(round_: Round, landing: Path) -> Components | None:
-    """Return how wrong the parts are; None where neither passes nor all-reduces were probed."""
+def components(
+    round_: Round, landing: Path, warehouse: Warehouse | None = None
+) -> Components | None:
+    """Return how wrong the parts are; None where neither passes nor all-reduces were probed.
+
+    Args:
+        round_: that has landed.
+        landing: where.
+        warehouse: where fits are kept; None: nowhere.
+    """
     if not round_.runs_of("torch_compute", "allreduce"):
         return None
     return Components(
-        _passes(round_, landing), _held_out(round_, landing), _allreduces(round_, landing)
+        _passes(round_, landing),
+        _held_out(round_, landing),
+        _allreduces(round_, landing, warehouse),
     )
 
 
@@ -81,13 +97,29 @@ def _means(errors: Mapping[str, pl.DataFrame]) -> pl.DataFrame | None:
     )
 
 
-def _allreduces(round_: Round, landing: Path) -> pl.DataFrame | None:
-    found = [landed.tables(landing, run) for run in round_.runs_of("allreduce").values()]
-    if not found:
+def _allreduces(round_: Round, landing: Path, warehouse: Warehouse | None) -> pl.DataFrame | None:
+    probed = round_.runs_of("allreduce").values()
+    if not probed:
         return None
+    found = [landed.tables(landing, run) for run in probed]
     rows, runs, clusters = (
         pl.concat([one[name] for one in found]) for name in ("allreduce", "run", "cluster_node")
     )
     places, hardware = by_place(runs, rows, clusters)
-    model = allreduce.fit(rows, places, hardware)
+    model = _kept(round_, probed, landing, warehouse) or allreduce.fit(rows, places, hardware)
     return validation.allreduce_errors(model, rows, places)
+
+
+def _kept(
+    round_: Round, probed: Collection[Run], landing: Path, warehouse: Warehouse | None
+) -> LearnedBandwidth | None:
+    """Return the bandwidth that forecast a round, if a fit is kept that saw all of `probed`."""
+    if warehouse is None:
+        return None
+    seen = pooled_runs(SRIFT, round_)
+    if not {run.run_id for run in probed} <= {run.run_id for run in seen}:
+        return None
+    tables = landed_tables(SRIFT, seen, landing)
+    found = load_kept(SRIFT, [run.run_id for run in seen], tables, warehouse)
+    known = isinstance(found, Srift) and found.parameters.bandwidth
+    return known if isinstance(known, LearnedBandwidth) else None

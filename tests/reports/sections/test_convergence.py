@@ -28,10 +28,6 @@ def test_mixed_workers_are_simulated_from_all_their_profiles(
     models = FittedModels(round_, landing)
     html = convergence.section(found(round_, landing, models))
     assert "start, small_cnn 16px b4, unshaped, W=2 (1 emu.native.c15 + 1 emu.native.c25)" in html
-    model = models.of_job(round_.study.curves[0])
-    assert model is not None and len(model.profiles) == 2
-    assert [len(alone.profiles) for alone in models.values()] == [1, 1, 1]
-    assert models.of_job(round_.study.curves[0]) is model
 
 
 def test_without_a_profile_there_is_nothing_to_compare(round_: Round, landing: Path) -> None:
@@ -39,4 +35,3 @@ def test_without_a_profile_there_is_nothing_to_compare(round_: Round, landing: P
     nothing = FittedModels(replace(round_, runs=measured), landing)
     assert found(round_, landing, nothing) is None
     assert convergence.section(None) == ""
-    assert nothing.of_job(round_.study.curves[0]) is None
