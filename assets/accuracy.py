@@ -16,8 +16,9 @@ from assets.metadata import OWNERS, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.chosen import baseline_in_words
+from forecasting.evaluation import evaluate
+from forecasting.results import outcome
 from reports import plots, report
-from reports.results import by_system, outcome
 from studies.plan import REPORT_NAME
 from studies.progress import Progress
 
@@ -72,12 +73,11 @@ def report_asset(of: Studied) -> AssetsDefinition:
         """The newest round of the whole study as one HTML file that needs no network."""
         progress.say(REPORT_NAME)
         round_ = rounds.whole(of.path)
-        accuracy = warehouse.open().accuracy()
-        rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
-        file = report.write(round_, rows, systems, warehouse.landing, warehouse.report)
+        found = evaluate(round_, warehouse.open())
+        file = report.write(found, warehouse.report)
         progress.finished(REPORT_NAME)
         return MaterializeResult(
-            metadata={**of_frame(rows, round_), "file": MetadataValue.path(file)}
+            metadata={**of_frame(found.rows, round_), "file": MetadataValue.path(file)}
         )
 
     return html_report

@@ -12,12 +12,12 @@ from dagster import (
 
 from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
+from forecasting import sanity
 from forecasting.captured import captured_profiles, kept_orders
+from forecasting.results import forecasts, outcome, unjudged
 from models.async_sgd.systems import ASYNC_SGD
 from models.linear import LINEAR
 from profilers.probes import PROBES
-from reports import sanity
-from reports.results import forecasts, outcome, unjudged
 from studies import landed
 from studies.rounds import Round
 

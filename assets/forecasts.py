@@ -7,9 +7,9 @@ from assets.metadata import OWNERS, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.fitting import fit_curves, predict_missing
+from forecasting.results import curves, forecasts
 from models.system import System
 from reports import study_plots
-from reports.results import curves, forecasts
 from studies.progress import Progress
 
 

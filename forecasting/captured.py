@@ -11,8 +11,8 @@ from models.async_sgd.captured import transfers
 from models.async_sgd.kept_order import kept_order
 from models.async_sgd.overhead import Overhead
 from models.profiled_run import single_flow_Bps
+from profilers.probe import Need
 from studies import landed
-from studies.parts import Part
 from studies.rounds import Round
 from warehouse.records import BadInput, Role, Run, Scenario
 
@@ -48,14 +48,13 @@ class CapturedProfile:
 
 def captured_profiles(round_: Round, landing: Path) -> list[CapturedProfile]:
     """Return the profiles of a round whose packets were captured, in the order of the study."""
-    if round_.study.kind != "asynchronous":
-        return []
-    links = {part.link_mbps: run for part, run in round_.runs_of("links").items()}
+    links = {need.subject.link_mbps: run for need, run in round_.runs_of("links").items()}
     profiles = round_.runs_of("tf_trace").items()
     return [
         found
-        for part, run in profiles
-        if (found := _profile(part, run, links[part.link_mbps], landing)) is not None
+        for need, run in profiles
+        if need.subject.link_mbps in links
+        and (found := _profile(need, run, links[need.subject.link_mbps], landing)) is not None
     ]
 
 
@@ -142,16 +141,16 @@ def announced(profile: CapturedProfile, direction: str) -> pl.DataFrame:
     return settings.select(seconds=since_first_us / 1e6, window_bytes="value")
 
 
-def _profile(part: Part, run: Run, link: Run, landing: Path) -> CapturedProfile | None:
+def _profile(need: Need, run: Run, link: Run, landing: Path) -> CapturedProfile | None:
     frames = landed.tables(landing, run)
     if "stream" not in frames or "http2_frame" not in frames:
         return None
     recorded = frames["operation"], frames["timing"], frames["step"]
     speeds = landed.table(landing, link, "link")
-    assert part.scenario is not None
+    assert need.scenario is not None
     return CapturedProfile(
         run=run,
-        scenario=part.scenario,
+        scenario=need.scenario,
         transfers=transfers(frames["stream"], *recorded),
         frames=frames["http2_frame"],
         overheads=overhead.overheads(frames["stream"], *recorded),

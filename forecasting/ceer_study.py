@@ -8,16 +8,17 @@ from pathlib import Path
 
 import polars as pl
 
-from models.ceer import predictor
+from forecasting.fits import fit_or_load, landed_tables, pooled_runs
 from models.ceer.evaluation import leave_out
-from models.ceer.fitted import measured_steps
+from models.ceer.fitted import FittedCeer, measured_steps
 from models.ceer.observed import STEP, observed
 from models.ceer.predictor import Ceer
 from models.ceer.steps import Without
-from models.ceer.systems import PROBES
+from models.ceer.systems import CEER, CEER_PYTORCH, PROBES
 from profilers.clusters.node_types import node_types
 from studies import landed
 from studies.rounds import Round
+from warehouse.warehouse import Warehouse
 
 ABLATIONS: tuple[Without, ...] = (frozenset(), frozenset({"light"}), frozenset({"overhead"}))
 """What section V leaves out of predictions: nothing, light and CPU operations, or S."""
@@ -41,18 +42,17 @@ class Measured:
         return self.operations.filter(theirs), self.steps.filter(theirs)
 
     @cached_property
-    def model(self) -> Ceer:
-        """The model that is fitted to those."""
-        operations, steps = self.fitted
-        return predictor.fit(operations=operations, steps=steps)
-
-    @cached_property
     def forecasts(self) -> pl.DataFrame:
-        """Steps of the unseen DNNs as that model forecasts them from their profiled operations.
+        """Steps of the unseen DNNs, forecast from their profiled operations by a fit to the others.
 
         As `models.ceer.evaluation.leave_out` returns them, for each of `ABLATIONS`.
         """
         return leave_out(self.operations, self.steps, [self.unseen], ablations=ABLATIONS)
+
+    @property
+    def whole_forecasts(self) -> pl.DataFrame:
+        """Those of which nothing was left out."""
+        return self.forecasts.filter(pl.col("without").list.len() == 0)
 
 
 def measured(round_: Round, landing: Path) -> Measured | None:
@@ -60,7 +60,9 @@ def measured(round_: Round, landing: Path) -> Measured | None:
 
     Of DNNs that are fitted at one size and judged at another, only the first is in it.
     """
-    fitted = {curve.dnn for curve in round_.study.curves if curve.fitted}
+    if not round_.runs_of(*(timing for timing, _ in PROBES.values())):
+        return None
+    fitted = {curve.dnn for curve in round_.study.curves if not curve.is_judged}
     tables = _tables(round_, landing, fitted)
     times = tables.get("operation_time")
     if times is None:
@@ -86,6 +88,20 @@ def measured(round_: Round, landing: Path) -> Measured | None:
     return Measured(operations, profiled, tuple(one for one in known if one not in fitted))
 
 
+def fitted_model(round_: Round, landing: Path, warehouse: Warehouse | None = None) -> Ceer | None:
+    """Return the model that forecasts a round, loaded if the history keeps it.
+
+    None where nothing that has landed is fitted to, or the round forecasts nothing by operations.
+    """
+    for system in (CEER, CEER_PYTORCH):
+        if runs := pooled_runs(system, round_):
+            tables = landed_tables(system, runs, landing)
+            found = fit_or_load(system, [run.run_id for run in runs], tables, warehouse)
+            assert isinstance(found, FittedCeer)
+            return found.model
+    return None
+
+
 def usd_per_hour(measured: Measured) -> Mapping[str, float]:
     """Return the price of a device of each emulated node type; others have none here."""
     known = node_types()
@@ -95,8 +111,8 @@ def usd_per_hour(measured: Measured) -> Mapping[str, float]:
 
 def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.DataFrame]:
     found = defaultdict(list)
-    for part, run in round_.runs_of(*PROBES["tensorflow"], *PROBES["pytorch"]).items():
-        if part.profiles or part.curve.dnn not in fitted:
+    for need, run in round_.runs_of(*PROBES["tensorflow"], *PROBES["pytorch"]).items():
+        if need.profiles or need.scenario.workload.dnn not in fitted:
             for name, rows in landed.tables(landing, run).items():
                 found[name].append(rows)
     return {name: pl.concat(frames) for name, frames in found.items()}

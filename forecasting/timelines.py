@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from forecasting.chosen import asking_of
 from forecasting.resting import rested_on
 from models.async_sgd import timeline
 from models.async_sgd.predictor import AsyncSGD
@@ -15,9 +16,9 @@ from models.async_sgd.timeline import Timeline
 from models.async_sgd.workers import group_of_each
 from studies import landed
 from studies.curve import Curve
-from studies.parts import Part
 from studies.rounds import Round, rounds_of
 from studies.study import Study
+from warehouse.asks import Refusal
 from warehouse.records import BadInput, Run, Scenario
 
 
@@ -32,30 +33,26 @@ class Subject:
     @property
     def profile(self) -> Run | None:
         """The run that profiled the curve."""
-        profiled = self.curve.profiled(self.round_.backend)
-        return self.round_.run_of(Part("tf_trace", self.curve, profiled.link_mbps, profiled))
+        needs = rested_on(ASYNC_SGD, self.curve, self.round_.needs, self.round_.backend)
+        traces = (need for need in needs if need.probe == "tf_trace")
+        return next((self.round_.run_of(need) for need in traces), None)
 
     @property
     def measurement(self) -> Run | None:
         """The run that measured the scenario, None if none has."""
-        part = Part(
-            "tf_throughput", self.curve, self.scenario.link_mbps, self.scenario, "measurement"
-        )
-        return self.round_.run_of(part)
+        measured = self.round_.runs_of("tf_throughput").items()
+        return next((run for need, run in measured if need.scenario == self.scenario), None)
 
 
 def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
     """Return the scenario of a study that has this label or id.
 
     Raises:
-        BadInput: its curves are not asynchronous, nothing of the study has landed, no scenario or
-            several are called that, or its curve has no profile yet.
+        BadInput: nothing of the study has landed, no scenario or several are called that, it is not
+            of asynchronous SGD, or its curve has no profile yet.
     """
-    if study.kind != "asynchronous":
-        raise BadInput(f"study {study.name} is {study.kind}; timelines are of asynchronous curves")
-    rounds = sorted(
-        rounds_of(study, runs), key=lambda one: max(run.started_at for run in one.runs)
-    )[::-1]
+    rounds = rounds_of(study, asking_of(study), runs)
+    rounds.sort(key=lambda one: max(run.started_at for run in one.runs), reverse=True)
     if not rounds:
         raise BadInput(f"nothing of study {study.name} has landed yet; run it first")
     known = {
@@ -65,9 +62,14 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
         for scenario in curve.scenarios(backend)
     }
     scenario = _named(wanted, list(known), study)
+    if isinstance(refused := ASYNC_SGD.rests_on(scenario), Refusal):
+        raise BadInput(
+            f"{scenario.label} has no timeline: {ASYNC_SGD.name} does not predict it: "
+            f"{refused.reason}"
+        )
     for round_ in rounds:
         for curve in round_.study.curves:
-            needed = rested_on(ASYNC_SGD, curve, round_.parts, round_.backend)
+            needed = rested_on(ASYNC_SGD, curve, round_.needs, round_.backend)
             if scenario in curve.scenarios(round_.backend) and all(map(round_.run_of, needed)):
                 return Subject(round_, curve, scenario)
     raise BadInput(

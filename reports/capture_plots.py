@@ -6,11 +6,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from models.async_sgd.overhead import Overhead
-from models.async_sgd.pieces import rate
 from reports.plots import LINEAR, MEASURED, PREDICTED, RESOURCES, SERIES, blank, styled
-
-BIN_US = 10_000
-"""What the use of a link is averaged over."""
 
 
 @styled
@@ -84,13 +80,12 @@ def multiplexing(pieces: pl.DataFrame, title: str = "") -> Figure:
 
 
 @styled
-def link_use(pieces: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
-    """Plot what a link carried during one step; `pieces` by direction."""
+def link_use(carried: Mapping[str, pl.DataFrame], bin_us: int, title: str = "") -> Figure:
+    """Plot what a link carried during one step; by direction start_us of each bin, and Bps."""
     figure, axes = blank(title)
-    for direction, sent in pieces.items():
-        rows = rate(sent, BIN_US)
+    for direction, rows in carried.items():
         axes.bar(
-            rows["start_us"] / 1e3, rows["Bps"] * 8e-6, width=BIN_US / 1e3, align="edge",
+            rows["start_us"] / 1e3, rows["Bps"] * 8e-6, width=bin_us / 1e3, align="edge",
             color=RESOURCES[direction], alpha=0.6, label=direction,
         )  # fmt: skip
     axes.set(xlabel="milliseconds since the step's start", ylabel="Mb/s")

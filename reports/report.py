@@ -1,21 +1,18 @@
 """The report: one HTML file with everything in it, to be read without a network."""
 
 import os
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from string import Template
 
 import polars as pl
 
-from forecasting import ceer_study
-from forecasting.chosen import baseline_in_words
-from forecasting.captured import captured_profiles
-from forecasting.simulations import FittedModels
-from reports import plots, provenance
+from forecasting.evaluation import Captures, Evaluation
+from forecasting.findings.about import About
+from forecasting.results import Summary
+from reports import plots
 from reports.figure_html import captioned, grid
 from reports.html_table import Cell, table
-from reports.results import Summary, summary
 from reports.sections import (
     choices,
     comparisons,
@@ -25,22 +22,20 @@ from reports.sections import (
     devices,
     end_times,
     errors,
+    goodput,
     http2,
+    largest_errors,
     operations,
     order,
     overhead,
-    residuals,
+    provenance,
     servers,
     step_times,
-    steps,
+    traced_steps,
     unseen,
     windows,
 )
-from reports.wording import DASH, floor, interval, link_speed, number, percent
-from studies import landed
-from studies.curve import BY_OPERATIONS
-from studies.rounds import Round
-from studies.study import Study
+from reports.wording import DASH, floor, interval, number, percent
 from studies.words import count
 from warehouse.durable import remove, temporary
 
@@ -50,49 +45,43 @@ _BOUND = " The line rate is a bound: it says nothing about few workers."
 _TEMPLATE = Path(__file__).with_name("report.html")
 
 
-def write(
-    round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Path, path: Path
-) -> Path:
-    """Write the report of a round, whole or not at all, and return its path.
-
-    `rows` is what `reports.results.outcome` returns, `systems` what `by_system` does.
-    """
+def write(evaluation: Evaluation, path: Path) -> Path:
+    """Write the report of an evaluated round, whole or not at all, and return its path."""
     fresh = temporary(path.parent)
     try:
-        fresh.write_text(render(round_, rows, systems, landing))
+        fresh.write_text(render(evaluation))
         os.replace(fresh, path)
     finally:
         remove(fresh)
     return path
 
 
-def render(round_: Round, rows: pl.DataFrame, systems: pl.DataFrame, landing: Path) -> str:
-    """Return the report of a round as HTML."""
+def render(evaluation: Evaluation) -> str:
+    """Return the report of an evaluated round as HTML."""
+    about, rows, systems = evaluation.about, evaluation.rows, evaluation.systems
     curves = rows.partition_by("curve", maintain_order=True)
-    asynchronous = round_.study.kind == "asynchronous"
-    models = FittedModels(round_, landing)
     return Template(_TEMPLATE.read_text()).substitute(
-        name=escape(round_.study.name),
-        repeat=round_.repeat,
-        description=escape(round_.study.description),
-        warning=_warning(round_, rows),
-        figures=_figures(summary(rows), baseline_in_words(round_.study)),
-        scenarios=_scenarios(rows, baseline_in_words(round_.study)),
+        name=escape(about.study),
+        repeat=about.repeat,
+        description=escape(about.description),
+        warning=_warning(about, rows),
+        figures=_figures(evaluation.summary, about.baseline),
+        scenarios=_scenarios(rows, about.baseline),
         systems=_systems(systems),
-        metric=round_.study.metric.in_words,
-        bound=_BOUND if asynchronous else "",
-        causes=residuals.section(round_, rows, landing, models) if asynchronous else "",
-        curves=grid([_job(curve, round_.study) for curve in curves]),
-        sections=_sections(round_, rows, landing, models),
-        links=_links(landed.rows(round_, landing, "links", "link")),
-        judged=_judged(summary(rows)),
-        provenance=provenance.section(round_),
+        metric=about.metric,
+        bound=_BOUND if "line_rate" in systems["system"] else "",
+        causes=largest_errors.section(evaluation.largest_errors),
+        curves=grid([_curve(curve, about) for curve in curves]),
+        sections="\n".join(filter(None, _sections(evaluation))),
+        links=goodput.section(evaluation.links),
+        judged=_judged(evaluation.summary),
+        provenance=provenance.section(about),
     )
 
 
-def _warning(round_: Round, rows: pl.DataFrame) -> str:
+def _warning(about: About, rows: pl.DataFrame) -> str:
     notes = []
-    if round_.backend == "loopback":
+    if about.backend == "loopback":
         notes.append(
             "Measured on plain processes of one machine (loopback): links are not shaped and "
             "workers share its cores, so no accuracy is claimed here."
@@ -167,7 +156,7 @@ def _systems(systems: pl.DataFrame) -> str:
     return table(["system", *dnns, "all", "scenarios", "one worker"], body)
 
 
-def _job(rows: pl.DataFrame, study: Study) -> tuple[str, str]:
+def _curve(rows: pl.DataFrame, about: About) -> tuple[str, str]:
     title = rows["title"][0]
     known = rows.filter(pl.col("measured").is_not_null()).to_dicts()
     said = "; ".join(
@@ -175,85 +164,49 @@ def _job(rows: pl.DataFrame, study: Study) -> tuple[str, str]:
         f"{number(row['measured'])} measured"
         for row in known
     )
-    described = f"{study.metric.in_words} by number of workers, {title}. {said}"
+    described = f"{about.metric} by number of workers, {title}. {said}"
     caption = "Band: prediction interval. Bars: spread between the windows of the run."
-    return title, captioned(
-        plots.scaling(rows, study.metric.in_words, baseline=baseline_in_words(study)),
-        described,
-        caption,
-    )
+    drawn = plots.scaling(rows, about.metric, baseline=about.baseline)
+    return title, captioned(drawn, described, caption)
 
 
-def _sections(round_: Round, rows: pl.DataFrame, landing: Path, models: FittedModels) -> str:
+def _sections(found: Evaluation) -> list[str]:
     """Return what only some rounds can show; each section is empty where it has nothing to show."""
-    if round_.study.kind == "ddp":
-        return "\n".join(
-            [
-                errors.section(round_.study, rows),
-                step_times.section(round_.study, rows),
-                data_parallel.section(round_, landing),
-                components.section(round_, landing),
-            ]
-        )
-    if round_.study.kind in BY_OPERATIONS:
-        return "\n".join([errors.section(round_.study, rows), *_of_ceer(round_, rows, landing)])
-    captured = captured_profiles(round_, landing)
-    seen = {one.run.run_id for one in captured}
-    by_run = {
-        run.run_id: models[part]
-        for part, run in round_.runs_of("tf_trace").items()
-        if run.run_id in seen
-    }
-    return "\n".join(
-        [
-            comparisons.section(round_.study, rows),
-            errors.section(round_.study, rows),
-            steps.section(round_, landing),
-            convergence.section(round_, landing, models),
-            servers.section(round_, landing, models),
-            overhead.section(captured),
-            http2.section(captured),
-            end_times.section(captured),
-            order.section(captured),
-            windows.section(captured, by_run),
-        ]
-    )
-
-
-def _of_ceer(round_: Round, rows: pl.DataFrame, landing: Path) -> Iterator[str]:
-    """Yield what operations and steps of a round show."""
-    found = ceer_study.measured(round_, landing)
-    if found is None:
-        return
-    yield operations.section(found)
-    yield devices.section(found)
-    noise = summary(rows).noise_floor
-    yield unseen.section(found, None if noise is None else noise / 100)
-    yield choices.section(found)
-
-
-def _links(rows: pl.DataFrame) -> str:
-    if not rows.width:
-        return "<p>No links were probed.</p>"
-    totals = rows.group_by("link_mbps", "direction", "flows", "trial").agg(
-        mbps=pl.col("bandwidth_Bps").sum() * 8e-6
-    )
-    means = (
-        totals.group_by("link_mbps", "direction", "flows")
-        .agg(pl.col("mbps").mean(), trials=pl.len())
-        .sort("link_mbps", "direction", "flows")
-    )
-    body = [
-        [
-            Cell(link_speed(row["link_mbps"]), is_number=False),
-            Cell(row["direction"], is_number=False),
-            Cell(str(row["flows"])),
-            Cell(f"{row['mbps']:.1f} Mb/s"),
-            Cell(str(row["trials"])),
-        ]
-        for row in means.to_dicts()
+    return [
+        comparisons.section(found.comparisons),
+        errors.section(found.errors),
+        step_times.section(found.step_times),
+        data_parallel.section(found.data_parallel),
+        components.section(found.components),
+        *_of_operations(found),
+        traced_steps.section(found.traced_steps),
+        convergence.section(found.convergence),
+        servers.section(found.servers),
+        *_of_captures(found.captures),
     ]
-    return table(["shaped to", "direction", "flows", "goodput", "trials"], body)
+
+
+def _of_operations(evaluation: Evaluation) -> list[str]:
+    """Return what operations and steps of a round show."""
+    if (found := evaluation.by_operations) is None:
+        return []
+    return [
+        operations.section(found.operations),
+        devices.section(found.devices),
+        unseen.section(found.unseen),
+        choices.section(found.choices),
+    ]
+
+
+def _of_captures(captures: Captures) -> list[str]:
+    """Return what captured packets show."""
+    return [
+        overhead.section(captures.overheads),
+        http2.section(captures.http2),
+        end_times.section(captures.end_times),
+        order.section(captures.orders),
+        windows.section(captures.windows),
+    ]
 
 
 def _judged(result: Summary) -> str:

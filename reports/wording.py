@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from reports.results import Summary
+from forecasting.results import Summary
 
 DASH = "—"
 

@@ -186,22 +186,6 @@ class Curve(Record):
             return one.model_copy(update={"link_mbps": None})
         return self.on_profiled_link(one, backend)
 
-    def on_one_server(self) -> "Curve":
-        """Return this curve as it is with a single parameter server."""
-        return self.model_copy(update={"servers": 1, "placement": "round_robin"})
-
-    def of_each_type(self) -> tuple["Curve", ...]:
-        """Return this curve with workers of one type only, for each of its types."""
-        return tuple(self.model_copy(update={"worker": (name,), "mix": ()}) for name in self.worker)
-
-    def as_profiled(self) -> tuple["Curve", ...]:
-        """Return the curves of which it is profiled: each type, with one server also."""
-        return tuple(
-            dict.fromkeys(
-                one for each in self.of_each_type() for one in (each, each.on_one_server())
-            )
-        )
-
     def on_profiled_link(self, scenario: Scenario, backend: Backend) -> Scenario:
         """Return a scenario of one worker on the links that it is profiled on."""
         if scenario.link_mbps is None:

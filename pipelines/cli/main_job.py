@@ -11,7 +11,9 @@ import typer
 
 from assets.turns import turn
 from forecasting.chosen import baseline_in_words
+from forecasting.evaluation import evaluate
 from forecasting.ready import ready
+from forecasting.results import outcome
 from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.progress import shown
@@ -20,7 +22,6 @@ from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
 from profilers.clusters import host_id
 from reports import report
-from reports.results import by_system, outcome
 from studies.changes import changes
 from studies.plan import Task, tasks
 from studies.rounds import Round, latest_round, open_round, whole_round
@@ -91,9 +92,8 @@ def write_report(path: Path, backend: str | None) -> None:
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
             f"`stepcast run {path}` does"
         )
-    round_, accuracy = whole_round(latest, study, runs), warehouse.accuracy()
-    rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
-    typer.echo(report.write(round_, rows, systems, warehouse.landing, place / report.FILE))
+    evaluated = evaluate(whole_round(latest, study, runs), warehouse)
+    typer.echo(report.write(evaluated, place / report.FILE))
 
 
 def _prospect(path: Path, backend: str | None, place: Path) -> Prospect:

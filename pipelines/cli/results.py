@@ -4,8 +4,8 @@ import polars as pl
 from rich import box
 from rich.table import Table
 
+from forecasting.results import summary
 from pipelines.cli.tables import console
-from reports.results import summary
 from reports.wording import headline, interval, number, percent
 
 

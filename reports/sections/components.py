@@ -1,17 +1,10 @@
 """How much the parts of Srift err on what they were not fitted to (Table 6; section 5.3)."""
 
-from collections.abc import Mapping
-from pathlib import Path
-
 import polars as pl
 
-from models.srift import allreduce, validation
-from models.srift.probed import by_place
+from forecasting.findings.components import Components
 from reports.html_table import Cell, table
 from reports.wording import percent
-from studies import landed
-from studies.parts import Part
-from studies.rounds import Round
 
 _PASSES = (
     "<p>Each batch size but the outermost is left out in turn, and forecast from the others. Means "
@@ -33,14 +26,28 @@ _WORDS = {
     "trees": "trees",
     "rated": "rated",
 }
+_PASS_ERRORS = ("forward_percent", "backward_percent", "both_percent", "floor_percent")
+_PASS_HEAD = ("profile", "forward", "backward", "both", "floor", "batch sizes")
+_ALLREDUCE_ERRORS = ("mape_percent", "noise_floor_percent", "least_percent")
+_ALLREDUCE_HEAD = (
+    "buffers",
+    "left out",
+    "model",
+    "mean error",
+    "noise floor",
+    "at least",
+    "all-reduces",
+)
 
 
-def section(round_: Round, landing: Path) -> str:
+def section(components: Components | None) -> str:
     """Return tables of errors of passes and of all-reduces; nothing where neither was probed."""
+    if components is None:
+        return ""
     parts = (
-        ("Passes", _PASSES, _passes(round_, landing)),
-        ("Batch sizes", _HELD_OUT, _held_out(round_, landing)),
-        ("All-reduces", _ALLREDUCES, _allreduces(round_, landing)),
+        ("Passes", _PASSES, _passes(components.passes)),
+        ("Batch sizes", _HELD_OUT, _passes(components.held_out)),
+        ("All-reduces", _ALLREDUCES, _allreduces(components.allreduces)),
     )
     return "".join(
         f"<h2>{title} that fits did not see</h2>{said}{shown}"
@@ -49,69 +56,31 @@ def section(round_: Round, landing: Path) -> str:
     )
 
 
-def _passes(round_: Round, landing: Path) -> str:
-    profiled = landed.rows(round_, landing, "torch_compute", "compute", "profile")
-    return _pass_table(
-        {str(name): validation.pass_errors(rows) for (name,), rows in landed.by_name(profiled)}
-    )
-
-
-def _held_out(round_: Round, landing: Path) -> str:
-    runs = round_.runs_of("torch_compute")
-    profiles = {_network(part): run for part, run in runs.items() if part.profiles}
-    return _pass_table(
-        {
-            part.name: validation.held_out_errors(
-                landed.table(landing, profiles[_network(part)], "compute"),
-                landed.table(landing, run, "compute"),
-            )
-            for part, run in runs.items()
-            if not part.profiles and _network(part) in profiles
-        }
-    )
-
-
-def _network(part: Part) -> tuple[object, ...]:
-    """Return what a profile of passes and its held-out batches agree on."""
-    assert part.scenario is not None
-    return part.curve.dnn, part.curve.image_size, part.scenario.nodes
-
-
-def _pass_table(errors: Mapping[str, pl.DataFrame]) -> str:
-    """Return mean absolute errors, one line for each name that has some, and of all together."""
-    found = {name: one for name, one in errors.items() if one.height}
-    if not found:
+def _passes(errors: pl.DataFrame | None) -> str:
+    if errors is None:
         return ""
-    found["all"] = pl.concat(found.values())
-    body = []
-    for name, one in found.items():
-        means = one.select(pl.exclude("batch_size").abs().mean()).row(0)
-        shown = (Cell(percent(value)) for value in means)
-        body.append([Cell(name, is_number=False), *shown, Cell(str(one.height))])
-    return table(("profile", "forward", "backward", "both", "floor", "batch sizes"), body)
+    body = [
+        [
+            Cell(row["name"], is_number=False),
+            *(Cell(percent(row[name])) for name in _PASS_ERRORS),
+            Cell(str(row["n"])),
+        ]
+        for row in errors.to_dicts()
+    ]
+    return table(_PASS_HEAD, body)
 
 
-def _allreduces(round_: Round, landing: Path) -> str:
-    found = [landed.tables(landing, run) for run in round_.runs_of("allreduce").values()]
-    if not found:
+def _allreduces(errors: pl.DataFrame | None) -> str:
+    if errors is None:
         return ""
-    rows, runs, clusters = (
-        pl.concat([one[name] for one in found]) for name in ("allreduce", "run", "cluster_node")
-    )
-    places, hardware = by_place(runs, rows, clusters)
-    model = allreduce.fit(rows, places, hardware)
-    errors = validation.allreduce_errors(model, rows, places)
     body = [
         [
             Cell(_WORDS[row["side"]], is_number=False),
             Cell(row["split"], is_number=False),
             Cell(_WORDS[row["model"]], is_number=False),
-            Cell(percent(row["mape_percent"])),
-            Cell(percent(row["noise_floor_percent"])),
-            Cell(percent(row["least_percent"])),
+            *(Cell(percent(row[name])) for name in _ALLREDUCE_ERRORS),
             Cell(str(row["n"])),
         ]
         for row in errors.to_dicts()
     ]
-    titles = "buffers", "left out", "model", "mean error", "noise floor", "at least", "all-reduces"
-    return table(titles, body)
+    return table(_ALLREDUCE_HEAD, body)

@@ -1,33 +1,27 @@
 """All-reduces and passes of a round of data-parallel training (section 4.2 and Fig. 5 of Srift)."""
 
-from pathlib import Path
-
+from forecasting.findings.data_parallel import DataParallel
 from reports import srift_plots
 from reports.figure_html import captioned, grid
-from studies import landed
-from studies.rounds import Round
 
 _MEDIAN = "Lines go through the medians of all ranks and trials."
 _MEAN = "Lines go through means; a point is a step."
 
 
-def section(round_: Round, landing: Path) -> str:
+def section(found: DataParallel | None) -> str:
     """Return figures of bus bandwidth and of passes; nothing where neither was probed."""
+    if found is None:
+        return ""
     reduced = [
         (
-            str(name),
+            name,
             captioned(srift_plots.bus_bandwidth(rows), f"Bus bandwidth by size, {name}", _MEDIAN),
         )
-        for (name,), rows in landed.by_name(landed.rows(round_, landing, "allreduce", "allreduce"))
+        for name, rows in found.allreduces.items()
     ]
     passes = [
-        (
-            str(name),
-            captioned(srift_plots.passes(rows), f"Seconds of passes by batch, {name}", _MEAN),
-        )
-        for (name,), rows in landed.by_name(
-            landed.rows(round_, landing, "torch_compute", "compute", "profile")
-        )
+        (name, captioned(srift_plots.passes(rows), f"Seconds of passes by batch, {name}", _MEAN))
+        for name, rows in found.passes.items()
     ]
     parts = (("All-reduces", reduced), ("Passes of one node", passes))
     return "".join(f"<h2>{title}</h2>{grid(figures)}" for title, figures in parts if figures)

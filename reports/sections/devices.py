@@ -2,39 +2,28 @@
 
 import polars as pl
 
-from forecasting.ceer_study import Measured
-from models.ceer import overhead
-from models.ceer.analysis import scaling
+from forecasting.findings.devices import Beside, Devices
 from reports import ceer_plots
 from reports.figure_html import captioned, grid
 from reports.wording import span
 
-_SETUP = ("devices", "link_mbps")
 
-
-def section(measured: Measured) -> str:
+def section(devices: Devices | None) -> str:
     """Return figures of the steps of DNNs that predictors saw; nothing without any."""
-    operations, steps = measured.fitted
-    if steps.is_empty():
+    if devices is None:
         return ""
-    relative = scaling(steps)
-    several = relative.filter(pl.col("devices").max().over("dnn") > 1)
     figures = [
-        (f"{dnn} on several devices", _scaling(one))
-        for (dnn,), one in several.group_by("dnn", maintain_order=True)
-    ]
-    rows = overhead.overheads(steps, operations)
-    figures += [
-        (_title(*one.select(_SETUP).row(0)), _overheads(one))
-        for one in rows.sort(_SETUP).partition_by(_SETUP, maintain_order=True)
+        *((f"{dnn} on several devices", _scaling(one)) for dnn, one in devices.relative.items()),
+        *((_title(one), _overheads(one)) for one in devices.beside),
     ]
     return f"<h2>Devices</h2>{grid(figures)}"
 
 
-def _title(devices: int, link_mbps: float | None) -> str:
-    if devices == 1:
+def _title(beside: Beside) -> str:
+    if beside.devices == 1:
         return "S of one device"
-    return f"S of {devices} devices" + ("" if link_mbps is None else f", {link_mbps:g} Mb/s")
+    speed = "" if beside.link_mbps is None else f", {beside.link_mbps:g} Mb/s"
+    return f"S of {beside.devices} devices{speed}"
 
 
 def _scaling(rows: pl.DataFrame) -> str:
@@ -47,12 +36,10 @@ def _scaling(rows: pl.DataFrame) -> str:
     )
 
 
-def _overheads(rows: pl.DataFrame) -> str:
-    fits = overhead.fit(rows, forms="paper", relative=False)
-    lines = {one.node_type: (one.intercept_s, one.per_parameter_s) for one in fits}
-    said = f"R² {span((one.r_squared for one in fits), '{:.2f}')}"
+def _overheads(beside: Beside) -> str:
+    said = f"R² {span(beside.r_squared, '{:.2f}')}"
     return captioned(
-        ceer_plots.overheads(rows, lines),
+        ceer_plots.overheads(beside.rows, beside.lines),
         f"What a step takes beside its operations, by parameters; {said}",
         f"Steps less the sum of their operations; lines of least squares: {said}.",
     )

@@ -1,8 +1,7 @@
 """Table 1 of the ICPE'20 paper."""
 
-from collections.abc import Sequence
+import polars as pl
 
-from forecasting.captured import CapturedProfile, end_time_errors
 from reports.html_table import Cell, table
 from reports.wording import share
 
@@ -10,9 +9,11 @@ _HEAD = ("network", "average", "median", "95th percentile", "maximum", "streams"
 _STATISTICS = ("mean", "median", "p95", "maximum")
 
 
-def section(profiles: Sequence[CapturedProfile]) -> str:
-    """Return how wrong predicted ends of downlink streams are, nothing if none was captured."""
-    rows = end_time_errors(profiles)
+def section(rows: pl.DataFrame) -> str:
+    """Return how wrong predicted ends of downlink streams are, nothing if none was captured.
+
+    `rows` are what `forecasting.captured.end_time_errors` returns.
+    """
     if rows.is_empty():
         return ""
     body = [

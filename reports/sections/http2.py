@@ -1,12 +1,11 @@
 """HTTP/2 behaviour of gRPC (section 3.2.2, Figs. 3(a), 11 and 12 of the ICPE'20 paper)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
-from forecasting.captured import CapturedProfile, announced, behaviours
-from models.async_sgd.pieces import pieces
+from forecasting.findings.http2 import BIN_US, CapturedStep, Http2
 from reports import capture_plots
 from reports.figure_html import captioned, grid
 from reports.html_table import Cell, table
@@ -29,10 +28,9 @@ _HEAD = (
 )
 
 
-def section(profiles: Sequence[CapturedProfile]) -> str:
+def section(found: Http2 | None) -> str:
     """Return what the streams of each captured profile did, nothing if none was captured."""
-    rows = behaviours(profiles)
-    if rows.is_empty():
+    if found is None:
         return ""
     return (
         "<h2>How gRPC sent the tensors</h2>"
@@ -40,8 +38,8 @@ def section(profiles: Sequence[CapturedProfile]) -> str:
         "paper's: a stream is suspended once, after WIN, if it is longer and others wait, and then "
         "sent to its end. In order: share of neighbours that came in the order in which they were "
         "asked for, and in which their records start.</p>"
-        f"{table(_HEAD, [_row(row) for row in rows.to_dicts()])}<p></p>"
-        f"{grid([*_windows(profiles), *_steps(profiles)])}"
+        f"{table(_HEAD, [_row(row) for row in found.behaviours.to_dicts()])}<p></p>"
+        f"{grid([*_windows(found.announced), *_step(found.step)])}"
     )
 
 
@@ -66,52 +64,37 @@ def _size(size_bytes: float | None) -> str:
     return f"{size_bytes / 2**20:.3g} MiB" if size_bytes >= 2**15 else f"{size_bytes:.0f} B"
 
 
-def _windows(profiles: Sequence[CapturedProfile]) -> list[tuple[str, str]]:
-    """Return WIN over time, of the first profile of each network."""
-    by_dnn: dict[str, pl.DataFrame] = {}
-    for one in profiles:
-        rows = announced(one, "downlink")
-        if rows.height:
-            by_dnn.setdefault(one.scenario.workload.dnn, rows)
-    if not by_dnn:
+def _windows(announced: Mapping[str, pl.DataFrame]) -> list[tuple[str, str]]:
+    """Return WIN over time, by network."""
+    if not announced:
         return []
-    figure = capture_plots.windows(by_dnn)
+    figure = capture_plots.windows(announced)
     described = "Flow-control window of the downlink by seconds since its first announcement"
     return [("WIN as the worker announced it", captioned(figure, described, "Downlink."))]
 
 
-def _steps(profiles: Sequence[CapturedProfile]) -> list[tuple[str, str]]:
-    """Return one step of the profile with most suspended streams, or else with most streams."""
-    one = max(profiles, key=_interest)
-    if "downlink" not in one.directions:
+def _step(captured: CapturedStep | None) -> list[tuple[str, str]]:
+    """Return the streams of a step, and what its links carried."""
+    if captured is None:
         return []
-    downlink = one.transfers.filter(direction="downlink")
-    by_step = downlink.group_by("step").agg(pl.col("segments").sum(), pl.len())
-    step = by_step.sort("segments", "len", "step")["step"][-1]
-    parts = {name: pieces(one.transfers, one.frames, name, step) for name in one.directions}
-    down = parts["downlink"]
-    suspended = down.height - down["stream"].n_unique()
+    step, down = captured.step, captured.downlink
+    streams = down["stream"].n_unique()
     return [
         (
-            f"Streams of one downlink, {one.title}",
+            f"Streams of one downlink, {captured.title}",
             captioned(
                 capture_plots.multiplexing(down),
-                f"When each of {down['stream'].n_unique()} streams was sent in traced step {step}; "
-                f"{suspended} interruptions",
+                f"When each of {streams} streams was sent in traced step {step}; "
+                f"{down.height - streams} interruptions",
                 f"Traced step {step}: the one with most pieces.",
             ),
         ),
         (
-            f"What the link carried in a step, {one.title}",
+            f"What the link carried in a step, {captured.title}",
             captioned(
-                capture_plots.link_use(parts),
+                capture_plots.link_use(captured.carried, BIN_US),
                 f"Megabits per second on the worker's link during traced step {step}",
-                f"Traced step {step}, over 10 ms at a time.",
+                f"Traced step {step}, over {BIN_US // 1000} ms at a time.",
             ),
         ),
     ]
-
-
-def _interest(profile: CapturedProfile) -> tuple[int, int]:
-    downlink = profile.transfers.filter(direction="downlink")
-    return int((downlink["segments"] > 1).sum()), downlink.height

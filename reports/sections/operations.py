@@ -4,20 +4,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from forecasting.ceer_study import Measured, usd_per_hour
-from models.ceer.analysis import deviations, type_times
-from models.ceer.classes import Classes, shares
-from models.ceer.features import table as sizes
-from models.ceer.observed import computing
-from models.ceer.regression import Regression, fit
+from forecasting.findings.operations import ByInput, Operations, Regressions
 from reports import ceer_plots
 from reports.figure_html import captioned, grid
 from reports.html_table import Cell, table
 from reports.wording import share, span
 
-_FORM = {"linear": ("1", "input")}
-_SHOWN = 3
-"""Types whose time is shown by their input: those that take most."""
 _CLASSES = (
     "<p>Heavy types take {threshold:g} ms or more in the mean on {slowest}, the slowest node type; "
     "CPU types have no GPU kernel. Shares of the time of all operations of a step.</p>"
@@ -29,23 +21,19 @@ _REGRESSIONS = (
 )
 
 
-def section(measured: Measured) -> str:
+def section(found: Operations) -> str:
     """Return figures and shares of the operations of DNNs that predictors saw."""
-    operations, _ = measured.fitted
-    rows, fitted = computing(operations), measured.model.parameters
-    classes = fitted.classes
-    said = _CLASSES.format(threshold=fitted.settings.threshold_us / 1e3, slowest=classes.slowest)
-    if not classes.heavy:
-        return f"<h2>Operations</h2>{said}{_NONE_IS_HEAVY}{_shares(rows, classes)}"
-    heavy = type_times(rows, classes, usd_per_hour(measured)).filter(pl.col("class") == "heavy")
-    figures = [("Time of heavy operations", _times(heavy))]
-    if heavy["usd"].is_not_null().any():
-        figures.append(("Cost of heavy operations", _costs(heavy)))
-    figures.append(("How much they vary", _deviations(rows, classes)))
-    figures += [(f"{kind} by input", _by_input(rows, kind)) for kind in _largest(rows, classes)]
+    said = _CLASSES.format(threshold=found.threshold_us / 1e3, slowest=found.slowest)
+    if not found.regressions:
+        return f"<h2>Operations</h2>{said}{_NONE_IS_HEAVY}{_shares(found.shares)}"
+    figures = [("Time of heavy operations", _times(found.times))]
+    if found.times["usd"].is_not_null().any():
+        figures.append(("Cost of heavy operations", _costs(found.times)))
+    figures.append(("How much they vary", _deviations(found.deviations)))
+    figures += [(f"{one.type} by input", _by_input(one)) for one in found.by_input]
     return (
-        f"<h2>Operations</h2>{grid(figures)}{said}{_shares(rows, classes)}"
-        f"{_REGRESSIONS}{_regressions(fitted.regressions, classes)}"
+        f"<h2>Operations</h2>{grid(figures)}{said}{_shares(found.shares)}"
+        f"{_REGRESSIONS}{_regressions(found.regressions)}"
     )
 
 
@@ -74,8 +62,7 @@ def _costs(heavy: pl.DataFrame) -> str:
     )
 
 
-def _deviations(rows: pl.DataFrame, classes: Classes) -> str:
-    heavy = deviations(rows, classes).filter(pl.col("class") == "heavy")
+def _deviations(heavy: pl.DataFrame) -> str:
     within = (
         heavy.filter(pl.col("deviation") <= 0.1).group_by("node_type").agg(pl.col("share").max())
     )
@@ -87,35 +74,17 @@ def _deviations(rows: pl.DataFrame, classes: Classes) -> str:
     )
 
 
-def _largest(rows: pl.DataFrame, classes: Classes) -> list[str]:
-    spent = (
-        rows.filter(pl.col("type").is_in(classes.heavy))
-        .group_by("type")
-        .agg((pl.col("count") * pl.col("mean_us")).sum().alias("us"))
-    )
-    return spent.sort("us", "type", descending=[True, False])["type"].head(_SHOWN).to_list()
-
-
-def _by_input(rows: pl.DataFrame, kind: str) -> str:
-    mine = rows.filter(pl.col("type") == kind)
-    points = pl.concat([mine, sizes(mine)], how="horizontal")
-    lines, explained = {}, []
-    for (name,), one in points.sort("node_type").group_by("node_type", maintain_order=True):
-        found = fit(one, operation_type=kind, node_type=str(name), forms=_FORM, weights="equal")
-        by = dict(zip(found.terms, found.coefficients_us, strict=True))
-        lines[str(name)] = by.get("1", 0.0), by.get("input", 0.0)
-        explained.append(found.r_squared)
-    said = f"R² {span(explained, '{:.2f}')}"
+def _by_input(found: ByInput) -> str:
+    said = f"R² {span(found.r_squared, '{:.2f}')}"
     return captioned(
-        ceer_plots.by_input(points, lines),
-        f"Time of {kind} by size of input; {said}",
+        ceer_plots.by_input(found.points, found.lines),
+        f"Time of {found.type} by size of input; {said}",
         f"Lines of least squares in the input alone, as in the paper's figure: {said}. "
         "What is fitted may see filters, outputs and multiplications too.",
     )
 
 
-def _shares(rows: pl.DataFrame, classes: Classes) -> str:
-    found = shares(rows, classes)
+def _shares(found: pl.DataFrame) -> str:
     head = ("DNN", "node type", "heavy", "light", "CPU")
     body = [
         [
@@ -131,15 +100,14 @@ def _shares(rows: pl.DataFrame, classes: Classes) -> str:
     return table(head, body)
 
 
-def _regressions(found: Sequence[Regression], classes: Classes) -> str:
+def _regressions(found: Sequence[Regressions]) -> str:
     body = []
-    for kind in classes.heavy:
-        mine = [one for one in found if one.type == kind]
+    for one in found:
         cells = (
-            ", ".join(sorted({one.form for one in mine})),
-            span([one.r_squared for one in mine], "{:.2f}"),
-            span([one.sum_error for one in mine], "{:.1%}"),
+            ", ".join(one.forms),
+            span(one.r_squared, "{:.2f}"),
+            span(one.sum_error, "{:.1%}"),
         )
-        points = max(one.points for one in mine)
-        body.append([*(Cell(text, is_number=False) for text in (kind, *cells)), Cell(str(points))])
+        names = (Cell(text, is_number=False) for text in (one.type, *cells))
+        body.append([*names, Cell(str(one.points))])
     return table(("type", "forms", "R²", "error of the sum", "operations"), body)

@@ -1,17 +1,18 @@
 """Which orders of transfers were kept (sections 3.3 and 4.2, Figs. 18 and 19)."""
 
-from collections.abc import Sequence
+import polars as pl
 
-from forecasting.captured import CapturedProfile, kept_orders
 from reports.html_table import Cell, table
 from reports.wording import share
 
 _HEAD = ("profile", "order", "kept", "pairs enforced", "as asked for", "steps")
 
 
-def section(profiles: Sequence[CapturedProfile]) -> str:
-    """Return the share of pairs in order of each profile, nothing if none was captured."""
-    rows = kept_orders(profiles)
+def section(rows: pl.DataFrame) -> str:
+    """Return the share of pairs in order of each profile, nothing if none was captured.
+
+    `rows` are what `forecasting.captured.kept_orders` returns.
+    """
     if rows.is_empty():
         return ""
     body = [

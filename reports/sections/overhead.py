@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from forecasting.captured import CapturedProfile, overhead_lines, overhead_rows
+from forecasting.findings.overheads import Received
 from models.async_sgd.overhead import Overhead
 from reports import capture_plots
 from reports.figure_html import captioned, grid
@@ -11,23 +11,22 @@ from reports.html_table import Cell, table
 _HEAD = ("received by", "node type", "α, ns/B", "95 %", "β, ms", "95 %", "R²", "transfers")
 
 
-def section(profiles: Sequence[CapturedProfile]) -> str:
+def section(received: Sequence[Received]) -> str:
     """Return the fitted lines and a figure of each, nothing if there are none."""
-    lines, rows = overhead_lines(profiles), overhead_rows(profiles)
-    if not lines:
+    if not received:
         return ""
     figures = []
-    for key, line in lines.items():
-        title = f"{line.node_type} as {line.role}"
-        drawn = capture_plots.overhead(rows[key], line)
-        figures.append((title, captioned(drawn, _described(line), "Bars: 10 to 90 % of a size.")))
+    for one in received:
+        drawn = capture_plots.overhead(one.rows, one.line)
+        said = captioned(drawn, _described(one.line), "Bars: 10 to 90 % of a size.")
+        figures.append((f"{one.line.node_type} as {one.line.role}", said))
     return (
         "<h2>Overhead of received tensors</h2>"
         "<p>Recorded end of a transfer less its last packet, α × size + β by ordinary least "
         "squares over all captured profiles of the round. Intervals take residuals for "
         "independent and normal, which waits for a share of the processor are not: read them "
         "beside R².</p>"
-        f"{table(_HEAD, [_row(line) for line in lines.values()])}<p></p>{grid(figures)}"
+        f"{table(_HEAD, [_row(one.line) for one in received])}<p></p>{grid(figures)}"
     )
 
 

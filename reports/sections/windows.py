@@ -1,12 +1,10 @@
 """Sensitivity of predictions to WIN ± 50 % (section 3.2.2 of the ICPE'20 paper)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
-from forecasting.captured import CapturedProfile, announced
-from models.async_sgd.predictor import AsyncSGD
-from models.async_sgd.window_sensitivity import FACTORS, window_sensitivity
+from forecasting.findings.windows import FACTORS, Sensitivity
 from reports.html_table import Cell, table
 from reports.wording import number, percent
 
@@ -19,14 +17,11 @@ _HEAD = (
 )
 
 
-def section(profiles: Sequence[CapturedProfile], models: Mapping[str, AsyncSGD]) -> str:
-    """Return predictions under the paper's rule; `models` are by run id.
-
-    Nothing if no packets were captured: the window is not known then.
-    """
-    body = [row for one in profiles for row in _rows(one, models[one.run.run_id])]
-    if not body:
+def section(found: Sequence[Sensitivity]) -> str:
+    """Return predictions under the paper's rule; nothing if no packets were captured."""
+    if not found:
         return ""
+    body = [row for one in found for row in _rows(one)]
     return (
         "<h2>Sensitivity to the flow-control window</h2>"
         "<p>Predictions let no stream be suspended. What they would be under the paper's rule, "
@@ -36,16 +31,14 @@ def section(profiles: Sequence[CapturedProfile], models: Mapping[str, AsyncSGD])
     )
 
 
-def _rows(profile: CapturedProfile, model: AsyncSGD) -> list[list[Cell]]:
-    windows = announced(profile, "downlink")["window_bytes"]
-    found = window_sensitivity(model, windows[0] if len(windows) else None)
+def _rows(sensitivity: Sensitivity) -> list[list[Cell]]:
     rows = []
-    for one in found.partition_by("workers", maintain_order=True):
+    for one in sensitivity.rows.partition_by("workers", maintain_order=True):
         changed = one.filter(pl.col("window") != "none")
         window, window_bytes = changed.select("window", "window_bytes").row(0)
         rows.append(
             [
-                Cell(profile.title, is_number=False),
+                Cell(sensitivity.title, is_number=False),
                 Cell(f"{window_bytes / 2**20:g} MiB, {window}", is_number=False),
                 Cell(str(one["workers"][0])),
                 Cell(number(one["value"][0])),

@@ -1,5 +1,6 @@
 """What captures of two curves on paper show: streams go out whole, 1 and 2 ms before their ends."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ def test_profiles_come_in_the_order_of_the_study(captured: list[CapturedProfile]
     ]
     assert captured[0].directions == ["downlink", "uplink"]
     assert captured[0].speed_Bps == {"downlink": LINK_BPS, "uplink": LINK_BPS}
+
+
+def test_profiles_whose_links_were_not_probed_are_left_out(
+    captured_round: Round, landing: Path
+) -> None:
+    unprobed = tuple(run for run in captured_round.runs if run.probe != "links")
+    assert captured_profiles(replace(captured_round, runs=unprobed), landing) == []
 
 
 def test_overheads_have_a_line_for_each_role(captured: list[CapturedProfile]) -> None:

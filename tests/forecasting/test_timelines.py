@@ -4,13 +4,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from studies.parts import parts
 
 from forecasting.timelines import find, measured
-from studies.parts import parts
 from studies.study import Study, read_study
 from tests.models.async_sgd.fits import fitted
 from tests.models.async_sgd.frames import chain
-from tests.synthetic import landed
+from tests.synthetic import DDP, landed, write_study
 from warehouse.landing import land
 from warehouse.records import BadInput, Run
 
@@ -67,6 +67,13 @@ def test_an_unknown_scenario_is_told_with_near_ones(study: Study) -> None:
         find(study, "alexnet W=3", runs(study))
     with pytest.raises(BadInput, match="near are 'small_cnn 16px b4, 200 Mb/s, W=1', "):
         find(study, "-", runs(study))
+
+
+def test_what_is_not_simulated_has_no_timeline(tmp_path: Path) -> None:
+    study = read_study(write_study(tmp_path, DDP))
+    (label, *_) = (one.label for curve in study.curves for one in curve.scenarios("emulated"))
+    with pytest.raises(BadInput, match="has no timeline: async_sgd does not predict it: it is ab"):
+        find(study, label, runs(study))
 
 
 def test_a_label_of_several_scenarios_is_told_with_their_ids(study: Study) -> None:

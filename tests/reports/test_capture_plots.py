@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from models.async_sgd.overhead import Overhead
+from models.async_sgd.pieces import rate
 from reports import capture_plots, plots
 
 LINE = Overhead(
@@ -55,6 +56,9 @@ def test_suspended_streams_stand_out() -> None:
 def test_use_of_the_link_is_bytes_by_time() -> None:
     """15 kB in 30 ms are 4 Mb/s in each of three bins."""
     sent = pl.DataFrame({"start_us": [0], "end_us": [30_000], "bytes": [15_000]})
-    (axes,) = capture_plots.link_use({"downlink": sent, "uplink": sent.clear()}).axes
+    carried = {
+        name: rate(rows, 10_000) for name, rows in (("downlink", sent), ("uplink", sent[:0]))
+    }
+    (axes,) = capture_plots.link_use(carried, 10_000).axes
     heights = [patch.get_height() for patch in axes.patches]  # type: ignore[attr-defined]
     assert heights == pytest.approx([4, 4, 4])

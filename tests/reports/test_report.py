@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forecasting.evaluation import Evaluation, evaluated
+from forecasting.results import JUDGED, titles
 from reports import report
-from reports.results import JUDGED, titles
 from studies.rounds import Round
 from tests.synthetic import STUDY, PaperProbes
 
@@ -85,13 +86,18 @@ def systems() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
+def evaluation(round_: Round, landing: Path, **changes: object) -> Evaluation:
+    """Return the evaluation of a round in which every scenario was judged so."""
+    return evaluated(round_, results(round_, **changes), systems(), landing)
+
+
 @pytest.fixture(scope="module")
 def html(landed_once: Callable[[str], tuple[Round, Path]]) -> str:
     """Return the report of these results."""
     round_, landing = landed_once(STUDY)
     with pytest.MonkeyPatch.context() as patch:
         PaperProbes().install(patch)
-        return report.render(round_, results(round_), systems(), landing)
+        return report.render(evaluation(round_, landing))
 
 
 def test_systems_are_rows_and_networks_columns(html: str) -> None:
@@ -149,19 +155,19 @@ def test_the_report_warns(html: str, round_: Round, landing: Path) -> None:
     quiet = Page(html).text
     assert "no accuracy is claimed" in quiet
     assert "host itself was busy" not in quiet
-    busy = Page(report.render(round_, results(round_, host_busy=True), systems(), landing)).text
+    busy = Page(report.render(evaluation(round_, landing, host_busy=True))).text
     assert "host itself was busy" in busy
 
 
 def test_what_was_not_measured_is_a_dash(round_: Round, landing: Path) -> None:
     missing = dict.fromkeys(("measured", "error_percent", "spread_percent", "split"))
-    text = Page(report.render(round_, results(round_, **missing), systems(), landing)).text
+    text = Page(report.render(evaluation(round_, landing, **missing))).text
     assert "—over 0 scenarios" in text
 
 
 def test_text_is_escaped(round_: Round, landing: Path) -> None:
     evil = round_.study.model_copy(update={"description": "<script>alert(1)</script> & $name"})
-    text = report.render(replace(round_, study=evil), results(round_), systems(), landing)
+    text = report.render(evaluation(replace(round_, study=evil), landing))
     assert "<script>" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; $name" in text
 
@@ -169,6 +175,6 @@ def test_text_is_escaped(round_: Round, landing: Path) -> None:
 def test_the_report_is_replaced_whole(round_: Round, landing: Path, home: Path) -> None:
     path = home / report.FILE
     path.write_text("old")
-    assert report.write(round_, results(round_), systems(), landing, path) == path
+    assert report.write(evaluation(round_, landing), path) == path
     assert path.read_text().startswith("<!doctype html>")
     assert sorted(one.name for one in home.iterdir()) == ["landing", report.FILE]

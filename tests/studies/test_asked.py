@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-
 from studies.asked import KEY, SUBJECTS, asked, differences, noted
 from studies.parts import Part, Probe, parts
+
 from studies.study import read_study
 from tests.synthetic import CAPTURING, DDP, SYNCHRONOUS, landed, write_study
 

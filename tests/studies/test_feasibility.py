@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-
 from studies.feasibility import check_study
+
 from studies.study import read_study
 from tests.synthetic import DDP, STUDY, write_study
 from warehouse.records import Backend, BadInput

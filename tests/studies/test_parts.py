@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-
 from studies.parts import Part, judged_parts, parts
+
 from studies.study import Study, read_study
 from tests.synthetic import DDP, STUDY, SYNCHRONOUS, landed, seen_of, write_study
 from warehouse.records import BadInput

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from studies.parts import parts
+
 from studies.plan import REPORT_NAME, tasks
 from studies.rounds import open_round
 from studies.study import read_study

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from studies.feasibility import check_study
 
 from profilers import captures
-from studies.feasibility import check_study
 from studies.study import read_study
 from tests.synthetic import CAPTURING, DDP, STUDY, SYNCHRONOUS, write_study
 from warehouse.records import Backend, BadInput, MissingTool

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from studies.asked import noted
+from studies.parts import Part, parts
 
 from forecasting.resting import profiled_curves
 from models.async_sgd.systems import ASYNC_SGD
-from studies.asked import noted
-from studies.parts import Part, parts
 from studies.rounds import latest_round, open_round, refreshed, rounds_of, whole_round
 from studies.study import Study, read_study
 from tests.synthetic import HOST, STUDY, landed, seen_of, write_study

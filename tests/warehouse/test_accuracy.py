@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from forecasting.sanity import LEAST_IDLE
 from profilers.steady.quiet import MOST_STOLEN
-from reports.sanity import LEAST_IDLE
 from warehouse.records import Scenario
 
 if TYPE_CHECKING:

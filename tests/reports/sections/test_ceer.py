@@ -8,6 +8,12 @@ import pytest
 
 from forecasting import ceer_study
 from forecasting.ceer_study import Measured
+from forecasting.findings.choices import choices as chosen
+from forecasting.findings.devices import devices as several
+from forecasting.findings.operations import operations as timed
+from forecasting.findings.unseen import unseen as judged
+from models.ceer import predictor
+from models.ceer.predictor import Ceer
 from reports.sections import choices, devices, operations, unseen
 from studies.rounds import Round
 from tests.models.ceer.frames import observed, steps
@@ -30,6 +36,12 @@ def reference() -> Round:
     return first_round("reference_ceer_steady")
 
 
+def model_of(measured: Measured) -> Ceer:
+    """Return a model that is fitted to the DNNs that predictors saw."""
+    operations, steps = measured.fitted
+    return predictor.fit(operations=operations, steps=steps)
+
+
 def lines(html: str, table: int = 0) -> list[list[str]]:
     """Return the cells of a table, line by line."""
     body = re.findall(r"<tbody>(.*?)</tbody>", html, re.DOTALL)[table]
@@ -42,7 +54,7 @@ def titles(html: str) -> list[str]:
 
 
 def test_heavy_operations_are_shown_with_what_fits_them(lawful: Measured) -> None:
-    html = operations.section(lawful)
+    html = operations.section(timed(lawful, model_of(lawful)))
     assert titles(html) == [
         "Time of heavy operations",
         "Cost of heavy operations",
@@ -62,15 +74,17 @@ def test_a_study_without_heavy_operations_says_so(lawful: Measured) -> None:
     brief = replace(
         lawful, operations=lawful.operations.with_columns(pl.col("mean_us", "sd_us") / 1000)
     )
-    html = operations.section(brief)
+    html = operations.section(timed(brief, model_of(brief)))
     assert not titles(html)
     assert "No type takes that long" in html
     assert {(line[0], line[2]) for line in lines(html)} == {(dnn, "0.0 %") for dnn in "abcd"}
-    assert lines(unseen.section(brief, None), 1) == [], "nothing heavy to be wrong about"
+    assert lines(unseen.section(judged(brief, model_of(brief), None)), 1) == [], (
+        "nothing heavy to be wrong about"
+    )
 
 
 def test_devices_are_compared_with_one(lawful: Measured) -> None:
-    html = devices.section(lawful)
+    html = devices.section(several(lawful))
     assert titles(html) == [
         *(f"{dnn} on several devices" for dnn in "abcd"),
         "S of one device",
@@ -80,7 +94,7 @@ def test_devices_are_compared_with_one(lawful: Measured) -> None:
 
 
 def test_unseen_dnns_that_follow_the_law_are_forecast(lawful: Measured) -> None:
-    html = unseen.section(lawful, noise=0.02)
+    html = unseen.section(judged(lawful, model_of(lawful), noise=0.02))
     whole, no_light, no_overhead, *each = lines(html)
     assert (whole[0], whole[1], *whole[3:]) == ("test set, all", "0.0 %", "0.0 %", "8", "0")
     assert no_light[2].startswith("−")
@@ -96,16 +110,15 @@ def test_steps_without_a_forecast_say_which_operations_no_other_dnn_has(lawful: 
     einsum = lawful.operations.filter(
         pl.col("dnn") == "c", pl.col("type") == "Conv2D"
     ).with_columns(type=pl.lit("Einsum"))
-    html = unseen.section(
-        replace(lawful, operations=pl.concat([lawful.operations, einsum])), noise=None
-    )
+    more = replace(lawful, operations=pl.concat([lawful.operations, einsum]))
+    html = unseen.section(judged(more, model_of(more), noise=None))
     not_known = {line[0]: line[-1] for line in lines(html)}
     assert not_known["c by itself"] == "4 (Einsum)"
     assert {said for name, said in not_known.items() if name != "c by itself"} == {"0"}
 
 
 def test_choices_are_judged_by_what_was_measured(lawful: Measured) -> None:
-    found = lines(choices.section(lawful))
+    found = lines(choices.section(chosen(lawful)))
     assert [line[0] for line in found[::2]] == [
         "hourly budget",
         "total budget",
@@ -121,18 +134,19 @@ def test_choices_are_judged_by_what_was_measured(lawful: Measured) -> None:
     unpriced = replace(
         lawful, operations=lawful.operations.with_columns(node_type=pl.lit("p3.2xlarge"))
     )
-    assert choices.section(unpriced) == ""
+    assert choices.section(chosen(unpriced)) == ""
 
 
 def test_the_reference_is_shown(reference: Round) -> None:
     found = ceer_study.measured(reference, REFERENCE)
-    assert found is not None
-    assert set(found.unseen) & set(found.model.parameters.dnns) == set()
+    model = ceer_study.fitted_model(reference, REFERENCE)
+    assert found is not None and model is not None
+    assert set(found.unseen) & set(model.parameters.dnns) == set()
     assert {"alexnet", "vgg19"} <= set(found.unseen)
-    html = unseen.section(found, None) + operations.section(found) + devices.section(found)
+    html = (
+        unseen.section(judged(found, model, None))
+        + operations.section(timed(found, model))
+        + devices.section(several(found))
+    )
     assert "nan" not in html
-    assert len(lines(choices.section(found))) == 4 * len(found.unseen)
-
-
-def test_a_round_without_profiles_has_no_such_section(reference: Round) -> None:
-    assert ceer_study.measured(replace(reference, runs=()), REFERENCE) is None
+    assert len(lines(choices.section(chosen(found)))) == 4 * len(found.unseen)

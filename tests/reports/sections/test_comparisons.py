@@ -1,5 +1,6 @@
 """Figures of curves that differ in one thing."""
 
+from forecasting.findings.comparisons import comparisons as compared
 from reports.sections import comparisons
 from studies.rounds import Round
 from tests.reports.pages import headings
@@ -7,9 +8,9 @@ from tests.reports.test_report import results
 
 
 def test_jobs_that_differ_in_more_are_not_compared(round_: Round) -> None:
-    assert comparisons.section(round_.study, results(round_)) == ""
+    assert comparisons.section(compared(round_.study, results(round_))) == ""
     first, second = round_.study.curves
     twin = first.model_copy(update={"batch_size": 8})
     study = round_.study.model_copy(update={"curves": (first, twin, second)})
-    html = comparisons.section(study, results(round_))
+    html = comparisons.section(compared(study, results(round_)))
     assert headings(html) == ["Batch sizes", "small_cnn 16px, 200 Mb/s"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from forecasting.findings.components import components as found
 from reports.sections import components
 from studies.rounds import Round
 from tests.reference import REFERENCE, first_round
@@ -17,7 +18,7 @@ def reference() -> Round:
 
 
 def test_passes_and_all_reduces_stand_beside_their_floors(reference: Round) -> None:
-    html = components.section(reference, REFERENCE)
+    html = components.section(found(reference, REFERENCE))
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
         "Passes that fits did not see",
         "Batch sizes that fits did not see",
@@ -34,4 +35,6 @@ def test_passes_and_all_reduces_stand_beside_their_floors(reference: Round) -> N
 
 
 def test_a_round_without_probes_has_no_such_section(reference: Round) -> None:
-    assert components.section(replace(reference, runs=()), REFERENCE) == ""
+    nothing = found(replace(reference, runs=()), REFERENCE)
+    assert nothing is None
+    assert components.section(nothing) == ""

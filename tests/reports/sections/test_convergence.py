@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from forecasting.findings.convergence import convergence as found
 from forecasting.simulations import FittedModels
 from reports.sections import convergence
 from studies.rounds import Round
@@ -12,7 +13,7 @@ from tests.synthetic import MIXED
 
 
 def test_throughput_out_of_the_barrier_is_of_the_most_workers(round_: Round, landing: Path) -> None:
-    html = convergence.section(round_, landing, FittedModels(round_, landing))
+    html = convergence.section(found(round_, landing, FittedModels(round_, landing)))
     assert headings(html)[:3] == ["Out of the initial synchronisation", "small_cnn", "alexnet"]
     assert "by steps since the start, alexnet 64px b4, unshaped, W=3" in html
     assert headings(html)[3] == "Links in use"
@@ -25,16 +26,12 @@ def test_mixed_workers_are_simulated_from_all_their_profiles(
 ) -> None:
     round_ = landed_round(MIXED)
     models = FittedModels(round_, landing)
-    html = convergence.section(round_, landing, models)
+    html = convergence.section(found(round_, landing, models))
     assert "start, small_cnn 16px b4, unshaped, W=2 (1 emu.native.c15 + 1 emu.native.c25)" in html
-    model = models.of_job(round_.study.curves[0])
-    assert model is not None and len(model.profiles) == 2
-    assert [len(alone.profiles) for alone in models.values()] == [1, 1, 1]
-    assert models.of_job(round_.study.curves[0]) is model
 
 
 def test_without_a_profile_there_is_nothing_to_compare(round_: Round, landing: Path) -> None:
     measured = tuple(run for run in round_.runs if run.probe != "tf_trace")
     nothing = FittedModels(replace(round_, runs=measured), landing)
-    assert convergence.section(round_, landing, nothing) == ""
-    assert nothing.of_job(round_.study.curves[0]) is None
+    assert found(round_, landing, nothing) is None
+    assert convergence.section(None) == ""

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from forecasting.findings.errors import errors as found
 from reports.sections import errors
 from studies.rounds import Round
 from tests.reports.pages import cells, headings
@@ -10,11 +11,12 @@ from tests.reports.test_report import results
 
 def test_errors_are_of_judged_scenarios(round_: Round) -> None:
     rows = results(round_)
-    html = errors.section(round_.study, rows)
+    html = errors.section(found(round_.study, rows))
     assert cells(html)[1:] == [
         ["alexnet", "4", "1", "+25.0 %", "25.0 %", "25.0 %"],
         ["small_cnn", "4", "1", "+5.0 %", "5.0 %", "5.0 %"],
     ]
     assert headings(html)[1:] == ["small_cnn", "alexnet"]
     unknown = rows.with_columns(error_percent=pl.lit(None, pl.Float64))
-    assert errors.section(round_.study, unknown) == ""
+    assert found(round_.study, unknown) is None
+    assert errors.section(None) == ""

@@ -1,16 +1,18 @@
 """Streams that went out whole, under a window shorter than they are."""
 
 from forecasting.captured import CapturedProfile
+from forecasting.findings.http2 import http2 as found
 from reports.sections import http2
 from tests.reports.pages import Balanced, cells, headings
 
 
 def test_nothing_captured_is_no_section() -> None:
-    assert http2.section([]) == ""
+    assert found([]) is None
+    assert http2.section(None) == ""
 
 
 def test_http2_says_how_streams_were_served(captured: list[CapturedProfile]) -> None:
-    html = http2.section(captured)
+    html = http2.section(found(captured))
     assert cells(html)[1] == [
         "small_cnn 16px b4, unshaped", "downlink", "0.286 MiB", "0.381 MiB", "4", "4", "0", "—",
         "100.0 %", "—", "—", "—", "1",

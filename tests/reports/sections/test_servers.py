@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from forecasting.findings.servers import servers as placed
 from forecasting.simulations import FittedModels
 from reports.sections import servers
 from studies.rounds import Round
@@ -9,6 +10,6 @@ from tests.reports.pages import cells
 
 
 def test_variables_are_divided_among_servers(round_: Round, landing: Path) -> None:
-    html = servers.section(round_, landing, FittedModels(round_, landing))
+    html = servers.section(placed(round_, landing, FittedModels(round_, landing)))
     assert cells(html)[1] == ["small_cnn", "1", "2", "round robin", "0.40 MB", "100.0 %"]
     assert len(cells(html)) == 9

@@ -1,7 +1,8 @@
-"""Jobs of a study that differ in one thing, beside each other."""
+"""Curves of a study that differ in one thing, beside each other."""
 
 from collections.abc import Mapping
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import polars as pl
 
@@ -17,6 +18,39 @@ _NAMES: Mapping[Varied, str] = {
     "placement": "placed {}",
 }
 _NOT_COMPARED = ("workers", "profiled_at_mbps")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Curves that differ in `varied` alone, and what they share, in short.
+
+    `curves` have workers, predicted and measured (examples/s of all workers), by label.
+    """
+
+    varied: Varied
+    shared: str
+    curves: Mapping[str, pl.DataFrame]
+
+
+def comparisons(study: Study, rows: pl.DataFrame) -> tuple[Comparison, ...]:
+    """Return the groups of curves that differ in one thing, thing by thing.
+
+    Throughputs are compared: steps of curves whose metric is a time are of all workers together.
+
+    Args:
+        study: whose curves they are.
+        rows: as `forecasting.results.outcome` returns them.
+    """
+    if study.metric.name != "throughput_steps_per_s":
+        return ()
+    things: tuple[Varied, ...] = get_args(Varied)
+    return tuple(
+        Comparison(
+            varied, shared_title(study.curves[group[0]], varied), curves(study, rows, group, varied)
+        )
+        for varied in things
+        for group in alike(study, varied)
+    )
 
 
 def alike(study: Study, varied: Varied) -> list[list[int]]:

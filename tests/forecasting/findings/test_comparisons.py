@@ -1,13 +1,13 @@
-"""Jobs are compared with those that differ in one thing."""
+"""Curves are compared with those that differ in one thing."""
 
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from reports.comparisons import Varied, alike, curves, shared_title
+from forecasting.findings.comparisons import Varied, alike, comparisons, curves, shared_title
 from studies.study import Study, read_study
-from tests.synthetic import STUDY, write_study
+from tests.synthetic import DDP, STUDY, write_study
 
 JOB = "worker: emu.native.c25, server: emu.server"
 JOBS = f"""
@@ -64,3 +64,27 @@ def test_labels_say_what_varies_and_titles_what_does_not(study: Study) -> None:
     assert labels == ["100 Mb/s, profiled at 200", "200 Mb/s"]
     assert shared_title(study.curves[4], "servers") == "alexnet 64px, b4, 200 Mb/s"
     assert shared_title(study.curves[3], "link_mbps") == "alexnet 64px, b4, tic"
+
+
+def test_things_that_differ_come_one_after_the_other(study: Study) -> None:
+    figures = {"predicted": pl.Float64, "measured": pl.Float64}
+    rows = pl.DataFrame(schema={"curve": pl.Int32, "workers": pl.Int32, **figures})
+    found = comparisons(study, rows)
+    assert [one.varied for one in found] == [
+        "batch_size",
+        "link_mbps",
+        "order",
+        "servers",
+        "placement",
+    ]
+    assert found[0].shared == "alexnet 64px, 200 Mb/s"
+    assert list(found[0].curves) == ["batch of 4", "batch of 8"]
+
+
+def test_only_throughputs_are_compared(tmp_path: Path) -> None:
+    study = read_study(write_study(tmp_path, DDP))
+    curve = study.curves[0]
+    twin = curve.model_copy(update={"batch_size": curve.batch_size + 1})
+    twice = study.model_copy(update={"curves": (curve, twin)})
+    assert alike(twice, "batch_size") == [[0, 1]]
+    assert comparisons(twice, pl.DataFrame()) == ()

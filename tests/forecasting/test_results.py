@@ -7,7 +7,7 @@ from typing import cast
 import polars as pl
 import pytest
 
-from reports.results import (
+from forecasting.results import (
     JUDGED,
     Summary,
     apart,

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from reports.sanity import (
+from forecasting.sanity import (
     disturbed_windows,
     impossible,
     link_bounds,

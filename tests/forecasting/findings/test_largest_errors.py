@@ -1,13 +1,14 @@
-"""The table of the largest errors, from landed runs alone."""
+"""Where the largest errors come from, from landed runs alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from forecasting.findings.largest_errors import LARGEST, causes, largest, largest_errors
 from forecasting.simulations import FittedModels
 from profilers.steady.host import host_id
-from reports.sections import residuals
 from studies.rounds import Round, open_round
 from studies.study import read_study
 from tests.synthetic import MIXED, PaperProbes, profiled, write_study
@@ -46,18 +47,23 @@ def judged(round_: Round) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
+def shown(round_: Round, rows: pl.DataFrame, landing: Path) -> pl.DataFrame | None:
+    """Return the largest errors of a round with what they are due to."""
+    return largest_errors(round_, rows, landing, FittedModels(round_, landing))
+
+
 def test_the_largest_errors_come_first_and_no_other_than_judged_ones_of_several() -> None:
     rows = [("a", 2, -3.0), ("b", 2, None), ("c", 1, 90.0), ("d", 3, 4.0)]
     frame = pl.DataFrame(rows, schema=ERRORS, orient="row")
-    assert residuals.largest(frame)["label"].to_list() == ["d", "a"]
+    assert largest(frame)["label"].to_list() == ["d", "a"]
     many = pl.concat([frame] * 10)
-    assert residuals.largest(many)["label"].to_list() == ["d"] * residuals.LARGEST
+    assert largest(many)["label"].to_list() == ["d"] * LARGEST
 
 
 def test_paper_profiles_replay_exactly_so_all_is_queueing(round_: Round, landing: Path) -> None:
     models = FittedModels(round_, landing)
-    worst = residuals.largest(judged(round_))
-    rows = residuals.causes(round_, worst, landing, models).to_dicts()
+    worst = largest(judged(round_))
+    rows = causes(round_, worst, landing, models).to_dicts()
     assert len(rows) == 2
     for row, workers in zip(sorted(rows, key=lambda row: row["measured_s"]), (2, 3), strict=True):
         assert (row["predicted_s"], row["measured_s"]) == (workers / 10, workers / 8)
@@ -66,17 +72,15 @@ def test_paper_profiles_replay_exactly_so_all_is_queueing(round_: Round, landing
         assert row["queueing_s"] == pytest.approx(workers / 10 - workers / 8, abs=1e-5)
 
 
-def test_the_table_shows_them(round_: Round, landing: Path) -> None:
-    html = residuals.section(round_, judged(round_), landing, FittedModels(round_, landing))
-    assert html.count("<tr>") == 3
-    assert "small_cnn 16px b4, unshaped, W=2" in html
-    assert all(cell in html for cell in ("+25.0 %", "200 ms", "250 ms", "−50 ms", "+0 ms"))
-
-
-def test_without_judged_scenarios_there_is_no_table(round_: Round, landing: Path) -> None:
+def test_without_judged_scenarios_there_are_none(round_: Round, landing: Path) -> None:
     nothing = judged(round_).with_columns(error_percent=pl.lit(None, pl.Float64))
-    models = FittedModels(round_, landing)
-    assert "has been judged" in residuals.section(round_, nothing, landing, models)
+    found = shown(round_, nothing, landing)
+    assert found is not None and found.is_empty()
+
+
+def test_without_profiles_errors_cannot_be_told_apart(round_: Round, landing: Path) -> None:
+    bare = replace(round_, runs=())
+    assert shown(bare, judged(bare), landing) is None
 
 
 def test_mixed_workers_have_no_part_in_it(
@@ -84,6 +88,7 @@ def test_mixed_workers_have_no_part_in_it(
 ) -> None:
     study = read_study(write_study(tmp_path, MIXED))
     round_ = profiled(open_round(study, "loopback", host_id(), []), landing)
-    html = residuals.section(round_, judged(round_), landing, FittedModels(round_, landing))
-    assert "alexnet 64px b4, unshaped, W=3" in html
-    assert "small_cnn" not in html
+    found = shown(round_, judged(round_), landing)
+    assert found is not None
+    assert "alexnet 64px b4, unshaped, W=3" in found["label"]
+    assert not [label for label in found["label"] if "small_cnn" in label]

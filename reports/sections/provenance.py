@@ -2,9 +2,8 @@
 
 import json
 
+from forecasting.findings.about import About
 from reports.html_table import Cell, table
-from studies.curve import node_types
-from studies.rounds import Round
 from warehouse.records import Run
 
 _CLUSTER_FACTS = (
@@ -17,20 +16,20 @@ _CLUSTER_FACTS = (
 )
 
 
-def section(round_: Round) -> str:
+def section(about: About) -> str:
     """Return two tables in HTML: what the runs have in common, and the runs themselves."""
-    if not round_.runs:
+    if not about.runs:
         return "<p>Nothing has landed.</p>"
-    newest = max(round_.runs, key=lambda run: run.started_at)
+    newest = max(about.runs, key=lambda run: run.started_at)
     facts = {
-        "study": f"{round_.study.name}, round {round_.repeat}",
-        "backend": round_.backend,
+        "study": f"{about.study}, round {about.repeat}",
+        "backend": about.backend,
         "cluster": _listed(
             {key: newest.config[key] for key in _CLUSTER_FACTS if key in newest.config}
         ),
-        "host": f"{round_.host_id}: {_listed(dict(newest.host))}",
+        "host": f"{about.host_id}: {_listed(dict(newest.host))}",
         "software": _listed(dict(newest.software)),
-        "nodes": "; ".join(node_types(round_.study.curves)),
+        "nodes": "; ".join(about.node_types),
     }
     common = table(
         ["what", "value"],
@@ -39,11 +38,11 @@ def section(round_: Round) -> str:
             for name, value in facts.items()
         ],
     )
-    return common + "<p></p>" + _runs(round_)
+    return common + "<p></p>" + _runs(about)
 
 
-def _runs(round_: Round) -> str:
-    runs = sorted(round_.runs, key=lambda run: run.started_at)
+def _runs(about: About) -> str:
+    runs = sorted(about.runs, key=lambda run: run.started_at)
     return table(["run", "purpose", "started, UTC", "seconds"], [_run(run) for run in runs])
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from studies.curve import Curve
 from forecasting.chosen import baselines, foremost
+from studies.curve import Curve
 from studies.rounds import Round
 from studies.study import Study
 from warehouse.records import Backend

@@ -1,0 +1,181 @@
+"""Everything that a report shows of a round, computed; fits that the history keeps are loaded."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from forecasting import ceer_study
+from forecasting.captured import captured_profiles, end_time_errors, kept_orders
+from forecasting.findings.about import About, about
+from forecasting.findings.choices import Choice, choices
+from forecasting.findings.comparisons import Comparison, comparisons
+from forecasting.findings.components import Components, components
+from forecasting.findings.convergence import Convergence, convergence
+from forecasting.findings.data_parallel import DataParallel, data_parallel
+from forecasting.findings.devices import Devices, devices
+from forecasting.findings.errors import Errors, errors
+from forecasting.findings.goodput import goodput
+from forecasting.findings.http2 import Http2, http2
+from forecasting.findings.largest_errors import largest_errors
+from forecasting.findings.operations import Operations, operations
+from forecasting.findings.overheads import Received, overheads
+from forecasting.findings.servers import Placed, servers
+from forecasting.findings.step_times import StepTimes, step_times
+from forecasting.findings.traced_steps import TracedSteps, traced_steps
+from forecasting.findings.unseen import Unseen, unseen
+from forecasting.findings.windows import Sensitivity, windows
+from forecasting.results import Summary, by_system, outcome, summary
+from forecasting.simulations import FittedModels
+from studies.rounds import Round
+from warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class Captures:
+    """What the packets of captured profiles show; without any, all of it is empty.
+
+    Attributes:
+        overheads: of received tensors.
+        http2: how streams were served.
+        end_times: rows of `forecasting.captured.end_time_errors`.
+        orders: rows of `forecasting.captured.kept_orders`.
+        windows: predictions with other flow-control windows.
+    """
+
+    overheads: tuple[Received, ...]
+    http2: Http2 | None
+    end_times: pl.DataFrame
+    orders: pl.DataFrame
+    windows: tuple[Sensitivity, ...]
+
+
+@dataclass(frozen=True)
+class ByOperations:
+    """What operations and steps of training by operations show; None: nothing."""
+
+    operations: Operations
+    devices: Devices | None
+    unseen: Unseen | None
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A round: how its predictions did, why, and what its runs show. None, or empty: nothing.
+
+    Attributes:
+        about: the round, and its runs.
+        rows: a row for each scenario: see `forecasting.results.outcome`.
+        systems: how wrong each system was: see `forecasting.results.by_system`.
+        summary: the figures over all scenarios.
+        largest_errors: what they are due to: see `forecasting.findings.largest_errors`.
+        comparisons: curves that differ in one thing.
+        errors: by network and batch size.
+        step_times: errors by node types and number of nodes.
+        data_parallel: all-reduces and passes.
+        components: errors of parts of a predictor.
+        by_operations: operations, devices, unseen DNNs, and what to rent for them.
+        traced_steps: when resources are at work.
+        convergence: how workers drift apart.
+        servers: how variables are divided.
+        captures: what packets show.
+        links: their goodput: see `forecasting.findings.goodput`.
+    """
+
+    about: About
+    rows: pl.DataFrame
+    systems: pl.DataFrame
+    summary: Summary
+    largest_errors: pl.DataFrame | None
+    comparisons: tuple[Comparison, ...]
+    errors: Errors | None
+    step_times: StepTimes | None
+    data_parallel: DataParallel | None
+    components: Components | None
+    by_operations: ByOperations | None
+    traced_steps: tuple[TracedSteps, ...]
+    convergence: Convergence | None
+    servers: tuple[Placed, ...]
+    captures: Captures
+    links: pl.DataFrame | None
+
+
+def evaluate(round_: Round, warehouse: Warehouse) -> Evaluation:
+    """Return the evaluation of a round from what the history says of its predictions."""
+    accuracy = warehouse.accuracy()
+    rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
+    return evaluated(round_, rows, systems, warehouse.landing, warehouse)
+
+
+def evaluated(
+    round_: Round,
+    rows: pl.DataFrame,
+    systems: pl.DataFrame,
+    landing: Path,
+    warehouse: Warehouse | None = None,
+) -> Evaluation:
+    """Return the evaluation of a round whose predictions did so.
+
+    Args:
+        round_: that has landed.
+        rows: as `forecasting.results.outcome` returns them.
+        systems: as `forecasting.results.by_system` returns them.
+        landing: where the runs of the round landed.
+        warehouse: where fits are kept; None: nowhere.
+    """
+    figures, models = summary(rows), FittedModels(round_, landing, warehouse)
+    passes = round_.runs_of("torch_compute")
+    return Evaluation(
+        about=about(round_),
+        rows=rows,
+        systems=systems,
+        summary=figures,
+        largest_errors=largest_errors(round_, rows, landing, models),
+        comparisons=comparisons(round_.study, rows),
+        errors=errors(round_.study, rows),
+        step_times=step_times(round_.study, rows) if passes else None,
+        data_parallel=data_parallel(round_, landing),
+        components=components(round_, landing, warehouse),
+        by_operations=_by_operations(round_, figures, landing, warehouse),
+        traced_steps=traced_steps(round_, landing),
+        convergence=convergence(round_, landing, models),
+        servers=servers(round_, landing, models),
+        captures=_captures(round_, landing, models),
+        links=goodput(round_, landing),
+    )
+
+
+def _by_operations(
+    round_: Round, figures: Summary, landing: Path, warehouse: Warehouse | None
+) -> ByOperations | None:
+    measured = ceer_study.measured(round_, landing)
+    if measured is None:
+        return None
+    model = ceer_study.fitted_model(round_, landing, warehouse)
+    if model is None:
+        return None
+    noise = None if figures.noise_floor is None else figures.noise_floor / 100
+    return ByOperations(
+        operations(measured, model),
+        devices(measured),
+        unseen(measured, model, noise),
+        choices(measured),
+    )
+
+
+def _captures(round_: Round, landing: Path, models: FittedModels) -> Captures:
+    profiles = captured_profiles(round_, landing)
+    seen = {one.run.run_id for one in profiles}
+    by_run = {
+        run.run_id: models[need]
+        for need, run in round_.runs_of("tf_trace").items()
+        if run.run_id in seen
+    }
+    return Captures(
+        overheads(profiles),
+        http2(profiles),
+        end_time_errors(profiles),
+        kept_orders(profiles),
+        windows(profiles, by_run),
+    )

@@ -1,0 +1,95 @@
+"""A system fitted to some runs: the fit that the history keeps, where this code made it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from forecasting.resting import rested_on
+from forecasting.version import code_version
+from models.system import Fitted, System, Tables
+from studies import landed
+from studies.rounds import Round
+from warehouse.records import Run
+from warehouse.warehouse import Warehouse
+
+DIRTY = "-dirty"
+"""How the version of a checkout ends that has changes of which no commit tells."""
+
+
+def fit_or_load(
+    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse | None = None
+) -> Fitted:
+    """Return a system as the history keeps it fitted to these runs, else fit it.
+
+    A fit is kept for a system and its version, the tables it reads, the runs whose rows it saw, and
+    the version of the code that made it. Code with changes that are not committed loads none.
+
+    Args:
+        system: that is fitted.
+        run_ids: the runs that the fit sees, in any order.
+        tables: their rows, as `System.fit` takes them.
+        warehouse: the history; None: there is none, and the system is fitted.
+
+    Raises:
+        BadInput: as `System.fit`.
+    """
+    kept = None if warehouse is None else load_kept(system, run_ids, tables, warehouse)
+    return system.fit(tables) if kept is None else kept
+
+
+def load_kept(
+    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
+) -> Fitted | None:
+    """Return what the history keeps of `fit_or_load`, None if it has to be fitted."""
+    parameters = _stored(system, run_ids, tables, warehouse)
+    return None if parameters is None else system.load(parameters, tables)
+
+
+def pooled_runs(system: System, round_: Round) -> list[Run]:
+    """Return the landed runs that one fit of a system to a whole round sees."""
+    needed = {
+        need: None
+        for curve in round_.study.curves
+        if curve.is_judged
+        for need in rested_on(system, curve, round_.needs, round_.backend)
+    }
+    return [run for need in needed if (run := round_.run_of(need))]
+
+
+def landed_tables(system: System, runs: Iterable[Run], landing: Path) -> dict[str, pl.DataFrame]:
+    """Return the tables that a system reads, with the rows of landed runs; no database is read."""
+    found = [landed.tables(landing, run) for run in runs]
+    return {name: _joined(name, found) for name in system.tables}
+
+
+def row_filter(system: System) -> str:
+    """Return which rows of its runs a fit of a system sees, in the words of its record."""
+    return f"all visible rows of these runs in {', '.join(system.tables)}"
+
+
+def _stored(
+    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
+) -> str | None:
+    """Return the parameters of the newest fit that is kept for all of these; None without one."""
+    version = code_version()
+    if version.endswith(DIRTY):
+        return None
+    kept = warehouse.query("fits", system=system.name).filter(
+        model_version=system.version,
+        code_version=version,
+        row_filter=row_filter(system),
+        row_count=sum(table.height for table in tables.values()),
+    )
+    wanted = set(run_ids)
+    found = [
+        str(parameters)
+        for ids, parameters in kept.select("run_ids", "parameters").iter_rows()
+        if set(ids) == wanted
+    ]
+    return found[-1] if found else None
+
+
+def _joined(name: str, found: Sequence[Mapping[str, pl.DataFrame]]) -> pl.DataFrame:
+    tables = [one[name] for one in found if name in one]
+    return pl.concat(tables) if tables else landed.no_rows(name)

@@ -1,0 +1,65 @@
+"""An evaluation has what its round has runs for, and nothing else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forecasting.evaluation import Evaluation, evaluate
+from studies.rounds import Round
+from tests.reference import REFERENCE, first_round
+from tests.synthetic import CAPTURING, STUDY
+from warehouse.copying import copy_runs
+from warehouse.warehouse import Warehouse
+
+
+@pytest.fixture
+def evaluation(landed_round: Callable[[str], Round], home: Path) -> Callable[[str], Evaluation]:
+    """Return what evaluates a round of the study with this text, of which nothing was forecast."""
+
+    def run(text: str) -> Evaluation:
+        round_ = landed_round(text)
+        warehouse = Warehouse(home)
+        warehouse.load()
+        return evaluate(round_, warehouse)
+
+    return run
+
+
+def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], Evaluation]) -> None:
+    found = evaluation(STUDY)
+    assert (found.about.study, found.about.repeat) == ("paper", 1)
+    assert found.rows.height == 4
+    assert found.summary.n == found.systems.height == 0
+    assert found.largest_errors is not None and found.largest_errors.is_empty()
+    assert [one.dnn for one in found.traced_steps] == ["small_cnn", "alexnet"]
+    assert found.convergence is not None
+    assert found.links is not None
+    assert {one.dnn for one in found.servers} == {"small_cnn", "alexnet"}
+    none = (found.step_times, found.data_parallel, found.components, found.by_operations)
+    assert none == (None,) * 4
+    assert found.errors is None, "nothing was judged"
+    assert found.captures.http2 is None
+    assert found.captures.overheads == found.captures.windows == ()
+
+
+def test_captures_are_in_it_if_packets_were_captured(
+    evaluation: Callable[[str], Evaluation],
+) -> None:
+    captures = evaluation(CAPTURING).captures
+    assert captures.http2 is not None and captures.http2.step is not None
+    assert len(captures.windows) == captures.end_times.height == captures.orders.height == 2
+
+
+def test_a_round_of_all_reduces_is_about_all_reduces(home: Path) -> None:
+    round_, warehouse = first_round("variance"), Warehouse(home)
+    bare = replace(round_, runs=tuple(run for run in round_.runs if run.probe != "allreduce"))
+    copy_runs(REFERENCE, warehouse.landing, [run.run_id for run in bare.runs])
+    found = evaluate(bare, warehouse)
+    assert found.data_parallel is not None and found.components is not None
+    assert not found.data_parallel.allreduces
+    assert found.components.allreduces is None
+    none = (found.largest_errors, found.convergence, found.by_operations, found.step_times)
+    assert none == (None,) * 4
+    assert found.comparisons == found.traced_steps == found.servers == ()
