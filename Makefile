@@ -44,10 +44,11 @@ accuracy-external: $(if $(DATA),setup) ## forecast and judge public measurements
 	$(if $(STEPCAST_HOME),,rm -rf .stepcast/accuracy-external)
 	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy-external) $(BIN)/stepcast reproduce-external "$(DATA)"
 
-lint: setup ## ruff and mypy, as continuous integration runs them
+lint: setup ## ruff, mypy and Dagster's own check, as continuous integration runs them
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	VIRTUAL_ENV=$(CURDIR)/.venv DAGSTER_DISABLE_TELEMETRY=yes $(BIN)/dg check defs
 
 lock: setup ## write requirements.lock from what .venv holds
 	scripts/lock.sh

@@ -147,7 +147,6 @@ def _profile(need: Need, run: Run, link: Run, landing: Path) -> CapturedProfile 
         return None
     recorded = frames["operation"], frames["timing"], frames["step"]
     speeds = landed.table(landing, link, "link")
-    assert need.scenario is not None
     return CapturedProfile(
         run=run,
         scenario=need.scenario,

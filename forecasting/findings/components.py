@@ -79,7 +79,6 @@ def _held_out(round_: Round, landing: Path) -> pl.DataFrame | None:
 
 def _network(need: Need) -> tuple[object, ...]:
     """Return what a profile of passes and its held-out batches agree on."""
-    assert need.scenario is not None
     return need.scenario.workload.dnn, need.scenario.workload.image_size, need.scenario.nodes
 
 

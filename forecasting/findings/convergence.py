@@ -85,13 +85,12 @@ def _distance(need: Need) -> int:
 
 
 def _workers(need: Need) -> int:
-    return need.scenario.strategy.workers if need.scenario else 0
+    return need.scenario.strategy.workers
 
 
 def _drift(need: Need, round_: Round, landing: Path, model: AsyncSGD) -> Drift | None:
     run = round_.run_of(need)
     assert run is not None
-    assert need.scenario is not None
     tables = landed.tables(landing, run)
     seen = measured(tables["step"], WINDOW_STEPS).head(MOST_STEPS // WINDOW_STEPS)
     if seen.is_empty():
@@ -106,7 +105,6 @@ def _drift(need: Need, round_: Round, landing: Path, model: AsyncSGD) -> Drift |
 def _links(models: FittedModels) -> Iterator[LinkUse]:
     """Yield the use of the links by two workers of the round's first profile, early and late."""
     need, model = next(iter(models.items()))
-    assert need.scenario is not None
     scenario = need.scenario.with_workers(2)
     trace = synthesise(model, scenario, steps=MOST_STEPS, record=True)
     use = active_links(trace)
