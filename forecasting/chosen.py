@@ -43,9 +43,13 @@ def asking_of(study: Study) -> Asking:
     return asking(systems_of(study))
 
 
-def foremost() -> tuple[str, ...]:
-    """Return the names of the systems that reports are about, where several judge one scenario."""
-    return tuple(system.name for system in SYSTEMS if system.beside)
+def foremost(study: Study) -> tuple[str, ...]:
+    """Return the names of a study's systems, first those that reports are about.
+
+    Of a scenario that several forecast, reports show the first.
+    """
+    ours = systems_of(study)
+    return tuple(system.name for system in sorted(ours, key=lambda one: not one.beside))
 
 
 def baselines() -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     `JUDGED`, and linear, linear_error_percent: the baseline's forecast and its error.
     """
     ours = _of_round(round_, accuracy)
-    judged = _of_system(ours, *foremost()).select("scenario_id", *JUDGED)
+    judged = _of_system(ours, *foremost(round_.study)).select("scenario_id", *JUDGED)
     baseline = _of_system(ours, *baselines()).select(
         "scenario_id", linear="predicted", linear_error_percent="error_percent"
     )
