@@ -1,6 +1,6 @@
 """Can a study be forecast? Asked before anything is measured."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from forecasting.chosen import asking, systems_of
@@ -36,10 +36,8 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
     }
     for curve in judged:
         for scenario in curve.scenarios(backend):
-            rests = [found[system.name, curve][scenario] for system in systems]
-            refused = [one for one in rests if isinstance(one, Refusal)]
-            if len(refused) == len(rests):
-                reason = next((one for one in refused if not one.foreign), refused[0]).reason
+            rests = {system: found[system.name, curve][scenario] for system in systems}
+            if reason := _refused_by_all(rests, scenario):
                 raise BadInput(
                     f"{source}: {study.place_of(curve)}: no system forecasts {scenario.label}: "
                     f"{reason}"
@@ -52,6 +50,23 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
                 if not isinstance(rest, Refusal):
                     planned = seen if system.pooled else rest
                     _check(system, scenario, planned, backend, f"{source}: ", study.place_of(curve))
+
+
+def _refused_by_all(
+    rests: Mapping[System, tuple[Need, ...] | Refusal], scenario: Scenario
+) -> str | None:
+    """Return the reason to tell where every system refuses a scenario.
+
+    That of a system about such training, else of one whose asks the study does not meet.
+    """
+    refused = {system: one for system, one in rests.items() if isinstance(one, Refusal)}
+    if len(refused) < len(rests):
+        return None
+    said = [
+        (one.foreign, isinstance(system.rests_on(scenario), Refusal), one.reason)
+        for system, one in refused.items()
+    ]
+    return min(said, key=lambda one: one[:2])[2]
 
 
 def _needs_of(found: Iterable[Resting]) -> list[Need]:

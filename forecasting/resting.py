@@ -27,15 +27,20 @@ def resting(system: System, curve: Curve, needed: Sequence[Need], backend: Backe
         backend: where it is measured.
     """
     profiles = [need for need in needed if need.profiles]
+    # The scenarios of a curve share most of what they rest on.
+    met: dict[Ask, list[Need] | Refusal] = {}
     found: dict[Scenario, tuple[Need, ...] | Refusal] = {}
     for scenario in curve.scenarios(backend):
         asks = system.rests_on(scenario)
         if isinstance(asks, Refusal):
             found[scenario] = asks
             continue
-        met = [_met(ask, curve, profiles, backend) for ask in asks]
-        refused = next((one for one in met if isinstance(one, Refusal)), None)
-        found[scenario] = refused or _in_order(met, profiles)
+        for ask in asks:
+            if ask not in met:
+                met[ask] = _met(ask, curve, profiles, backend)
+        ours = [met[ask] for ask in asks]
+        refused = next((one for one in ours if isinstance(one, Refusal)), None)
+        found[scenario] = refused or _in_order(ours, profiles)
     return found
 
 
@@ -96,7 +101,8 @@ def _met(
     found = [
         need
         for need in profiles
-        if any(serves(need.subject, one) for one in asks)
+        if need.probe == ask.probe
+        and any(serves(need.subject, one) for one in asks)
         and (need.of_train or ask.whose != "train")
     ]
     if found or ask.optional:

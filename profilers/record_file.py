@@ -1,6 +1,6 @@
 """A record as a YAML file: reading it, and saying in one line what is wrong with one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar, get_args
@@ -40,23 +40,40 @@ def read_record(path: Path, kind: type[R], what: str) -> R:
         raise BadInput(f"{path}: {fault(error, kind)}") from None
 
 
-def fault(error: ValidationError, kind: type[Record]) -> str:
+def fault(error: ValidationError, kind: type[Record], within: Sequence[str] = ()) -> str:
     """Say in one line what pydantic found first, and how much else.
 
-    A misspelt key also makes the right one missing: only the cause is told.
+    A misspelt key also makes the right one missing, and wrong items make a list too short: only the
+    cause is told.
+
+    Args:
+        error: what pydantic raised.
+        kind: what it was to be.
+        within: where in its file it is.
     """
     details = error.errors(include_url=False)
-    misspelt = {one["loc"][:-1] for one in details if one["type"] == "extra_forbidden"}
-    causes = [one for one in details if one["type"] != "missing" or one["loc"][:-1] not in misspelt]
+    causes = [one for one in details if not _follows(one, details)]
     first, more = causes[0], len(causes) - 1
-    return _explained(first, kind) + (f" (and {more} more)" if more else "")
+    return _explained(first, kind, within) + (f" (and {more} more)" if more else "")
 
 
-def _explained(detail: ErrorDetails, kind: type[Record]) -> str:
-    field = _dotted(detail["loc"])
+def _follows(detail: ErrorDetails, others: Sequence[ErrorDetails]) -> bool:
+    """Tell whether an error is only due to another one."""
+    place = detail["loc"]
+    if detail["type"] == "missing":
+        return any(
+            one["type"] == "extra_forbidden" and one["loc"][:-1] == place[:-1] for one in others
+        )
+    within = (one["loc"][: len(place)] for one in others if len(one["loc"]) > len(place))
+    return detail["type"] == "too_short" and place in within
+
+
+def _explained(detail: ErrorDetails, kind: type[Record], within: Sequence[str]) -> str:
+    field = _dotted((*within, *detail["loc"]))
     if detail["type"] == "extra_forbidden":
         *parents, key = detail["loc"]
-        keys = list(_record_at(parents, kind).model_fields)
+        fields = _record_at(parents, kind).model_fields.items()
+        keys = [name for name, one in fields if not one.exclude]
         near = get_close_matches(str(key), keys, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(keys)}"
         return f"{field}: no such key; {hint}"
@@ -64,7 +81,9 @@ def _explained(detail: ErrorDetails, kind: type[Record]) -> str:
         return f"{field}: missing, and it has no default"
     message = detail["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:] if not message.startswith("W ") else message
-    found = "" if "found" in message else f", found {detail['input']!r:.60}"
+    # What a whole record has that its fields contradict is said by the message itself.
+    is_record = detail["type"] == "value_error" and isinstance(detail["input"], Mapping)
+    found = "" if "found" in message or is_record else f", found {detail['input']!r:.60}"
     return f"{field}: {message}{found}" if field else message
 
 

@@ -1,6 +1,6 @@
 """Can this study run here? Asked before anything runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.netns import check_count
 from profilers.clusters.node_types import check_isa, fleet_types, node_group
 from profilers.clusters.ssh import check_machines
+from profilers.probe import Asked
 from profilers.probes import PROBES
 from studies.curve import Curve
 from studies.needs import Asking, asked_of, needs, nodes_of, starts
@@ -47,9 +48,22 @@ def check_study(study: Study, source: Path, backend: Backend, asking: Asking) ->
     for start in starts(needed):
         field = f"{source}: probes.{start[0].probe}"
         tell(field, partial(_check_nodes, nodes_of(start), backend))
-    for name, asked in asked_of(study, backend, asking).items():
+    wanted = asked_of(study, backend, asking)
+    _check_train(study, source, backend, wanted)
+    for name, asked in wanted.items():
         ours = [need for need in needed if need.probe == name]
         tell(f"{source}: probes.{name}", partial(PROBES[name].check, asked, ours, backend))
+
+
+def _check_train(study: Study, source: Path, backend: Backend, wanted: Mapping[str, Asked]) -> None:
+    """Refuse train scenarios that would be of no use to any chosen system."""
+    shown = {scenario for asked in wanted.values() for scenario in asked.train}
+    for curve in study.curves:
+        if not curve.is_judged and shown.isdisjoint(curve.scenarios(backend)):
+            raise BadInput(
+                f"{source}: {study.place_of(curve)}: no chosen system learns from it; leave it "
+                "out, or choose a system that does"
+            )
 
 
 def tell(field: str, check: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ round.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 
@@ -23,7 +23,7 @@ class Round:
 
     Attributes:
         study: what the round does of it.
-        asking: what its systems ask for.
+        asking: what the systems of the study ask for.
         backend: where it is measured.
         host_id: on which host.
         repeat: its number, from 1.
@@ -31,7 +31,7 @@ class Round:
     """
 
     study: Study
-    asking: Asking
+    asking: Asking = field(compare=False)
     backend: Backend
     host_id: str
     repeat: int

@@ -63,6 +63,13 @@ class Study(Record):
             )
         return fields
 
+    @field_validator("systems")
+    @classmethod
+    def _each_once(cls, systems: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(systems)) < len(systems):
+            raise ValueError(f"should name each system once, found {list(systems)}")
+        return systems
+
     @field_validator("probes")
     @classmethod
     def _probes_have_settings(cls, probes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -76,25 +83,25 @@ class Study(Record):
             try:
                 self.settings_of(name)
             except ValidationError as error:
-                told = fault(error, PROBES[name].settings)
-                raise ValueError(f"probes.{name}.{told}") from None
+                raise ValueError(fault(error, PROBES[name].settings, ("probes", name))) from None
         return self
 
     @model_validator(mode="after")
     def _scenarios_differ(self) -> Self:
-        seen: dict[tuple[Scenario, float | None], str] = {}
+        seen: dict[tuple[Scenario, float | None, bool], str] = {}
         for curve in self.curves:
             place = self.place_of(curve)
             for scenario in curve.scenarios("emulated"):
-                key = scenario, curve.profiled_at_mbps if curve.is_judged else None
+                # Forecasts from profiles on links of several speeds are several.
+                profiled_at = curve.profiled_at_mbps if curve.is_judged else None
+                key = scenario, profiled_at, curve.is_judged
                 if key in seen:
                     raise ValueError(f"{place} repeats {scenario.label} of {seen[key]}")
+                if shown := seen.get((scenario, None, False)):
+                    raise ValueError(
+                        f"{place}: {scenario.label} is in {shown} too, where fits would see it"
+                    )
                 seen[key] = place
-        shown = {scenario for (scenario, _), place in seen.items() if place.startswith("train")}
-        for curve in self.curves:
-            if curve.is_judged and (both := shown & set(curve.scenarios("emulated"))):
-                label = next(iter(both)).label
-                raise ValueError(f"{self.place_of(curve)}: {label} is in train too")
         return self
 
     @property

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from warehouse.records import Scenario
@@ -91,7 +92,9 @@ def serves(subject: Subject, ask: Ask) -> bool:
     return on_such_links and subject.worker_types <= types
 
 
+@lru_cache(maxsize=4096)
 def _with_one_batch(scenario: Scenario) -> Scenario:
+    """Return a scenario without its batch sizes. Cached: a study asks for few, again and again."""
     load = scenario.workload.model_copy(update={"batch_size": 1})
     nodes = tuple(one.model_copy(update={"batch_size": None}) for one in scenario.nodes)
     return scenario.model_copy(update={"workload": load, "nodes": nodes})

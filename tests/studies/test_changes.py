@@ -2,20 +2,20 @@
 
 from pathlib import Path
 
-from studies.asked import noted
+from forecasting.chosen import asking_of
 from studies.changes import changes
-from studies.parts import parts
 from studies.rounds import Round, open_round
+from studies.settings import noted
 from studies.study import read_study
-from tests.synthetic import HOST, STUDY, landed, write_study
+from tests.synthetic import HOST, STUDY, landed, needs, write_study
 
 
 def opened(folder: Path, right: str, wrong: str, done: int) -> Round:
-    """Return the round of a study of which `done` parts landed before its file was changed."""
-    before = parts(read_study(write_study(folder)), "emulated")
-    runs = [noted(landed(part), part.settings) for part in before[:done]]
+    """Return the round of a study of which `done` needs landed before its file was changed."""
+    before = needs(read_study(write_study(folder)))
+    runs = [noted(landed(need), need.settings) for need in before[:done]]
     changed = read_study(write_study(folder, STUDY.replace(right, wrong)))
-    return open_round(changed, "emulated", HOST, runs)
+    return open_round(changed, asking_of(changed), "emulated", HOST, runs)
 
 
 def test_nothing_is_told_where_nothing_has_changed(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_round_that_has_begun_to_be_judged_uses_all_as_it_is(tmp_path: Path) -
 
 def test_runs_that_do_not_tell_are_counted(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path))
-    runs = [landed(part) for part in parts(study, "emulated")[:2]]
-    assert list(changes(open_round(study, "emulated", HOST, runs))) == [
+    runs = [landed(need) for need in needs(study)[:2]]
+    assert list(changes(open_round(study, asking_of(study), "emulated", HOST, runs))) == [
         "2 runs landed without the settings of their probes; used as if those were the study's"
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from forecasting.chosen import asking_of
 from profilers.clusters import host_id as cluster_host_id
 from profilers.clusters.fleet import VARIABLE
 from profilers.steady.host import host_id
@@ -50,10 +51,9 @@ def landing(home: Path) -> Path:
 def now(study_file: Path, landing: Path) -> Round:
     """Return the round to be done of the study, with contention probed."""
     study = read_study(study_file)
-    assert study.links is not None
-    probed = study.links.model_copy(update={"contention_s": 1.0})
-    study = study.model_copy(update={"links": probed})
-    return open_round(study, "loopback", host_id(), landed_runs(landing))
+    probed = {**study.probes, "contention": {"flows": [1, 2], "seconds": 1, "trials": 2}}
+    study = study.model_copy(update={"probes": probed})
+    return open_round(study, asking_of(study), "loopback", host_id(), landed_runs(landing))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_is_missing_is_run_once(
     listener = Listener()
     after = run(now(study_file, landing), landing=landing, progress=listener)
     assert listener.done == names
-    assert not set(names) & {part.name for part in after.missing}
+    assert not set(names) & {need.title for need in after.missing}
     assert len(list(landing.iterdir())) == len(names)
     again = run(now(study_file, landing), landing=landing, progress=listener)
     assert again == after
@@ -112,7 +112,7 @@ def test_held_out_batches_have_as_much_time_each_as_profiled_ones(
         raise ProbeFailed("asked")
 
     monkeypatch.setattr("profilers.torch_passes.profile", probe)
-    round_ = open_round(study, "loopback", host_id(), [])
+    round_ = open_round(study, asking_of(study), "loopback", host_id(), [])
     with pytest.raises(ProbeFailed, match="asked"):
         profile(round_, "torch_compute", landing, Listener())
     assert (asked["batch_sizes"], asked["most_s"]) == ((1, 8), 100)
@@ -133,7 +133,7 @@ def test_node_types_on_machines_of_their_own_are_profiled_at_the_same_time(
     with machines(tmp_path, 2, "lab.small", "lab.large") as fleet:
         monkeypatch.setenv(VARIABLE, str(fleet))
         study = read_study(write_study(tmp_path, text))
-        round_ = open_round(study, "ssh", cluster_host_id("ssh"), [])
+        round_ = open_round(study, asking_of(study), "ssh", cluster_host_id("ssh"), [])
         after = profile(round_, "torch_compute", landing, listener)
     small, large = after.runs
     assert max(small.started_at, large.started_at) < min(small.ended_at, large.ended_at)
@@ -175,7 +175,7 @@ def test_a_failed_run_lands_and_is_told(
     (failed,) = [run for run in landed_runs(landing) if run.status == "failed"]
     assert failed.error is not None
     assert "no paper left" in failed.error
-    assert name in {part.name for part in now(study_file, landing).missing}
+    assert name in {need.title for need in now(study_file, landing).missing}
     assert not [path for path in landing.iterdir() if path.name.startswith(".")]
 
 

@@ -2,18 +2,17 @@
 
 from pathlib import Path
 
-from studies.parts import parts
-
+from forecasting.chosen import asking_of
 from studies.plan import REPORT_NAME, tasks
 from studies.rounds import open_round
 from studies.study import read_study
-from tests.synthetic import HOST, landed
+from tests.synthetic import HOST, landed, needs
 
 
 def names(study_file: Path, done: int) -> list[str]:
     study = read_study(study_file)
-    runs = [landed(part) for part in parts(study, "emulated")[:done]]
-    return [task.name for task in tasks(open_round(study, "emulated", HOST, runs))]
+    runs = [landed(need) for need in needs(study)[:done]]
+    return [task.name for task in tasks(open_round(study, asking_of(study), "emulated", HOST, runs))]
 
 
 def test_a_plan_is_in_the_order_in_which_things_run(study_file: Path) -> None:
@@ -36,21 +35,21 @@ def test_what_has_landed_is_not_planned(study_file: Path) -> None:
 def test_a_cluster_is_started_once_for_each_job(study_file: Path) -> None:
     study = read_study(study_file)
     expected = {
-        task.name: task.expected_s for task in tasks(open_round(study, "emulated", HOST, []))
+        task.name: task.expected_s for task in tasks(open_round(study, asking_of(study), "emulated", HOST, []))
     }
     first = expected["measure alexnet 64px b4, 200 Mb/s, W=1"]
     second = expected["measure alexnet 64px b4, 200 Mb/s, W=3"]
-    assert study.measure is not None
-    assert first > second >= study.measure.windows * study.measure.window_s
+    windows = study.settings_of("tf_throughput")
+    assert first > second >= windows.windows * windows.window_s
 
 
 def test_a_report_of_more_jobs_takes_longer(study_file: Path) -> None:
     study = read_study(study_file)
-    shorter = study.model_copy(update={"curves": study.curves[:1]})
+    shorter = study.with_curves(study.curves[:1])
     both, one = (
         next(
             task
-            for task in tasks(open_round(each, "emulated", HOST, []))
+            for task in tasks(open_round(each, asking_of(each), "emulated", HOST, []))
             if task.name == REPORT_NAME
         )
         for each in (study, shorter)
