@@ -64,7 +64,8 @@ def _explained(detail: ErrorDetails, kind: type[Record]) -> str:
         return f"{field}: missing, and it has no default"
     message = detail["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:] if not message.startswith("W ") else message
-    found = "" if "found" in message else f", found {detail['input']!r:.60}"
+    tells = "found" in message or "; " in message  # what is wrong, or what to do about it
+    found = "" if tells else f", found {detail['input']!r:.60}"
     return f"{field}: {message}{found}" if field else message
 
 
