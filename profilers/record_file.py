@@ -81,9 +81,10 @@ def _explained(detail: ErrorDetails, kind: type[Record], within: Sequence[str]) 
         return f"{field}: missing, and it has no default"
     message = detail["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:] if not message.startswith("W ") else message
-    # What a whole record has that its fields contradict is said by the message itself.
+    # What is wrong with a whole record, and what to do about it, the message itself says.
     is_record = detail["type"] == "value_error" and isinstance(detail["input"], Mapping)
-    found = "" if "found" in message or is_record else f", found {detail['input']!r:.60}"
+    tells = "found" in message or "; " in message or is_record
+    found = "" if tells else f", found {detail['input']!r:.60}"
     return f"{field}: {message}{found}" if field else message
 
 

@@ -14,6 +14,7 @@ from warehouse import limits
 from warehouse.amounts import Batch, Mbps, Nodes, Pixels
 from warehouse.records import (
     Backend,
+    BadInput,
     NodeGroup,
     Order,
     Placement,
@@ -101,6 +102,16 @@ class Curve(Record):
         if len(set(worker)) < len(worker):
             raise ValueError(f"should name each node type once, found {list(worker)}")
         return worker
+
+    @field_validator("worker", "server")
+    @classmethod
+    def _types_are_known(cls, given: tuple[str, ...] | str | None) -> tuple[str, ...] | str | None:
+        for name in (given,) if isinstance(given, str) else given or ():
+            try:
+                node_group("worker", name, 1)
+            except BadInput as error:
+                raise ValueError(str(error)) from None
+        return given
 
     @field_validator("workers", mode="before")
     @classmethod

@@ -1,6 +1,6 @@
 """What each round of a study needs measured: the asks of its systems, met by needs of probes."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -34,7 +34,22 @@ def needs(study: Study, backend: Backend, asking: Asking) -> tuple[Need, ...]:
                     found[need.subject] = need
         except BadInput as error:
             raise BadInput(f"probes.{name}: {error}") from None
-    return tuple(sorted(found.values(), key=lambda need: need.purpose == "measurement"))
+    return _told_apart(sorted(found.values(), key=lambda need: need.purpose == "measurement"))
+
+
+def _told_apart(needed: Sequence[Need]) -> tuple[Need, ...]:
+    """Return needs whose titles differ: where several share one, it names probe and nodes too."""
+    shared = {title for title, count in Counter(need.title for need in needed).items() if count > 1}
+    return tuple(
+        replace(need, title=f"{need.title} ({need.probe} on {_in_words(need.nodes)})")
+        if need.title in shared
+        else need
+        for need in needed
+    )
+
+
+def _in_words(nodes: Sequence[NodeGroup]) -> str:
+    return " + ".join(f"{group.count} {group.node_type}" for group in nodes)
 
 
 def starts(some: Sequence[Need]) -> Iterator[list[Need]]:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -74,7 +75,9 @@ class Study(Record):
     @classmethod
     def _probes_have_settings(cls, probes: Mapping[str, Any]) -> Mapping[str, Any]:
         if unknown := sorted(probes.keys() - PROBES.keys()):
-            raise ValueError(f"no probe {unknown[0]!r}; there are {', '.join(PROBES)}")
+            near = get_close_matches(unknown[0], PROBES, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PROBES)}"
+            raise ValueError(f"no probe {unknown[0]!r}; {hint}")
         return probes
 
     @model_validator(mode="after")

@@ -317,27 +317,51 @@ STUDY = (
 name: demo
 description: Asynchronous SGD.
 backend: auto
-links: {flows: [1, 4], seconds: 2, trials: 2}
-profile: {traced_steps: 40, untraced_steps: 30}
-measure: {windows: 2, window_s: 6}
-jobs:
-  - dnn: small_cnn
-    image_size: 24
-    batch_size: 8
-    worker: emu.native.c25
+probes:
+  links: {flows: [1, 4], seconds: 2, trials: 2}
+  tf_trace: {traced_steps: 40, untraced_steps: 30, capture: true}
+  tf_throughput: {windows: 2, window_s: 6}
+again: {fraction: 0.5, seed: 20}
+test:
+  - dnn: [small_cnn, alexnet]
+    image_size: 64
+    batch_size: [8, 16]
+    worker: [emu.native.c25, emu.native.s25 + emu.native.s15]
     server: emu.server
+    servers: 2
+    placement: greedy
+    order: tic
     link_mbps: 200
+    profiled_at_mbps: 100
+    cross_traffic: 0.1
     workers: [1, 2, 3, 4]
 """,
     b"""\
 name: lab
-links: {flows: [1], seconds: 1, trials: 1}
-allreduce: {sizes_bytes: [512, 65536], world_sizes: [2], trials: 1}
-compute: {batch_sizes: [2, 4], trials: 2, watched_trials: 1}
-iterate: {iterations: 20, interval: 0.02, most_s: 24}
-jobs:
+systems: [srift, ideal_scaling]
+probes:
+  links: {flows: [1], seconds: 1, trials: 1}
+  allreduce: {sizes_bytes: [512, 65536], world_sizes: [2], trials: 1}
+  torch_compute: {batch_sizes: [2, 4], held_out: [3], trials: 2, interval: 0.04, most_s: 9}
+  slowdown: {networks: [small_cnn], batch_size: 2}
+  torch_throughput: {iterations: 20, interval: 0.02, most_s: 24}
+test:
   - {dnn: small_cnn, image_size: 16, batch_size: 2, worker: emu.native.c25, framework: pytorch,
-     strategy: all_reduce, link_mbps: 100, workers: [1, 2]}
+     strategy: all_reduce, link_mbps: [100, 200], workers: [1, 2]}
+  - {dnn: small_cnn, image_size: 16, framework: pytorch, strategy: all_reduce, link_mbps: 100,
+     mix: 2 emu.avx512.s15@16 + 4 emu.sse41.s15@8}
+""",
+    b"""\
+name: operations
+probes:
+  tf_operations: {traced_steps: 4, untraced_steps: 4, test: true}
+  tf_sync: {windows: 2, window_s: 1}
+train:
+  - {dnn: [alexnet, vgg11], strategy: all_reduce, image_size: 64, batch_size: 4,
+     worker: [emu.avx2.s40, emu.avx512.s40], link_mbps: 800, workers: [1, 2]}
+test:
+  - {dnn: small_cnn, strategy: all_reduce, image_size: 24, batch_size: 4, worker: emu.avx2.s40,
+     devices_per_node: 1, link_mbps: 800, workers: 2}
 """,
 )
 FLEET = (

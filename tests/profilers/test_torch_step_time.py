@@ -12,9 +12,12 @@ from profilers import torch_step_time
 from profilers.clusters import Cluster, netns, open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.iterations import Goal, Piece, step_rows
+from profilers.probe import Asked, results
 from profilers.result import ProbeResult, RunContext
 from profilers.steady.confidence import half_width
 from profilers.steady.hostlock import host_lock
+from profilers.torch_step_time import PROBE
+from studies.needs import starts
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
 
@@ -158,14 +161,16 @@ def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
         if " b2," in message:
             started[-1].kill()
 
+    (*needs,) = PROBE.needs(Asked(test=tuple(asked)), torch_step_time.Settings(iterations=20))
+    (start,) = starts(needs)
     with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
-        first, *failed = torch_step_time.measure(
-            cluster, asked, context(tmp_path), goal=QUICK, progress=die
-        )
+        (_, first), *rest = results(PROBE, cluster, start, context(tmp_path), die)
     assert first.run.status == "ok"
+    assert [need.scenario for need, _ in rest] == asked[1:]
+    failed = [result for _, result in rest]
     assert [one.scenario for one in failed] == asked[1:]
     assert all(one.run.status == "failed" and not one.tables for one in failed)
-    assert "ended early" in str(failed[0].run.error)
+    assert all("ended early" in str(one.run.error) for one in failed)
     assert all(one.poll() is not None for one in started)
     assert netns.namespaces() == before
 

@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from forecasting.chosen import asking_of
 from profilers.clusters import choose_backend, host_id, open_cluster
 from profilers.clusters.fleet import VARIABLE, fleet
 from profilers.clusters.node_types import node_group
-from studies.feasibility import check_study
+from studies.checks import check_study
 from studies.study import read_study
 from warehouse.records import BadInput, MissingTool
 
@@ -15,10 +16,11 @@ machines: [{node_type: lab.xeon, address: 10.0.0.1}, {node_type: lab.xeon, addre
 """
 STUDY = """
 name: lab
-links: {flows: [1], seconds: 1, trials: 1}
-profile: {traced_steps: 2, untraced_steps: 2}
-measure: {windows: 1, window_s: 1}
-jobs:
+probes:
+  links: {flows: [1], seconds: 1, trials: 1}
+  tf_trace: {traced_steps: 2, untraced_steps: 2}
+  tf_throughput: {windows: 1, window_s: 1}
+test:
   - {dnn: small_cnn, image_size: 16, batch_size: 2, worker: WORKER, server: SERVER,
      link_mbps: 100, workers: [1, 2]}
 """
@@ -88,7 +90,7 @@ def test_without_ssh_nothing_is_tried(file: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("worker", "server", "backend", "said"),
     [
-        ("lab.xeon", "lab.xeon", "ssh", r"jobs\[0\]\.workers: 3 machines"),
+        ("lab.xeon", "lab.xeon", "ssh", r"test\[0\]\.workers: 3 machines"),
         ("lab.xeon", "lab.xeon", "emulated", "no nodes of type 'lab.xeon' on backend emulated"),
         ("emu.native.c25", "lab.xeon", "ssh", "no nodes of type 'emu.native.c25' on backend ssh"),
     ],
@@ -96,7 +98,8 @@ def test_without_ssh_nothing_is_tried(file: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_study_that_the_fleet_cannot_run_is_refused(
     file: Path, worker: str, server: str, backend: str, said: str
 ) -> None:
-    study = file.with_name("study.yaml")
-    study.write_text(STUDY.replace("WORKER", worker).replace("SERVER", server))
+    path = file.with_name("study.yaml")
+    path.write_text(STUDY.replace("WORKER", worker).replace("SERVER", server))
+    study = read_study(path)
     with pytest.raises(BadInput, match=said):
-        check_study(read_study(study), study, "ssh" if backend == "ssh" else "emulated")
+        check_study(study, path, "ssh" if backend == "ssh" else "emulated", asking_of(study))
