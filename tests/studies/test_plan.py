@@ -12,7 +12,9 @@ from tests.synthetic import HOST, landed, needs
 def names(study_file: Path, done: int) -> list[str]:
     study = read_study(study_file)
     runs = [landed(need) for need in needs(study)[:done]]
-    return [task.name for task in tasks(open_round(study, asking_of(study), "emulated", HOST, runs))]
+    return [
+        task.name for task in tasks(open_round(study, asking_of(study), "emulated", HOST, runs))
+    ]
 
 
 def test_a_plan_is_in_the_order_in_which_things_run(study_file: Path) -> None:
@@ -35,7 +37,8 @@ def test_what_has_landed_is_not_planned(study_file: Path) -> None:
 def test_a_cluster_is_started_once_for_each_job(study_file: Path) -> None:
     study = read_study(study_file)
     expected = {
-        task.name: task.expected_s for task in tasks(open_round(study, asking_of(study), "emulated", HOST, []))
+        task.name: task.expected_s
+        for task in tasks(open_round(study, asking_of(study), "emulated", HOST, []))
     }
     first = expected["measure alexnet 64px b4, 200 Mb/s, W=1"]
     second = expected["measure alexnet 64px b4, 200 Mb/s, W=3"]
