@@ -1,6 +1,6 @@
 """Probes that run nothing: small results typed in here, in the shape of those of real probes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ from studies.curve import Curve
 from studies.measuring import profile
 from studies.needs import needs as needs_of
 from studies.progress import Progress
-from studies.rounds import Round
+from studies.rounds import Round, open_round
 from studies.study import Study
 from warehouse.records import Backend, ProbeFailed, Run, Scenario
 
@@ -341,6 +341,13 @@ def landed(need: Need, repeat: int = 1, **changes: object) -> Run:
 def needs(study: Study, backend: Backend = "emulated") -> tuple[Need, ...]:
     """Return what a round of a study needs."""
     return needs_of(study, backend, asking_of(study))
+
+
+def opened(
+    study: Study, backend: Backend = "emulated", host: str = HOST, runs: Iterable[Run] = ()
+) -> Round:
+    """Return the round of a study that is to be done, after these runs."""
+    return open_round(study, asking_of(study), backend, host, runs)
 
 
 def write_study(folder: Path, text: str = STUDY) -> Path:

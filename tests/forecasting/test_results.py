@@ -20,15 +20,15 @@ from forecasting.results import (
     unjudged,
 )
 from reports.wording import headline
-from studies.rounds import Round, open_round
+from studies.rounds import Round
 from studies.study import read_study
-from tests.synthetic import DDP, HOST, SYNCHRONOUS, write_study
+from tests.synthetic import DDP, HOST, SYNCHRONOUS, opened, write_study
 
 
 @pytest.fixture
 def round_(study_file: Path) -> Round:
     """Return a round of four scenarios: W=1, 2 and W=1, 3."""
-    return open_round(read_study(study_file), "emulated", HOST, [])
+    return opened(read_study(study_file), "emulated", HOST, [])
 
 
 def judged(round_: Round, errors: dict[int, float], **changes: object) -> pl.DataFrame:
@@ -65,7 +65,7 @@ def judged(round_: Round, errors: dict[int, float], **changes: object) -> pl.Dat
 
 def test_what_predictors_may_see_whole_is_not_judged(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, SYNCHRONOUS))
-    found = open_round(study, "emulated", HOST, [])
+    found = opened(study, "emulated", HOST, [])
     judged_ones = judged(found, {2: 3.0}, metric="step_time_s", system="ceer")
     rows = outcome(found, judged_ones.unique("scenario_id"))
     assert rows["dnn"].to_list() == ["small_cnn"]

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from studies.parts import parts
 
 from forecasting.timelines import find, measured
 from studies.study import Study, read_study
 from tests.models.async_sgd.fits import fitted
 from tests.models.async_sgd.frames import chain
-from tests.synthetic import DDP, landed, write_study
+from tests.synthetic import DDP, landed, needs, write_study
 from warehouse.landing import land
 from warehouse.records import BadInput, Run
 
@@ -22,11 +21,7 @@ def study(study_file: object) -> Study:
 
 def runs(study: Study, repeat: int = 1, *, without: str = "nothing") -> list[Run]:
     """Return the runs of a round but those whose name begins so."""
-    return [
-        landed(part, repeat)
-        for part in parts(study, "emulated")
-        if not part.name.startswith(without)
-    ]
+    return [landed(need, repeat) for need in needs(study) if not need.title.startswith(without)]
 
 
 LABEL = "alexnet 64px b4, 200 Mb/s, W=3"
@@ -78,9 +73,7 @@ def test_what_is_not_simulated_has_no_timeline(tmp_path: Path) -> None:
 
 def test_a_label_of_several_scenarios_is_told_with_their_ids(study: Study) -> None:
     curve = study.curves[1]
-    twice = study.model_copy(
-        update={"curves": (curve, curve.model_copy(update={"worker": ("emu.native.c15",)}))}
-    )
+    twice = study.with_curves([curve, curve.model_copy(update={"worker": ("emu.native.c15",)})])
     with pytest.raises(
         BadInput, match=r"has 2 scenarios .*; name one: [0-9a-f]{16}, [0-9a-f]{16}$"
     ):
@@ -102,8 +95,8 @@ def test_several_workers_show_when_their_steps_started_and_ended(
             "end_us": [149, 199, 169, 219],
         }
     )
-    (part,) = (one for one in parts(study, "emulated") if one.name == f"measure {LABEL}")
-    run = landed(part, run_id="m1")
+    (need,) = (one for one in needs(study) if one.title == f"measure {LABEL}")
+    run = landed(need, run_id="m1")
     land(tmp_path, run, subject.scenario, {"step": steps})
     after = find(study, LABEL, [*runs(study, without="measure"), run])
     half = measured(model, after, tmp_path, 2)

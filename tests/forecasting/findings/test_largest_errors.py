@@ -9,9 +9,9 @@ import pytest
 from forecasting.findings.largest_errors import LARGEST, causes, largest, largest_errors
 from forecasting.simulations import FittedModels
 from profilers.steady.host import host_id
-from studies.rounds import Round, open_round
+from studies.rounds import Round
 from studies.study import read_study
-from tests.synthetic import MIXED, PaperProbes, profiled, write_study
+from tests.synthetic import MIXED, PaperProbes, opened, profiled, write_study
 from warehouse.landing import landed_runs
 
 ERRORS = {"label": pl.String, "workers": pl.Int32, "error_percent": pl.Float64}
@@ -25,7 +25,7 @@ def landing(home: Path) -> Path:
 @pytest.fixture
 def round_(study_file: Path, landing: Path, probes: PaperProbes) -> Round:
     """Return a round whose profiles have landed."""
-    found = open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
+    found = opened(read_study(study_file), "loopback", host_id(), landed_runs(landing))
     return profiled(found, landing)
 
 
@@ -87,7 +87,7 @@ def test_mixed_workers_have_no_part_in_it(
     tmp_path: Path, landing: Path, probes: PaperProbes
 ) -> None:
     study = read_study(write_study(tmp_path, MIXED))
-    round_ = profiled(open_round(study, "loopback", host_id(), []), landing)
+    round_ = profiled(opened(study, "loopback", host_id(), []), landing)
     found = shown(round_, judged(round_), landing)
     assert found is not None
     assert "alexnet 64px b4, unshaped, W=3" in found["label"]

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from profilers.steady.host import host_id
-from studies.rounds import open_round
 from studies.study import read_study
-from tests.synthetic import PaperProbes, profiled
+from tests.synthetic import PaperProbes, opened, profiled
 from warehouse.warehouse import read_only
 
 
@@ -17,7 +16,7 @@ from warehouse.warehouse import read_only
 def landing(tmp_path: Path, study_file: Path, probes: PaperProbes) -> Path:
     """Return another machine's landing folder, with three runs."""
     folder = tmp_path / "elsewhere"
-    found = open_round(read_study(study_file), "loopback", host_id(), [])
+    found = opened(read_study(study_file), "loopback", host_id(), [])
     profiled(found, folder)
     return folder
 

@@ -10,10 +10,9 @@ import pytest
 from profilers.steady.host import host_id
 from studies.measuring import measure
 from studies.progress import Progress
-from studies.rounds import open_round
 from studies.study import read_study
 from tests.pipelines.ran import Ran, Stepcast
-from tests.synthetic import FORECASTERS, PaperProbes, profiled
+from tests.synthetic import FORECASTERS, PaperProbes, opened, profiled
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse
 
@@ -124,7 +123,7 @@ def test_a_part_can_be_reproduced(
     other = studies / "other.yaml"
     other.write_text(finished.study.read_text().replace("name: paper", "name: other"))
     landing = finished.home / "landing"
-    round_ = open_round(read_study(other), "loopback", host_id(), landed_runs(landing))
+    round_ = opened(read_study(other), "loopback", host_id(), landed_runs(landing))
     measure(profiled(round_, landing), landing, Progress())
     reference = tmp_path / "reference"
     for name in ("paper", "other"):
