@@ -194,7 +194,7 @@ def test_slowdown_is_probed_with_the_nodes_of_any_job_of_the_round(tmp_path: Pat
     text = DDP.replace("watched_trials: 2", "watched_trials: 2, slowdown_trials: 4")
     whole = study(tmp_path, text.replace("batch_size: 4,", "batch_size: 4, fitted: true,"))
     fewer = whole.curves[0].model_copy(update={"workers": (2,)})
-    later = whole.model_copy(update={"curves": (fewer, *whole.curves[1:])})
+    later = whole.with_curves((fewer, *whole.curves[1:]))
     for one in (whole, later):
         (found,) = (part for part in parts(one, "emulated") if part.probe == "slowdown")
         assert found.scenario is not None and found.scenario.strategy.workers == 3

@@ -13,7 +13,7 @@ JOB = "worker: emu.native.c25, server: emu.server"
 JOBS = f"""
   - {{dnn: alexnet, image_size: 64, batch_size: 4, {JOB}, link_mbps: 200, workers: [1, 2]}}
   - {{dnn: alexnet, image_size: 64, batch_size: 8, {JOB}, link_mbps: 200, workers: [2, 3]}}
-  - {{dnn: alexnet, image_size: 64, batch_size: 4, {JOB}, link_mbps: 100, profiled_link_mbps: 200,
+  - {{dnn: alexnet, image_size: 64, batch_size: 4, {JOB}, link_mbps: 100, profiled_at_mbps: 200,
      workers: [2]}}
   - {{dnn: alexnet, image_size: 64, batch_size: 4, {JOB}, link_mbps: 200, order: tic, workers: [2]}}
   - {{dnn: alexnet, image_size: 64, batch_size: 4, {JOB}, link_mbps: 200, servers: 2, workers: [2]}}
@@ -26,8 +26,8 @@ JOBS = f"""
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
     """Return a study of seven curves, of which four differ from the first in one thing each."""
-    head = STUDY.partition("jobs:")[0]
-    return read_study(write_study(tmp_path, f"{head}jobs:{JOBS}"))
+    head = STUDY.partition("test:")[0]
+    return read_study(write_study(tmp_path, f"{head}test:{JOBS}"))
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,6 @@ def test_only_throughputs_are_compared(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, DDP))
     curve = study.curves[0]
     twin = curve.model_copy(update={"batch_size": curve.batch_size + 1})
-    twice = study.model_copy(update={"curves": (curve, twin)})
+    twice = study.with_curves((curve, twin))
     assert alike(twice, "batch_size") == [[0, 1]]
     assert comparisons(twice, pl.DataFrame()) == ()

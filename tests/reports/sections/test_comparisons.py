@@ -11,6 +11,6 @@ def test_jobs_that_differ_in_more_are_not_compared(round_: Round) -> None:
     assert comparisons.section(compared(round_.study, results(round_))) == ""
     first, second = round_.study.curves
     twin = first.model_copy(update={"batch_size": 8})
-    study = round_.study.model_copy(update={"curves": (first, twin, second)})
+    study = round_.study.with_curves((first, twin, second))
     html = comparisons.section(compared(study, results(round_)))
     assert headings(html) == ["Batch sizes", "small_cnn 16px, 200 Mb/s"]
