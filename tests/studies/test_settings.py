@@ -90,9 +90,7 @@ def test_without_settings_probes_are_asked_for_what_the_scenarios_suggest(tmp_pa
     text = DDP[: DDP.index("probes:")] + DDP[DDP.index("test:") :]
     (links,) = asked(text, "links", tmp_path)
     assert links.settings["flows"] == (1, 3)
-    assert {
-        need.subject.config["world_size"] for need in asked(text, "allreduce", tmp_path)
-    } == {2}
+    assert {need.subject.config["world_size"] for need in asked(text, "allreduce", tmp_path)} == {2}
     passes = {
         need.scenario.nodes[0].node_type: need.settings["batch_sizes"]
         for need in asked(text, "torch_compute", tmp_path)
