@@ -15,6 +15,7 @@ from tests.synthetic import (
     DDP,
     HOST,
     MIXED,
+    PYTORCH,
     STUDY,
     SYNCHRONOUS,
     landed,
@@ -24,20 +25,6 @@ from tests.synthetic import (
 )
 from warehouse.records import BadInput
 
-PYTORCH = """
-name: paper
-systems: [srift, ideal_scaling, ceer_pytorch, ceer_pytorch_paper]
-probes:
-  torch_operations: {timed_steps: 4, untimed_steps: 4, test: true}
-  torch_compute: {batch_sizes: [1, 8], trials: 5, watched_trials: 2}
-train:
-  - {dnn: [vgg11, alexnet], framework: pytorch, strategy: all_reduce, image_size: 64,
-     batch_size: 4, worker: emu.native.c25, link_mbps: 800, workers: [1, 2, 3]}
-test:
-  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 64, batch_size: 4,
-     worker: emu.native.c25, link_mbps: 800, workers: [2, 3]}
-"""
-"""Judged by a system that sees profiles of test scenarios, and by one that sees none."""
 SLOWED = DDP.replace("  torch_throughput", "  slowdown: {trials: 4}\n  torch_throughput")
 
 

@@ -15,7 +15,7 @@ from profilers.probe import Need
 from studies.rounds import Round, latest_round, open_round, refreshed, rounds_of, whole_round
 from studies.settings import noted
 from studies.study import Study, read_study
-from tests.synthetic import HOST, STUDY, landed, needs, seen_of, write_study
+from tests.synthetic import HOST, PYTORCH, STUDY, landed, needs, seen_of, write_study
 from warehouse.records import Run
 
 
@@ -264,6 +264,67 @@ def test_later_rounds_by_operations_keep_the_profiles_of_earlier_ones(tmp_path: 
     assert before == first[whole.index(profiled[0])], "nothing of a later round"
     second = [landed(need, 2) for need in opened.missing]
     assert missing(study, first + second)[0] == 3
+
+
+def repeated(folder: Path) -> Study:
+    """Return a study whose later rounds repeat one of its scenarios, judged by two systems."""
+    text = PYTORCH.replace("probes:", "again: {fraction: 0.5, seed: 3}\nprobes:")
+    return read_study(write_study(folder, text))
+
+
+def test_later_rounds_profile_test_scenarios_anew_and_go_on_with_train(tmp_path: Path) -> None:
+    study = repeated(tmp_path)
+    first = [landed(need) for need in needs(study)]
+    second = to_do(study, first)
+    assert second.repeat == 2
+    assert [(need.probe, need.purpose) for need in second.missing] == [
+        ("links", "profile"),
+        ("allreduce", "profile"),
+        ("torch_compute", "profile"),
+        ("torch_operations", "measurement"),
+        ("torch_throughput", "measurement"),
+    ]
+    of_train = [need for need in second.needs if need.of_train]
+    assert len(of_train) == 2 + 6
+    assert all(second.run_of(need) in first for need in of_train)
+    assert not [need for need in second.needs if not need.of_train and second.run_of(need)]
+
+
+@pytest.mark.parametrize("done", [1, 3, 4])
+def test_a_half_done_later_round_resumes(done: int, tmp_path: Path) -> None:
+    study = repeated(tmp_path)
+    first = [landed(need) for need in needs(study)]
+    whole = to_do(study, first).missing
+    begun = [landed(need, 2) for need in whole[:done]]
+    resumed = to_do(study, first + begun)
+    assert (resumed.repeat, resumed.missing) == (2, whole[done:])
+    assert resumed.is_judged == (done > 3)
+    assert to_do(study, [*first, *(landed(need, 2) for need in whole)]).repeat == 3
+
+
+def test_a_half_done_first_round_resumes_whatever_it_profiles(tmp_path: Path) -> None:
+    study = repeated(tmp_path)
+    whole = needs(study)
+    for done in range(len(whole)):
+        found = to_do(study, [landed(need) for need in whole[:done]])
+        assert (found.repeat, found.missing) == (1, whole[done:])
+
+
+def test_train_measured_in_a_later_round_is_not_what_an_earlier_one_saw(tmp_path: Path) -> None:
+    study = repeated(tmp_path)
+    later = [landed(need, 2) for need in needs(study) if need.of_train]
+    found = to_do(study, later)
+    assert (found.repeat, found.missing) == (1, needs(study))
+
+
+def test_what_a_round_profiled_of_a_test_scenario_serves_no_other(tmp_path: Path) -> None:
+    study = repeated(tmp_path)
+    first = [landed(need) for need in needs(study)]
+    own = [need for need in to_do(study, first).missing if need.profiles]
+    second = [landed(need, 2) for need in to_do(study, first).missing]
+    opened = to_do(study, first + second)
+    assert opened.repeat == 3
+    assert [need for need in opened.missing if need.profiles] == own
 
 
 def test_a_study_that_repeats_all_measures_train_scenarios_anew_too(tmp_path: Path) -> None:
