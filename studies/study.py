@@ -16,7 +16,7 @@ from profilers.record_file import fault, read_record
 from studies.curve import Curve, expand
 from warehouse import limits
 from warehouse.names import Name
-from warehouse.records import Backend, Record, Scenario
+from warehouse.records import Backend, BadInput, Record, Scenario
 
 Train = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=False))]
 Test = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=True))]
@@ -94,7 +94,7 @@ class Study(Record):
         seen: dict[tuple[Scenario, float | None, bool], str] = {}
         for curve in self.curves:
             place = self.place_of(curve)
-            for scenario in curve.scenarios("emulated"):
+            for scenario in _known_scenarios(curve):
                 # Forecasts from profiles on links of several speeds are several.
                 profiled_at = curve.profiled_at_mbps if curve.is_judged else None
                 key = scenario, profiled_at, curve.is_judged
@@ -180,6 +180,17 @@ def _repeated(curve: Curve, chosen: Iterable[tuple[Curve, int]]) -> Curve | None
         return curve
     workers = tuple(sorted(workers for one, workers in chosen if one == curve))
     return curve.model_copy(update={"workers": workers}) if workers else None
+
+
+def _known_scenarios(curve: Curve) -> tuple[Scenario, ...]:
+    """Return what a curve is of; nothing where node types are unknown on this host.
+
+    Those are refused with their field where a study is checked (`studies.checks`).
+    """
+    try:
+        return curve.scenarios("emulated")
+    except BadInput:
+        return ()
 
 
 def read_study(path: Path) -> Study:

@@ -72,6 +72,20 @@ test:
   - {dnn: small_cnn, strategy: all_reduce, image_size: 24, batch_size: 4, worker: emu.native.c25,
      link_mbps: 800, workers: [2]}
 """
+PYTORCH = """
+name: paper
+systems: [srift, ideal_scaling, ceer_pytorch, ceer_pytorch_paper]
+probes:
+  torch_operations: {timed_steps: 4, untimed_steps: 4, test: true}
+  torch_compute: {batch_sizes: [1, 8], trials: 5, watched_trials: 2}
+train:
+  - {dnn: [vgg11, alexnet], framework: pytorch, strategy: all_reduce, image_size: 64,
+     batch_size: 4, worker: emu.native.c25, link_mbps: 800, workers: [1, 2, 3]}
+test:
+  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 64, batch_size: 4,
+     worker: emu.native.c25, link_mbps: 800, workers: [2, 3]}
+"""
+"""Judged by a system that sees profiles of test scenarios, and by one that sees none."""
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
 MIXED = STUDY.replace("worker: emu.native.c25", "worker: emu.native.c25 + emu.native.c15", 1)
 """The first curve's workers are of two types."""

@@ -1,20 +1,24 @@
 """A plan lists what a round lacks, and nothing else."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from forecasting.chosen import asking_of
-from studies.plan import REPORT_NAME, tasks
+from studies.plan import REPORT_NAME, Task, tasks
 from studies.rounds import open_round
-from studies.study import read_study
+from studies.study import Study, read_study
 from tests.synthetic import HOST, landed, needs
+from warehouse.records import Run
+
+
+def planned(study: Study, runs: Iterable[Run] = ()) -> tuple[Task, ...]:
+    return tasks(open_round(study, asking_of(study), "emulated", HOST, runs))
 
 
 def names(study_file: Path, done: int) -> list[str]:
     study = read_study(study_file)
     runs = [landed(need) for need in needs(study)[:done]]
-    return [
-        task.name for task in tasks(open_round(study, asking_of(study), "emulated", HOST, runs))
-    ]
+    return [task.name for task in planned(study, runs)]
 
 
 def test_a_plan_is_in_the_order_in_which_things_run(study_file: Path) -> None:
@@ -34,27 +38,20 @@ def test_what_has_landed_is_not_planned(study_file: Path) -> None:
     assert not [name for name in rest if name.startswith(("probe", "profile"))]
 
 
-def test_a_cluster_is_started_once_for_each_job(study_file: Path) -> None:
+def test_a_cluster_is_started_once_for_each_curve(study_file: Path) -> None:
     study = read_study(study_file)
-    expected = {
-        task.name: task.expected_s
-        for task in tasks(open_round(study, asking_of(study), "emulated", HOST, []))
-    }
+    expected = {task.name: task.expected_s for task in planned(study)}
     first = expected["measure alexnet 64px b4, 200 Mb/s, W=1"]
     second = expected["measure alexnet 64px b4, 200 Mb/s, W=3"]
     windows = study.settings_of("tf_throughput")
     assert first > second >= windows.windows * windows.window_s
 
 
-def test_a_report_of_more_jobs_takes_longer(study_file: Path) -> None:
+def test_a_report_of_more_curves_takes_longer(study_file: Path) -> None:
     study = read_study(study_file)
     shorter = study.with_curves(study.curves[:1])
     both, one = (
-        next(
-            task
-            for task in tasks(open_round(each, asking_of(each), "emulated", HOST, []))
-            if task.name == REPORT_NAME
-        )
+        next(task for task in planned(each) if task.name == REPORT_NAME)
         for each in (study, shorter)
     )
     assert both.expected_s > one.expected_s > 0

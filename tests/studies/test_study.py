@@ -6,7 +6,7 @@ import pytest
 
 from studies.study import read_study
 from tests.synthetic import DDP as TORCH
-from tests.synthetic import STUDY, write_study
+from tests.synthetic import STUDY, needs, write_study
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 
@@ -39,7 +39,9 @@ def test_cross_traffic_is_measured_and_not_profiled(tmp_path: Path) -> None:
     assert curve.scenario(2, "emulated").cross_traffic == 0.3
     assert curve.scenario(2, "loopback").cross_traffic is None
     assert curve.profiled("emulated").cross_traffic is None
-    roles = [(group.role, group.count) for group in curve.cluster(2)]
+    found = {need.title: need for need in needs(read_study(tmp_path / "paper.yaml"))}
+    both = found["measure small_cnn 16px b4, 200 Mb/s, 30% cross traffic, W=2"].nodes
+    roles = [(group.role, group.count) for group in both]
     assert roles == [("worker", 2), ("server", 1), ("neighbour", 1)]
 
 
@@ -47,11 +49,13 @@ MIX = "mix: 2 emu.sse41.s15@8 + 1 emu.avx512.s15@4 + 3 emu.avx2.s15@8"
 DDP = "dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 16, link_mbps: 200"
 MIXED = f"""
 name: paper
-links: {{flows: [1, 2], seconds: 1, trials: 1}}
-allreduce: {{sizes_bytes: [4], world_sizes: [2], trials: 1}}
-compute: {{batch_sizes: [4], trials: 2, watched_trials: 1}}
-iterate: {{iterations: 20}}
-jobs:
+systems: [srift]
+probes:
+  links: {{flows: [1, 2], seconds: 1, trials: 1}}
+  allreduce: {{sizes_bytes: [4], world_sizes: [6], trials: 1}}
+  torch_compute: {{batch_sizes: [4], trials: 2, watched_trials: 1}}
+  torch_throughput: {{iterations: 20}}
+test:
   - {{{DDP}, {MIX}}}
 """
 
@@ -66,16 +70,17 @@ def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None
         (1, "emu.avx512.s15", 4),
         (2, "emu.sse41.s15", None),
     ]
-    assert curve.cluster(6) == scenario.nodes
+    by_probe = {need.probe: need for need in needs(study)}
+    assert by_probe["torch_throughput"].nodes == scenario.nodes
     # All-reduces are probed with as many of each type as there can be.
-    assert [one.count for one in curve.nodes(6)] == [2, 2, 2]
+    assert [one.count for one in by_probe["allreduce"].nodes] == [2, 2, 2]
     profiled = [one.profiled("emulated").nodes for one in curve.of_each_type()]
     assert [(one.count, one.node_type, one.batch_size) for (one,) in profiled] == [
         (1, "emu.avx2.s15", None),
         (1, "emu.avx512.s15", None),
         (1, "emu.sse41.s15", None),
     ]
-    assert study.job_of(scenario, "emulated") == curve
+    assert study.curve_of(scenario, "emulated") == curve
 
 
 @pytest.mark.parametrize(
@@ -84,17 +89,21 @@ def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None
         (
             "mix: 2",
             "workers: [2], mix: 2",
-            "jobs[0]: mix: it has workers already; leave them out",
+            "test[0]: mix: it has workers already; leave them out",
         ),
         (
             "@4 + 3 emu.avx2.s15@8",
             "",
-            "jobs[0]: mix: expected COUNT TYPE@BATCH + COUNT TYPE@BATCH, found "
+            "test[0]: mix: expected COUNT TYPE@BATCH + COUNT TYPE@BATCH, found "
             "'2 emu.sse41.s15@8 + 1 emu.avx512.s15'",
         ),
-        ("3 emu.avx2.s15", "0 emu.avx2.s15", "jobs[0].count: "),
-        ("avx2", "sse41", "jobs[0].worker: should name each node type once"),
-        ("framework: pytorch, ", "", "jobs[0]: mix: only curves of framework pytorch"),
+        ("3 emu.avx2.s15", "0 emu.avx2.s15", "test[0].count: "),
+        ("avx2", "sse41", "test[0].worker: should name each node type once"),
+        (
+            "framework: pytorch, ",
+            "",
+            "test[0]: mix: only framework pytorch, strategy all_reduce has one",
+        ),
     ],
 )
 def test_a_mix_that_cannot_be_is_refused(
@@ -114,34 +123,36 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "expected"),
     [
-        ("measure:", "mesure:", "mesure: no such key; did you mean measure?"),
-        ("flows:", "flow:", "links.flow: no such key; did you mean flows?"),
+        ("probes:", "prober:", "prober: no such key; did you mean probes?"),
+        ("flows:", "flow:", "probes.links.flow: no such key; did you mean flows?"),
         (
             "image_size: 16",
             "imagesize: 16",
-            "jobs[0].imagesize: no such key; did you mean image_size?",
+            "test[0].imagesize: no such key; did you mean image_size?",
         ),
         (
             "dnn: small_cnn, ",
             "dnn: small_cnn, zzz: 1, ",
-            "jobs[0].zzz: no such key; the keys are dnn, framework, strategy, image_size, "
+            "test[0].zzz: no such key; the keys are dnn, framework, strategy, image_size, "
             "batch_size, worker, devices_per_node, server, servers, placement, "
-            "order, link_mbps, profiled_link_mbps, cross_traffic, workers, by_operations, fitted, "
-            "mix",
+            "order, link_mbps, profiled_at_mbps, cross_traffic, workers, mix",
         ),
         ("name: paper", "", "name: missing, and it has no default"),
         (
             "workers: [1, 2]",
             "workers: [0, 2]",
-            "jobs[0].workers[0]: input should be greater than or equal to 1, found 0",
+            "test[0].workers[0]: input should be greater than or equal to 1, found 0",
         ),
-        ("workers: [1, 2]", "workers: []", "jobs[0].workers: "),
-        ("flows: [1, 2]", "flows: [2, 4]", "links.flows: should be 1 or more each and hold 1"),
-        ("flows: [1, 2]", "flows: [1], contention_s: 2", "links: contention_s needs flows of 2"),
+        ("workers: [1, 2]", "workers: []", "test[0].workers: "),
+        (
+            "flows: [1, 2]",
+            "flows: [2, 4]",
+            "probes.links.flows: should be 1 or more each and hold 1",
+        ),
         (
             "batch_size: 4",
             "batch_size: many",
-            "jobs[0].batch_size: input should be a valid integer, unable to parse string as an "
+            "test[0].batch_size: input should be a valid integer, unable to parse string as an "
             "integer, found 'many'",
         ),
         (
@@ -153,22 +164,12 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
         (
             "dnn: alexnet, image_size: 64",
             "dnn: small_cnn, image_size: 16",
-            "jobs[1] repeats jobs[0]",
-        ),
-        (
-            "dnn: small_cnn, ",
-            "dnn: small_cnn, by_operations: true, ",
-            "jobs[0]: by_operations: only curves of framework pytorch, strategy all_reduce",
+            "test[1] repeats small_cnn 16px b4, 200 Mb/s, W=1 of test[0]",
         ),
         (
             "window_s: 1}",
             "window_s: 1, interval: 0.02}",
-            "measure: interval and most_windows belong together",
-        ),
-        (
-            "measure:",
-            "iterate: {iterations: 20}\nmeasure:",
-            "iterate: asynchronous curves have no use for it; leave it out",
+            "probes.tf_throughput: interval and most_windows belong together",
         ),
     ],
 )
@@ -180,32 +181,47 @@ def test_a_mistake_is_one_line(right: str, wrong: str, expected: str, tmp_path: 
 @pytest.mark.parametrize(
     ("study", "right", "wrong", "field"),
     [
-        (STUDY, "workers: [1, 2]", "workers: [1, 1000000000]", "jobs[0].workers[1]"),
-        (STUDY, "workers: [1, 2]", "workers: [0, 1]", "jobs[0].workers[0]"),
-        (STUDY, "workers: [1, 2]", f"workers: {[1] * 1001}", "jobs[0].workers"),
-        (STUDY, "batch_size: 4", "batch_size: 1000000000", "jobs[0].batch_size"),
-        (STUDY, "image_size: 16", "image_size: 100000", "jobs[0].image_size"),
-        (STUDY, "server: emu.server", "server: emu.server, servers: 100000", "jobs[0].servers"),
-        (STUDY, "link_mbps: 200", "link_mbps: .inf", "jobs[0].link_mbps"),
-        (STUDY, "link_mbps: 200", "link_mbps: .nan", "jobs[0].link_mbps"),
-        (STUDY, "link_mbps: 200", "link_mbps: 200, cross_traffic: .nan", "jobs[0].cross_traffic"),
-        (STUDY, "seconds: 1", "seconds: .nan", "links.seconds"),
-        (STUDY, "seconds: 1", "seconds: .inf", "links.seconds"),
-        (STUDY, "seconds: 1", "seconds: -1", "links.seconds"),
-        (STUDY, "seconds: 1", "seconds: 1e+10", "links.seconds"),
-        (STUDY, "flows: [1, 2]", "flows: [1, 1000000]", "links.flows[1]"),
-        (STUDY, "trials: 2", "trials: 1000000000", "links.trials"),
-        (STUDY, "traced_steps: 4", "traced_steps: 1000000000", "profile.traced_steps"),
-        (STUDY, "traced_steps: 4", "traced_steps: 1", "profile.traced_steps"),
-        (STUDY, "window_s: 1", "window_s: .nan", "measure.window_s"),
-        (STUDY, "windows: 2", "windows: 1000000000", "measure.windows"),
-        (TORCH, "sizes_bytes: [4,", "sizes_bytes: [100000000000000,", "allreduce.sizes_bytes[0]"),
-        (TORCH, "sizes_bytes: [4,", "sizes_bytes: [-4,", "allreduce.sizes_bytes[0]"),
-        (TORCH, "world_sizes: [2, 3]", "world_sizes: [2, 100000]", "allreduce.world_sizes[1]"),
-        (TORCH, "batch_sizes: [1, 8]", f"batch_sizes: {[1] * 1001}", "compute.batch_sizes"),
-        (TORCH, "trials: 5", "trials: 1", "compute.trials"),
-        (TORCH, "iterations: 20", "iterations: 19", "iterate.iterations"),
-        (TORCH, "iterations: 20", "iterations: 1000000000", "iterate.iterations"),
+        (STUDY, "workers: [1, 2]", "workers: [1, 1000000000]", "test[0].workers[1]"),
+        (STUDY, "workers: [1, 2]", "workers: [0, 1]", "test[0].workers[0]"),
+        (STUDY, "workers: [1, 2]", f"workers: {[1] * 1001}", "test[0].workers"),
+        (STUDY, "batch_size: 4", "batch_size: 1000000000", "test[0].batch_size"),
+        (STUDY, "image_size: 16", "image_size: 100000", "test[0].image_size"),
+        (STUDY, "server: emu.server", "server: emu.server, servers: 100000", "test[0].servers"),
+        (STUDY, "link_mbps: 200", "link_mbps: .inf", "test[0].link_mbps"),
+        (STUDY, "link_mbps: 200", "link_mbps: .nan", "test[0].link_mbps"),
+        (STUDY, "link_mbps: 200", "link_mbps: 200, cross_traffic: .nan", "test[0].cross_traffic"),
+        (STUDY, "seconds: 1", "seconds: .nan", "probes.links.seconds"),
+        (STUDY, "seconds: 1", "seconds: .inf", "probes.links.seconds"),
+        (STUDY, "seconds: 1", "seconds: -1", "probes.links.seconds"),
+        (STUDY, "seconds: 1", "seconds: 1e+10", "probes.links.seconds"),
+        (STUDY, "flows: [1, 2]", "flows: [1, 1000000]", "probes.links.flows[1]"),
+        (STUDY, "trials: 2", "trials: 1000000000", "probes.links.trials"),
+        (STUDY, "traced_steps: 4", "traced_steps: 1000000000", "probes.tf_trace.traced_steps"),
+        (STUDY, "traced_steps: 4", "traced_steps: 1", "probes.tf_trace.traced_steps"),
+        (STUDY, "window_s: 1", "window_s: .nan", "probes.tf_throughput.window_s"),
+        (STUDY, "windows: 2", "windows: 1000000000", "probes.tf_throughput.windows"),
+        (
+            TORCH,
+            "sizes_bytes: [4,",
+            "sizes_bytes: [100000000000000,",
+            "probes.allreduce.sizes_bytes[0]",
+        ),
+        (TORCH, "sizes_bytes: [4,", "sizes_bytes: [-4,", "probes.allreduce.sizes_bytes[0]"),
+        (
+            TORCH,
+            "world_sizes: [2, 3]",
+            "world_sizes: [2, 100000]",
+            "probes.allreduce.world_sizes[1]",
+        ),
+        (
+            TORCH,
+            "batch_sizes: [1, 8]",
+            f"batch_sizes: {[1] * 1001}",
+            "probes.torch_compute.batch_sizes",
+        ),
+        (TORCH, "trials: 5", "trials: 1", "probes.torch_compute.trials"),
+        (TORCH, "iterations: 20", "iterations: 19", "probes.torch_throughput.iterations"),
+        (TORCH, "iterations: 20", "iterations: 1000000000", "probes.torch_throughput.iterations"),
     ],
 )
 def test_amounts_have_an_end(
@@ -218,10 +234,11 @@ def test_amounts_have_an_end(
 
 def test_how_well_passes_are_known_needs_an_end(tmp_path: Path) -> None:
     wrong = MIXED.replace("trials: 2,", "trials: 2, interval: 0.04,")
-    assert told(tmp_path, wrong).startswith("compute: interval and most_s belong together")
+    assert told(tmp_path, wrong).startswith(
+        "probes.torch_compute: interval and most_s belong together"
+    )
     right = wrong.replace("interval: 0.04,", "interval: 0.04, most_s: 300,")
-    compute = read_study(write_study(tmp_path, right)).compute
-    assert compute is not None
+    compute = read_study(write_study(tmp_path, right)).settings_of("torch_compute")
     assert (compute.interval, compute.most_s) == (0.04, 300)
 
 

@@ -1,0 +1,96 @@
+"""What cannot run here is refused before anything runs."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from forecasting.chosen import asking_of
+from studies.checks import check_study
+from studies.study import read_study
+from tests.synthetic import DDP, STUDY, SYNCHRONOUS, write_study
+from warehouse.records import Backend, BadInput
+
+MANY = ", ".join(str(workers) for workers in range(1, 4 * (os.cpu_count() or 1) + 2))
+
+
+def check(folder: Path, right: str, wrong: str, backend: Backend) -> None:
+    assert right in STUDY
+    check_text(folder, STUDY.replace(right, wrong), backend)
+
+
+def check_text(folder: Path, text: str, backend: Backend) -> None:
+    path = write_study(folder, text)
+    study = read_study(path)
+    check_study(study, path, backend, asking_of(study))
+
+
+def test_what_is_possible_passes(tmp_path: Path) -> None:
+    check_text(tmp_path, STUDY, "loopback")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("dnn: alexnet", "dnn: alexnett", r"test\[1\]\.dnn: unknown DNN 'alexnett': .*alexnet"),
+        ("image_size: 64", "image_size: 32", r"test\[1\]\.image_size: .*at least 64 pixels"),
+        (
+            "worker: emu.native.c25",
+            "worker: emu.native.c52",
+            r"test\[0\]\.worker: unknown node type 'emu.native.c52'; did you mean emu.native.c25",
+        ),
+        ("server: emu.server", "server: none", r"test\[0\]\.server: unknown node type 'none'"),
+        ("workers: [1, 2]", f"workers: [{MANY}]", r"test\[0\]\.workers: .*CPU shares add up to"),
+        (
+            "flows: [1, 2]",
+            "flows: [1, 4]",
+            r"probes\.links: flows: 4 simultaneous flows, .*at most 3",
+        ),
+        (
+            "probes:",
+            "probes:\n  tf_sync:",
+            r"probes\.tf_sync: nothing of it is needed: no chosen system asks for it",
+        ),
+        (
+            "backend: loopback",
+            "systems: [linear]",
+            r"probes\.links: nothing of it is needed: no chosen system asks for it",
+        ),
+    ],
+)
+def test_the_impossible_is_one_line(right: str, wrong: str, expected: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=rf"paper\.yaml: {expected}") as caught:
+        check(tmp_path, right, wrong, "emulated")
+    assert "\n" not in str(caught.value)
+
+
+def test_loopback_enforces_no_shares(tmp_path: Path) -> None:
+    check(tmp_path, "workers: [1, 2]", f"workers: [{MANY}]", "loopback")
+
+
+def test_all_reduces_need_nodes_too(tmp_path: Path) -> None:
+    ranks = 4 * (os.cpu_count() or 1) + 1
+    text = DDP.replace("image_size: 32", "image_size: 33")
+    text = text.replace("world_sizes: [2, 3]", f"world_sizes: [2, {ranks}]")
+    with pytest.raises(BadInput, match=r"probes\.allreduce: .*CPU shares add up to"):
+        check_text(tmp_path, text, "emulated")
+
+
+TRAIN = """
+train:
+  - {dnn: vgg11, image_size: 32, batch_size: 4, worker: emu.native.c25, server: emu.server,
+     link_mbps: 200, workers: [1, 2]}
+"""
+
+
+def test_train_scenarios_that_nothing_learns_from_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"train\[0\]: no chosen system learns from it; leave it"):
+        check_text(tmp_path, STUDY + TRAIN, "emulated")
+
+
+def test_each_train_scenario_is_of_use_to_a_system(tmp_path: Path) -> None:
+    """Ceer learns from the first, nothing from the second."""
+    check_text(tmp_path, SYNCHRONOUS, "emulated")
+    text = SYNCHRONOUS.replace("test:\n", TRAIN.strip().removeprefix("train:\n") + "\ntest:\n")
+    with pytest.raises(BadInput, match=r"train\[1\]: no chosen system learns from it"):
+        check_text(tmp_path, text, "emulated")

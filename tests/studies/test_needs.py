@@ -1,0 +1,313 @@
+"""What studies need of each probe, who may see it, and what forecasts of a curve rest on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from models.ceer.systems import CEER, CEER_PYTORCH
+from models.srift.system import SRIFT
+from profilers.probe import Need
+from profilers.probes import PROBES
+from studies.needs import nodes_of, starts
+from studies.study import Study, read_study
+from tests.synthetic import (
+    DDP,
+    HOST,
+    MIXED,
+    PYTORCH,
+    STUDY,
+    SYNCHRONOUS,
+    landed,
+    needs,
+    seen_of,
+    write_study,
+)
+from warehouse.records import BadInput
+
+SLOWED = DDP.replace("  torch_throughput", "  slowdown: {trials: 4}\n  torch_throughput")
+
+
+def study(folder: Path, text: str) -> Study:
+    return read_study(write_study(folder, text))
+
+
+def titles(found: Sequence[Need]) -> list[str]:
+    return [need.title for need in found]
+
+
+def of_probe(whole: Study, probe: str) -> list[Need]:
+    return [need for need in needs(whole) if need.probe == probe]
+
+
+def judges(whole: Study) -> list[Need]:
+    return [need for need in needs(whole) if not need.profiles and PROBES[need.probe].metric]
+
+
+def networks(found: Sequence[Need]) -> set[str]:
+    return {need.scenario.workload.dnn for need in found}
+
+
+def test_data_parallel_curves_share_links_all_reduces_and_passes(tmp_path: Path) -> None:
+    assert titles(needs(study(tmp_path, DDP))) == [
+        "probe links, 800 Mb/s",
+        "probe allreduce, 800 Mb/s, emu.native.c25, 2 ranks",
+        "probe allreduce, 800 Mb/s, emu.native.c25, 3 ranks",
+        "probe allreduce, 800 Mb/s, emu.native.c25 + emu.avx2.c25, 2 ranks",
+        "probe allreduce, 800 Mb/s, emu.native.c25 + emu.avx2.c25, 3 ranks",
+        "profile resnet18 32px b8, unshaped, all-reduce, W=1 (1 emu.native.c25)",
+        "profile resnet18 32px b8, unshaped, all-reduce, W=1 (1 emu.avx2.c25)",
+        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25)",
+        "measure resnet18 32px b4, 800 Mb/s, all-reduce, W=3 (3 emu.native.c25)",
+        "measure resnet18 32px b8, 800 Mb/s, all-reduce, W=3 (1 emu.avx2.c25 + 2 emu.native.c25)",
+    ]
+
+
+def test_all_reduces_of_one_cluster_share_a_start_on_the_nodes_of_the_largest(
+    tmp_path: Path,
+) -> None:
+    found = list(starts(of_probe(study(tmp_path, DDP), "allreduce")))
+    assert [titles(start) for start in found] == [
+        [f"probe allreduce, 800 Mb/s, {worker}, {ranks} ranks" for ranks in (2, 3)]
+        for worker in ("emu.native.c25", "emu.native.c25 + emu.avx2.c25")
+    ]
+    assert [sum(group.count for group in nodes_of(start)) for start in found] == [3, 3]
+
+
+def test_slowdown_is_probed_on_each_type_that_trains_alone(tmp_path: Path) -> None:
+    """Of the mix nothing is probed: passes of its nodes are slowed together."""
+    whole = study(tmp_path, SLOWED)
+    found = of_probe(whole, "slowdown")
+    assert [need.scenario.nodes[0].node_type for need in found] == ["emu.native.c25"]
+    assert {need.scenario.strategy.workers for need in found} == {3}
+    for curve in whole.curves:
+        assert [need for need in seen_of(curve, whole, "emulated") if need in found] == found
+    assert len(judges(whole)) == 3
+
+
+@pytest.mark.parametrize(("settings", "batch"), [("networks: [vgg11]", None), ("batch_size: 8", 8)])
+def test_slowdown_is_probed_with_the_networks_and_the_batch_that_are_asked_for(
+    settings: str, batch: int | None, tmp_path: Path
+) -> None:
+    text = SLOWED.replace("slowdown: {", f"slowdown: {{{settings}, ")
+    text = text.replace("batch_size: 4,", "batch_size: [4, 8],", 1)
+    found = of_probe(study(tmp_path, text), "slowdown")
+    assert [need.scenario.workload.batch_size for need in found] == ([batch] if batch else [])
+
+
+def test_held_out_batches_judge_profiles_and_are_not_seen(tmp_path: Path) -> None:
+    whole = study(tmp_path, DDP.replace("[1, 8], trials", "[1, 8], held_out: [2, 4], trials"))
+    found = of_probe(whole, "torch_compute")
+    assert [need.profiles for need in found] == [True, True, False, False]
+    assert titles(found[2:]) == [
+        "time held-out batches, resnet18 32px b4, unshaped, all-reduce, W=1 (1 emu.native.c25)",
+        "time held-out batches, resnet18 32px b4, unshaped, all-reduce, W=1 (1 emu.avx2.c25)",
+    ]
+    for curve in whole.curves:
+        assert not set(seen_of(curve, whole, "emulated")) & set(found[2:])
+
+
+def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
+    text = DDP.replace("  torch_throughput", "  torch_memory: {most: 64}\n  torch_throughput")
+    whole = study(tmp_path, text)
+    searched, profiled = of_probe(whole, "torch_memory"), of_probe(whole, "torch_compute")
+    assert [need.nodes for need in searched] == [need.nodes for need in profiled]
+    assert {need.scenario.workload.batch_size for need in searched} == {64}
+    assert not {*titles(searched)} & {*titles(profiled)}
+    assert [need for need in seen_of(whole.curves[0], whole, "emulated") if need in searched]
+    assert not of_probe(study(tmp_path, DDP), "torch_memory")
+
+
+def test_nodes_of_several_types_are_taken_in_turn(tmp_path: Path) -> None:
+    mixed = study(tmp_path, DDP).curves[1]
+    assert [(group.node_type, group.count) for group in mixed.nodes(3)] == [
+        ("emu.native.c25", 2),
+        ("emu.avx2.c25", 1),
+    ]
+    assert [group.node_type for group in mixed.nodes(1)] == ["emu.native.c25"]
+
+
+def test_all_reduces_are_told_apart_by_who_took_part(tmp_path: Path) -> None:
+    found = of_probe(study(tmp_path, DDP), "allreduce")
+    assert len(found) == 4
+    for need in found:
+        assert [other for other in found if other.is_done_by(landed(need))] == [need]
+
+
+def test_data_parallel_predictors_see_the_types_of_the_curve(tmp_path: Path) -> None:
+    whole = study(tmp_path, DDP)
+    single, mixed = (titles(seen_of(curve, whole, "emulated")) for curve in whole.curves)
+    assert [name for name in single if "avx2" in name] == []
+    assert len([name for name in mixed if name.startswith("profile")]) == 2
+    assert [len([name for name in of if name.startswith("probe")]) for of in (single, mixed)] == [
+        3,
+        5,
+    ]
+
+
+def test_synchronous_scenarios_judge_unless_they_are_train(tmp_path: Path) -> None:
+    whole = study(tmp_path, SYNCHRONOUS)
+    alexnet, small = "alexnet 64px b4", "small_cnn 24px b4"
+    alone, shaped = "unshaped, all-reduce, W=1 (1 emu.native.c25)", "800 Mb/s, all-reduce"
+    assert [(need.title, need.probe, need.purpose, need.of_train) for need in needs(whole)] == [
+        (f"profile {alexnet}, {alone}", "tf_operations", "profile", True),
+        (f"measure {alexnet}, {shaped}, W=1 (1 emu.native.c25)", "tf_sync", "profile", True),
+        (f"measure {alexnet}, {shaped}, W=2 (2 emu.native.c25)", "tf_sync", "profile", True),
+        (f"profile {small}, {alone}", "tf_operations", "measurement", False),
+        (f"measure {small}, {shaped}, W=2 (2 emu.native.c25)", "tf_sync", "measurement", False),
+    ]
+    (judge,) = judges(whole)
+    seen = seen_of(whole.curve_of(judge.scenario, "emulated"), whole, "emulated", CEER)
+    assert networks([judge]) == {"small_cnn"}
+    assert networks(seen) == {"alexnet"}
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "probe"), [(SYNCHRONOUS, "tf_operations"), (PYTORCH, "torch_operations")]
+)
+def test_operations_of_test_scenarios_are_timed_only_where_asked_and_hidden(
+    text: str, probe: str, tmp_path: Path
+) -> None:
+    with_test, without = (
+        of_probe(study(tmp_path, one), probe) for one in (text, text.replace(", test: true", ""))
+    )
+    hidden = [need for need in with_test if need.purpose == "measurement"]
+    assert len(hidden) == 1
+    assert [need for need in with_test if need not in hidden] == without
+    assert all(need.of_train for need in without)
+    whole = study(tmp_path, text)
+    for curve in whole.curves:
+        if curve.is_judged:
+            assert not set(hidden) & set(seen_of(curve, whole, "emulated"))
+
+
+def test_what_train_and_test_share_is_of_train_and_visible(tmp_path: Path) -> None:
+    """Both train alexnet, so that it is alone on the same node."""
+    text = PYTORCH.replace("workers: [1, 2, 3]", "workers: [1, 2]").replace(
+        "dnn: resnet18", "dnn: [resnet18, alexnet]"
+    )
+    text = text.replace("link_mbps: 800, workers: [2, 3]", "link_mbps: 800, workers: [3]")
+    whole = study(tmp_path, text)
+    found = {need.scenario.workload.dnn: need for need in of_probe(whole, "torch_operations")}
+    assert {dnn: (need.purpose, need.of_train) for dnn, need in found.items()} == {
+        "vgg11": ("profile", True),
+        "alexnet": ("profile", True),
+        "resnet18": ("measurement", False),
+    }
+
+
+def test_two_systems_that_see_different_profiles_judge_one_scenario(tmp_path: Path) -> None:
+    whole = study(tmp_path, PYTORCH)
+    by_probe = {
+        need.probe: [one.purpose for one in needs(whole) if one.probe == need.probe]
+        for need in needs(whole)
+    }
+    assert by_probe == {
+        "links": ["profile"],
+        "allreduce": ["profile"],
+        "torch_operations": ["profile", "profile", "measurement"],
+        "torch_compute": ["profile"],
+        "torch_throughput": ["profile"] * 6 + ["measurement"] * 2,
+    }
+    (curve,) = (one for one in whole.curves if one.is_judged)
+    by_srift = seen_of(curve, whole, "emulated", SRIFT)
+    assert [need.probe for need in by_srift] == ["links", "allreduce", "torch_compute"]
+    assert networks(by_srift[2:]) == {"resnet18"}
+    assert not any(need.of_train for need in by_srift)
+    by_ceer = seen_of(curve, whole, "emulated", CEER_PYTORCH)
+    assert {need.probe for need in by_ceer} == {"torch_operations", "torch_throughput"}
+    assert all(need.of_train and need.profiles for need in by_ceer)
+    assert networks(by_ceer) == {"vgg11", "alexnet"}
+    assert len(by_ceer) == 2 + 6
+
+
+def test_needs_of_every_system_are_needed_once(tmp_path: Path) -> None:
+    for text in (STUDY, DDP, SYNCHRONOUS, PYTORCH, SLOWED):
+        found = needs(study(tmp_path, text))
+        assert len({need.subject for need in found}) == len(found)
+        purposes = [need.purpose for need in found]
+        assert purposes == sorted(purposes, reverse=True), "profiles come first"
+
+
+def test_what_no_chosen_system_asks_for_is_not_measured(tmp_path: Path) -> None:
+    assert {need.probe for need in needs(study(tmp_path, STUDY))} == {
+        "links",
+        "tf_trace",
+        "tf_throughput",
+    }
+    linear = STUDY.replace("backend: loopback", "systems: [linear]")
+    assert {need.probe for need in needs(study(tmp_path, linear))} == {"tf_trace", "tf_throughput"}
+
+
+def test_pytorch_is_profiled_and_judged_by_operations_as_tensorflow(tmp_path: Path) -> None:
+    text = PYTORCH.replace("srift, ideal_scaling, ", "").replace("  torch_compute", "  # compute")
+    whole = study(tmp_path, text)
+    assert [(need.probe, need.purpose) for need in needs(whole)] == [
+        *[("torch_operations", "profile")] * 2,
+        *[("torch_throughput", "profile")] * 6,
+        ("torch_operations", "measurement"),
+        *[("torch_throughput", "measurement")] * 2,
+    ]
+    (curve,) = {whole.curve_of(need.scenario, "emulated") for need in judges(whole)}
+    assert networks(seen_of(curve, whole, "emulated")) == {"vgg11", "alexnet"}
+
+
+def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
+    whole = study(tmp_path, MIXED)
+    traced = [need.scenario for need in of_probe(whole, "tf_trace")]
+    assert [one.nodes[0].node_type for one in traced][:2] == ["emu.native.c25", "emu.native.c15"]
+    seen = seen_of(whole.curves[0], whole, "emulated")
+    assert [need.scenario for need in seen if need.probe == "tf_trace"] == traced[:2]
+
+
+@pytest.mark.parametrize(
+    ("text", "right", "wrong", "expected"),
+    [
+        (DDP, "batch_size: 4,", "batch_size: 4, server: emu.server,", "an all_reduce has no"),
+        (DDP, "[1, 8], trials", "[1, 8], held_out: [8], trials", r"held_out: \[8\] are among"),
+        (
+            DDP,
+            "[1, 8], trials",
+            "[1, 8], held_out: [0], trials",
+            r"probes\.torch_compute\.held_out\[0\]: ",
+        ),
+        (STUDY, "server: emu.server,", "", "server: missing; name the node type"),
+        (MIXED, "emu.native.c15,", "emu.native.c25,", r"test\[0\]\.worker: should name each"),
+        (
+            STUDY,
+            "batch_size: 4,",
+            "batch_size: 4, framework: pytorch,",
+            "async_parameter_server is",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_one_line(
+    text: str, right: str, wrong: str, expected: str, tmp_path: Path
+) -> None:
+    assert right in text
+    with pytest.raises(BadInput, match=expected) as caught:
+        study(tmp_path, text.replace(right, wrong, 1))
+    assert "\n" not in str(caught.value)
+
+
+def test_slowdown_is_probed_with_the_nodes_of_any_curve_of_the_round(tmp_path: Path) -> None:
+    whole = study(tmp_path, SLOWED)
+    fewer = whole.curves[0].model_copy(update={"workers": (2,)})
+    for one in (whole, whole.with_curves((fewer, *whole.curves[1:]))):
+        (found,) = of_probe(one, "slowdown")
+        assert found.scenario.strategy.workers == 3
+
+
+def test_a_setting_that_cannot_work_is_of_its_probe(tmp_path: Path) -> None:
+    text = STUDY.replace("probes:", "probes:\n  contention: {flows: [1]}")
+    with pytest.raises(BadInput, match=r"^probes\.contention: flows: contention needs 2 or more"):
+        needs(study(tmp_path, text))
+
+
+def test_needs_are_about_a_scenario_or_about_links(tmp_path: Path) -> None:
+    links, *_, last = needs(study(tmp_path, STUDY))
+    with pytest.raises(ValueError, match="probe links, 200 Mb/s is about no scenario"):
+        links.scenario  # noqa: B018
+    assert not links.is_done_by(landed(last))
+    assert last.is_done_by(landed(last, host_id=f"not {HOST}"))

@@ -1,0 +1,180 @@
+"""Which runs are what a forecast asks for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warehouse.asks import Ask, Subject, Whose, serves
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+
+FAST, SLOW = "emu.avx512.s15", "emu.sse41.s15"
+
+
+def scenario(
+    *nodes: NodeGroup, dnn: str = "vgg11", batch_size: int = 8, link_mbps: float | None = 500
+) -> Scenario:
+    return Scenario(
+        workload=Workload(dnn=dnn, framework="pytorch", image_size=32, batch_size=batch_size),
+        strategy=Strategy(kind="all_reduce", workers=sum(one.count for one in nodes)),
+        nodes=nodes,
+        link_mbps=link_mbps,
+    )
+
+
+def group(node_type: str, count: int = 1, batch_size: int | None = None) -> NodeGroup:
+    return NodeGroup(role="worker", node_type=node_type, count=count, batch_size=batch_size)
+
+
+def of_links(worker: str = "", link_mbps: float | None = 500) -> Subject:
+    config = {"worker": worker} if worker else {}
+    return Subject("probe", None, link_mbps, config)
+
+
+def of(asked: Scenario, probe: str = "probe") -> Subject:
+    return Subject(probe, asked, asked.link_mbps)
+
+
+MIXED = scenario(group(FAST, 2), group(SLOW))
+ALONE = scenario(group(FAST), link_mbps=None)
+
+
+@pytest.mark.parametrize("whose", ["own", "train", "cluster"])
+def test_a_run_of_another_probe_serves_nothing(whose: Whose) -> None:
+    assert serves(of(MIXED), Ask("probe", whose, MIXED))
+    assert not serves(of(MIXED, "other"), Ask("probe", whose, MIXED))
+    assert not serves(Subject("other", None, 500), Ask("probe", whose, MIXED))
+
+
+def test_of_train_scenarios_any_run_serves() -> None:
+    """Which are of train is known to whoever made the needs, not by the run."""
+    ask = Ask("probe", "train", MIXED)
+    assert serves(of(scenario(group(SLOW), dnn="alexnet", link_mbps=100)), ask)
+
+
+@pytest.mark.parametrize(
+    ("profiled", "expected"),
+    [
+        (ALONE, True),
+        (scenario(group(FAST), link_mbps=500), False),
+        (scenario(group(SLOW), link_mbps=None), False),
+        (scenario(group(FAST), dnn="alexnet", link_mbps=None), False),
+        (scenario(group(FAST), batch_size=4, link_mbps=None), False),
+    ],
+)
+def test_an_own_profile_is_of_that_scenario(profiled: Scenario, expected: bool) -> None:
+    assert serves(of(profiled), Ask("probe", "own", ALONE)) == expected
+
+
+@pytest.mark.parametrize(
+    ("profiled", "expected"),
+    [
+        (scenario(group(FAST), batch_size=24, link_mbps=None), True),
+        (scenario(group(FAST, 1, 6), link_mbps=None), True),
+        (scenario(group(FAST), batch_size=24, dnn="alexnet", link_mbps=None), False),
+        (scenario(group(SLOW), batch_size=24, link_mbps=None), False),
+        (scenario(group(FAST), batch_size=24, link_mbps=500), False),
+    ],
+)
+def test_where_any_batch_does_batches_alone_may_differ(profiled: Scenario, expected: bool) -> None:
+    ask = Ask("probe", "own", ALONE, any_batch=True)
+    assert serves(of(profiled), ask) == expected
+    assert serves(of(ALONE), ask)
+
+
+@pytest.mark.parametrize("any_batch", [True, False])
+def test_links_are_nobodys_own_profile(any_batch: bool) -> None:
+    ask = Ask("probe", "own", ALONE, any_batch=any_batch)
+    assert not serves(of_links(FAST, None), ask)
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [
+        (of_links(), True),
+        (of_links(FAST), True),
+        (of_links(f"{FAST} + {SLOW}"), True),
+        (of_links("emu.avx2.s15"), False),
+        (of_links(f"{FAST} + emu.avx2.s15"), False),
+        (of_links(FAST, 100), False),
+        (of_links(FAST, None), False),
+        (of(scenario(group(FAST, 3), dnn="alexnet")), True),
+        (of(scenario(group(FAST, 3), link_mbps=100)), True),
+        (of(scenario(group("emu.avx2.s15", 3))), False),
+        (of(scenario(group(FAST), group("emu.avx2.s15"))), False),
+    ],
+)
+def test_of_a_cluster_runs_on_its_links_and_on_none_but_its_types_serve(
+    subject: Subject, expected: bool
+) -> None:
+    assert serves(subject, Ask("probe", "cluster", MIXED)) == expected
+
+
+def test_links_that_are_not_shaped_are_unlike_those_that_are() -> None:
+    unshaped = scenario(group(FAST, 2), link_mbps=None)
+    assert serves(of_links(FAST, None), Ask("probe", "cluster", unshaped))
+    assert not serves(of_links(FAST, 500), Ask("probe", "cluster", unshaped))
+
+
+def test_servers_are_no_workers() -> None:
+    served = Scenario(
+        workload=Workload(dnn="vgg11", framework="tensorflow", image_size=32, batch_size=8),
+        strategy=Strategy(workers=2),
+        nodes=(group(FAST, 2), NodeGroup(role="server", node_type=SLOW, count=1)),
+        link_mbps=500,
+    )
+    ask = Ask("probe", "cluster", served)
+    assert serves(of_links(FAST), ask)
+    assert not serves(of_links(SLOW), ask)
+    assert of(served).worker_types == {FAST}
+
+
+def test_the_workers_of_links_are_told_by_name_or_any() -> None:
+    assert of_links().worker_types == frozenset()
+    assert of_links(f"{FAST} + {SLOW}").worker_types == {FAST, SLOW}
+
+
+def test_runs_about_nodes_are_told_apart_by_their_config() -> None:
+    two, three = (Subject("allreduce", None, 500, {"world_size": ranks}) for ranks in (2, 3))
+    assert two != three
+    assert len({two, three, Subject("allreduce", None, 500, {"world_size": 2})}) == 2
+
+
+GROUPS = st.lists(
+    st.builds(
+        group,
+        st.sampled_from([FAST, SLOW, "emu.avx2.s15"]),
+        st.integers(1, 3),
+        st.sampled_from([None, 2, 4]),
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda one: one.node_type,
+)
+SCENARIOS = st.builds(
+    lambda nodes, dnn, batch_size, link_mbps: scenario(
+        *nodes, dnn=dnn, batch_size=batch_size, link_mbps=link_mbps
+    ),
+    GROUPS,
+    st.sampled_from(["vgg11", "alexnet"]),
+    st.sampled_from([8, 16]),
+    st.sampled_from([None, 100.0, 500.0]),
+)
+
+
+@given(one=SCENARIOS, other=SCENARIOS, whose=st.sampled_from(["own", "train", "cluster"]))
+def test_what_is_asked_for_serves_and_any_batch_asks_for_no_more(
+    one: Scenario, other: Scenario, whose: Whose
+) -> None:
+    assert serves(of(one), Ask("probe", whose, one))
+    assert serves(of(one), Ask("probe", whose, one, any_batch=True))
+    if serves(of(one), Ask("probe", whose, other)):
+        assert serves(of(one), Ask("probe", whose, other, any_batch=True))
+
+
+@given(one=SCENARIOS, other=SCENARIOS)
+def test_whose_profile_it_is_does_not_depend_on_which_side_asks(
+    one: Scenario, other: Scenario
+) -> None:
+    for any_batch in (True, False):
+        asks = [Ask("probe", "own", each, any_batch=any_batch) for each in (one, other)]
+        assert serves(of(other), asks[0]) == serves(of(one), asks[1])
