@@ -35,7 +35,7 @@ def _overhead(of: Studied) -> AssetsDefinition:
         kinds={"python", "tcpdump"},
         pool="warehouse",
         code_version=overhead_fits.VERSION,
-        metadata=of_table("pred.fit"),
+        metadata=of_table("fit.fit"),
     )
     def overhead(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """Overhead of received tensors against their size, by receiving role and node type."""

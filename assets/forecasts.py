@@ -26,7 +26,7 @@ def fit_asset(of: Studied, system: System) -> AssetsDefinition:
         kinds={"python", "duckdb"},
         pool="warehouse",
         code_version=system.version,
-        metadata=of_table("pred.fit"),
+        metadata=of_table("fit.fit"),
     )
     def fits(
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]

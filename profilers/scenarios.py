@@ -6,8 +6,9 @@ from warehouse.records import NodeGroup, Scenario
 
 
 def is_async(scenario: Scenario) -> bool:
-    """Tell whether workers train with parameter servers, each at its own pace."""
-    return scenario.strategy.kind == "async_parameter_server"
+    """Tell whether TensorFlow's workers train with parameter servers, each at its own pace."""
+    found = scenario.strategy.kind, scenario.workload.framework
+    return found == ("async_parameter_server", "tensorflow")
 
 
 def is_all_reduce(scenario: Scenario, framework: str) -> bool:

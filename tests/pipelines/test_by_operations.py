@@ -14,23 +14,28 @@ pytestmark = pytest.mark.cluster
 TENSORFLOW = """
 name: tiny
 backend: emulated
-profile: {traced_steps: 6, untraced_steps: 4}
-measure: {windows: 1, window_s: 2}
-jobs:
+probes:
+  tf_operations: {traced_steps: 6, untraced_steps: 4, test: true}
+  tf_sync: {windows: 1, window_s: 2}
+train:
   - {dnn: cuda_convnet, strategy: all_reduce, image_size: 24, batch_size: 2, worker: emu.avx2.s40,
-     link_mbps: 1000, fitted: true, workers: [2]}
+     link_mbps: 1000, workers: [2]}
+test:
   - {dnn: small_cnn, strategy: all_reduce, image_size: 16, batch_size: 4, worker: emu.avx2.s40,
      link_mbps: 1000, workers: [2]}
 """
 PYTORCH = """
 name: tiny
 backend: emulated
-profile: {traced_steps: 6, untraced_steps: 4}
-iterate: {iterations: 20}
-jobs:
-  - {dnn: small_cnn, framework: pytorch, by_operations: true, strategy: all_reduce, image_size: 16,
-     batch_size: 2, worker: emu.avx2.s40, link_mbps: 1000, fitted: true, workers: [2]}
-  - {dnn: small_cnn, framework: pytorch, by_operations: true, strategy: all_reduce, image_size: 16,
+systems: [ceer_pytorch, ceer_pytorch_paper]
+probes:
+  torch_operations: {timed_steps: 6, untimed_steps: 4, test: true}
+  torch_throughput: {iterations: 20}
+train:
+  - {dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 16,
+     batch_size: 2, worker: emu.avx2.s40, link_mbps: 1000, workers: [2]}
+test:
+  - {dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 16,
      batch_size: 8, worker: emu.avx2.s40, link_mbps: 1000, workers: [2]}
 """
 PROBES = {

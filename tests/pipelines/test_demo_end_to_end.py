@@ -21,10 +21,11 @@ STUDY = """
 name: tiny
 description: the smallest study that runs every probe
 backend: emulated
-links: {flows: [1], seconds: 1, trials: 1}
-profile: {traced_steps: 10, untraced_steps: 4}
-measure: {windows: 1, window_s: 3}
-jobs:
+probes:
+  links: {flows: [1], seconds: 1, trials: 1}
+  tf_trace: {traced_steps: 10, untraced_steps: 4}
+  tf_throughput: {windows: 1, window_s: 3}
+test:
   - {dnn: small_cnn, image_size: 16, batch_size: 2, worker: emu.native.c25, server: emu.server,
      link_mbps: 200, workers: [1, 2]}
 """

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 from dagster import AssetKey, DagsterExecutionInterruptedError, DagsterRunStatus
 
-from models.systems import SYSTEMS
 from pipelines import history
 from pipelines.execution import CheckFailed, execute
 from studies.progress import Progress
@@ -68,14 +67,20 @@ def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
             assert event is not None
             assert event.asset_materialization is not None
             shown[key.to_user_string()] = event.asset_materialization.metadata
-    assert len(shown) == 20 + 2 * len(SYSTEMS)
+    assert shown.keys() == {
+        *(f"paper/{name}" for name in ("profiles/links", "profiles/tf_trace")),
+        *(f"paper/fits/{system.name}" for system in FORECASTERS),
+        *(f"paper/predictions/{system.name}" for system in FORECASTERS),
+        *(f"paper/{name}" for name in ("measured/tf_throughput", "accuracy/table")),
+        "paper/accuracy/report",
+    }
     common = {"dagster/row_count", "dagster/column_schema", "study", "round", "backend"}
     assert all(common <= set(metadata) for metadata in shown.values())
-    assert shown["measured/throughput"]["dagster/row_count"].value == 16
+    assert shown["paper/measured/tf_throughput"]["dagster/row_count"].value == 16
     predicted = [f"predictions/{system.name}" for system in FORECASTERS]
-    plotted = ["cluster/links", "profiles/tf_trace", "measured/throughput", "accuracy/table"]
+    plotted = ["profiles/links", "profiles/tf_trace", "measured/tf_throughput", "accuracy/table"]
     for name in (*plotted, *predicted):
-        assert "data:image/png;base64," in str(shown[name]["plot"].value)
+        assert "data:image/png;base64," in str(shown[f"paper/{name}"]["plot"].value)
 
 
 def test_the_next_call_is_a_new_round(second_run: tuple[Ran, str]) -> None:
@@ -95,7 +100,9 @@ def test_a_blocking_check_stops_what_is_downstream(
         run(home, study_file)
     assert probes.asked == ASKED[:3]
     with history.instance(home) as instance:
-        assert instance.get_latest_materialization_event(AssetKey(["fits", "linear"])) is None
+        assert (
+            instance.get_latest_materialization_event(AssetKey(["paper", "fits", "linear"])) is None
+        )
 
 
 def test_an_interrupt_that_python_ignores_is_not_lost(

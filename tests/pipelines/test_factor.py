@@ -15,7 +15,9 @@ from tests.synthetic import FORECASTERS, PaperProbes, by_workers
 from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse
 
-BEFORE_MEASURING = AssetSelection.groups("cluster", "profiles", "fits", "predictions")
+BEFORE_MEASURING = AssetSelection.key_prefixes(
+    *(["paper", group] for group in ("profiles", "fits", "predictions"))
+)
 
 
 def two_rounds(
@@ -31,23 +33,23 @@ def two_rounds(
 
     monkeypatch.setenv("STEPCAST_HOME", str(home))
     PaperProbes(throughput).install(monkeypatch)
-    run_demo(study, AssetSelection.all())
+    run_study(study, AssetSelection.all())
     return next_round(home, study)
 
 
 def next_round(home: Path, study: Path) -> tuple[bytes, pl.DataFrame]:
-    run_demo(study, BEFORE_MEASURING)
+    run_study(study, BEFORE_MEASURING)
     warehouse = Warehouse(home)
     ledger = pl.concat([warehouse.predictions("paper", repeat) for repeat in (1, 2)])
     assert ledger.height == 2 * len(FORECASTERS) * 4
     return figures(ledger), warehouse.accuracy().select("measured")
 
 
-def run_demo(study: Path, wanted: AssetSelection) -> None:
-    defs = definitions(resources(study, "loopback"))
+def run_study(study: Path, wanted: AssetSelection) -> None:
+    defs = definitions(resources("loopback"), study)
     keys = sorted(wanted.resolve(defs.resolve_asset_graph()))
     with DagsterInstance.ephemeral() as instance:
-        defs.resolve_job_def("demo").execute_in_process(instance=instance, asset_selection=keys)
+        defs.resolve_job_def("paper").execute_in_process(instance=instance, asset_selection=keys)
 
 
 def figures(ledger: pl.DataFrame) -> bytes:

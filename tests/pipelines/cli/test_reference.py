@@ -7,12 +7,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forecasting.chosen import asking_of
 from profilers.steady.host import host_id
 from studies.measuring import measure
 from studies.progress import Progress
+from studies.rounds import open_round
 from studies.study import read_study
 from tests.pipelines.ran import Ran, Stepcast
-from tests.synthetic import FORECASTERS, PaperProbes, opened, profiled
+from tests.synthetic import FORECASTERS, PaperProbes, profiled
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse
 
@@ -119,11 +121,13 @@ def test_a_part_can_be_reproduced(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of two studies one; and of that one the jobs whose profile is there."""
+    """Of two studies one; and of that one the curves whose profile is there."""
     other = studies / "other.yaml"
     other.write_text(finished.study.read_text().replace("name: paper", "name: other"))
     landing = finished.home / "landing"
-    round_ = opened(read_study(other), "loopback", host_id(), landed_runs(landing))
+    study = read_study(other)
+    landed = landed_runs(landing)
+    round_ = open_round(study, asking_of(study), "loopback", host_id(), landed)
     measure(profiled(round_, landing), landing, Progress())
     reference = tmp_path / "reference"
     for name in ("paper", "other"):

@@ -138,10 +138,11 @@ def test_a_report_can_be_written_again(stepcast: Stepcast, finished: Ran) -> Non
 @pytest.mark.parametrize(
     ("right", "wrong", "expected"),
     [
-        ("dnn: alexnet", "dnn: alexnett", "jobs[1].dnn: unknown DNN 'alexnett'"),
-        ("worker: emu.native.c25", "worker: emu.x", "jobs[0].worker: unknown node type 'emu.x'"),
-        ("workers: [1, 2]", "workers: [0]", "jobs[0].workers[0]: input should be greater than"),
-        ("measure:", "mesure:", "mesure: no such key; did you mean measure?"),
+        ("dnn: alexnet", "dnn: alexnett", "test[1].dnn: unknown DNN 'alexnett'"),
+        ("worker: emu.native.c25", "worker: emu.x", "test[0].worker: unknown node type 'emu.x'"),
+        ("workers: [1, 2]", "workers: [0]", "test[0].workers[0]: input should be greater than"),
+        ("probes:", "probs:", "probs: no such key; did you mean probes?"),
+        ("links:", "linsk:", "probes: no probe 'linsk'; did you mean links?"),
     ],
 )
 def test_bad_studies_are_one_line_and_exit_2(
@@ -165,7 +166,7 @@ def test_more_cpu_shares_than_cores_are_refused(
     answer = stepcast("run", str(study))
     assert answer.code == 2
     (line,) = answer.err.splitlines()
-    assert "jobs[1].workers: the nodes' CPU shares add up to" in line
+    assert "test[1].workers: the nodes' CPU shares add up to" in line
 
 
 def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

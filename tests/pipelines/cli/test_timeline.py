@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from forecasting.chosen import asking_of
 from profilers.steady.host import host_id
+from studies.rounds import open_round
 from studies.study import read_study
 from tests import synthetic
-from tests.synthetic import PaperProbes, opened, write_study
+from tests.synthetic import PaperProbes, write_study
 from warehouse.warehouse import Warehouse, read_only
 
 LABEL = "small_cnn 16px b4, unshaped, W=2"
@@ -24,7 +26,8 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         PaperProbes().install(patch)
         landing = home / "landing"
-        round_ = opened(read_study(write_study(home)), "loopback", host_id(), [])
+        study = read_study(write_study(home))
+        round_ = open_round(study, asking_of(study), "loopback", host_id(), [])
         synthetic.profiled(round_, landing)
         Warehouse(home).load()
         yield home

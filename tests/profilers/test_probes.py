@@ -1,0 +1,292 @@
+"""What every probe keeps to, whatever it measures."""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from sys import modules
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from forecasting.chosen import asking_of
+from profilers import clock
+from profilers.clusters import Cluster, open_cluster
+from profilers.probe import Asked, Need, Probe, Say, results
+from profilers.probes import PROBES, judge_of
+from profilers.result import ProbeResult, RunContext, finished_run
+from studies.needs import asked_of, needs, starts
+from studies.settings import differences, noted
+from studies.study import Study, read_study
+from tests.reference import REFERENCE
+from warehouse.home import CHECKOUT
+from warehouse.landing import SCHEMAS
+from warehouse.records import BadInput, ProbeFailed, Scenario
+
+COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
+SERVERS = """
+name: servers
+probes: {contention: }
+test:
+  - {dnn: [small_cnn, alexnet], image_size: 64, batch_size: 4,
+     worker: [emu.native.c25, emu.native.s25 + emu.native.s15], server: emu.server,
+     link_mbps: [100, 200], workers: [1, 2, 3]}
+"""
+REDUCING = """
+name: reducing
+probes:
+  slowdown: {networks: [resnet18, alexnet]}
+  torch_memory: {most: 64}
+  torch_compute: {held_out: [3, 5]}
+  torch_operations: {test: true}
+train:
+  - {dnn: vgg11, framework: pytorch, strategy: all_reduce, image_size: 64, batch_size: 4,
+     worker: [emu.avx2.s15, emu.avx512.s15], link_mbps: 500, workers: [1, 2]}
+test:
+  - {dnn: [resnet18, alexnet], framework: pytorch, strategy: all_reduce, image_size: 64,
+     batch_size: [4, 8], worker: [emu.avx2.s15, emu.avx512.s15 + emu.avx2.s15], link_mbps: 500,
+     workers: [2, 4]}
+  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 64, link_mbps: 500,
+     mix: 2 emu.avx512.s15@16 + 1 emu.avx2.s15@8}
+"""
+SYNCHRONOUS = """
+name: synchronous
+probes: {tf_operations: {test: true}}
+train:
+  - {dnn: alexnet, strategy: all_reduce, image_size: 64, batch_size: 4,
+     worker: [emu.avx2.s40, emu.avx512.s40], link_mbps: 800, workers: [1, 2]}
+test:
+  - {dnn: small_cnn, strategy: all_reduce, image_size: 24, batch_size: 4,
+     worker: [emu.avx2.s40, emu.avx512.s40], link_mbps: 800, workers: [1, 2]}
+"""
+every_probe = pytest.mark.parametrize("probe", PROBES.values(), ids=PROBES)
+
+
+def study(text: str) -> Study:
+    """Return the study of a file with this text."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "study.yaml"
+        path.write_text(text)
+        return read_study(path)
+
+
+@cache
+def asked() -> dict[str, tuple[Asked, object]]:
+    """Return what studies of each kind ask of each probe, and its settings there."""
+    found: dict[str, tuple[Asked, object]] = {}
+    for one in map(study, (SERVERS, REDUCING, SYNCHRONOUS)):
+        for name, of in asked_of(one, "emulated", asking_of(one)).items():
+            found.setdefault(name, (of, one.settings_of(name)))
+    return found
+
+
+def needs_of(probe: Probe) -> list[Need]:
+    """Return what these studies need of a probe."""
+    return list(probe.needs(*asked()[probe.name]))
+
+
+def scenarios(of: Asked) -> set[Scenario]:
+    """Return all that a probe is asked about."""
+    return {*of.own, *of.cluster, *of.train, *of.test}
+
+
+@every_probe
+def test_a_probe_says_what_it_is(probe: Probe) -> None:
+    assert PROBES[probe.name] is probe
+    assert re.fullmatch(r"[a-z_]+", probe.name)
+    assert probe.what.endswith(".")
+    assert probe.kind
+    assert probe.tables
+    assert len(set(probe.tables)) == len(probe.tables)
+    assert set(probe.tables) <= SCHEMAS.keys() - {"run", "scenario"}
+    assert probe.essential <= probe.settings.model_fields.keys()
+
+
+@every_probe
+def test_runs_land_under_the_name_of_their_probe(probe: Probe) -> None:
+    source = inspect.getsource(modules[probe.run.__module__])
+    assert set(re.findall(r'finished_run\(\s*"(\w+)"', source)) == {probe.name}
+    assert {need.probe for need in needs_of(probe)} == {probe.name}
+
+
+def test_all_that_has_landed_is_of_a_probe_and_in_its_tables() -> None:
+    landed: dict[str, set[str]] = {}
+    for folder in REFERENCE.iterdir():
+        if folder.is_dir():
+            _, name, _ = folder.name.split("-")
+            tables = {file.stem for file in folder.glob("*.parquet")} - {"run", "scenario"}
+            landed.setdefault(name, set()).update(tables)
+    assert landed.keys() <= PROBES.keys()
+    for name, tables in landed.items():
+        assert tables <= set(PROBES[name].tables), name
+
+
+@every_probe
+def test_settings_have_defaults_and_land_as_they_were_given(probe: Probe) -> None:
+    assert probe.settings() == probe.settings.model_validate({})
+    cluster = open_cluster("loopback", (), None)
+    context = RunContext("test", 1, "profile", Path())
+    run = finished_run(probe.name, cluster, None, context, clock.now(), {}, error="never ran")
+    for need in needs_of(probe):
+        assert need.settings.keys() <= probe.settings.model_fields.keys()
+        assert probe.essential <= need.settings.keys()
+        assert json.loads(json.dumps(dict(need.settings))).keys() == need.settings.keys()
+        assert differences(noted(run, need.settings), need.settings) == {}
+
+
+@every_probe
+def test_nothing_asked_is_nothing_needed(probe: Probe) -> None:
+    assert list(probe.needs(Asked(), probe.settings())) == []
+
+
+@every_probe
+def test_what_is_asked_alike_is_needed_alike_and_once(probe: Probe) -> None:
+    of, settings = asked()[probe.name]
+    first, again = (list(probe.needs(of, settings)) for _ in range(2))
+    twice = Asked(of.own * 2, of.cluster * 2, of.train * 2, of.test * 2)
+    assert first
+    assert [vars(need) for need in first] == [vars(need) for need in again]
+    assert [vars(need) for need in first] == [vars(need) for need in probe.needs(twice, settings)]
+    assert len({(need.subject, need.purpose) for need in first}) == len(first)
+
+
+@every_probe
+def test_only_what_is_asked_about_is_needed(probe: Probe) -> None:
+    of, _ = asked()[probe.name]
+    assert all(map(probe.concerns, scenarios(of)))
+    trained = {(one.workload.dnn, one.workload.image_size) for one in scenarios(of)}
+    types = {group.node_type for one in scenarios(of) for group in one.nodes}
+    speeds = {one.link_mbps for one in scenarios(of)}
+    for need in needs_of(probe):
+        assert need.subject.link_mbps in {*speeds, None}
+        assert {group.node_type for group in need.nodes} <= types
+        assert need.subject.worker_types <= types
+        if need.subject.scenario is not None:
+            load = need.scenario.workload
+            assert (load.dnn, load.image_size) in trained
+            assert probe.concerns(need.scenario)
+
+
+@every_probe
+def test_a_need_takes_nodes_and_time(probe: Probe) -> None:
+    found = needs_of(probe)
+    for need in found:
+        assert need.expected_s > 0
+        assert need.start_s >= 0
+        assert sum(group.count for group in need.nodes) > 0
+    for start in starts(found):
+        assert len({json.dumps(dict(need.settings)) for need in start}) == 1
+
+
+@every_probe
+def test_what_predictors_see_and_what_judges_them_are_apart(probe: Probe) -> None:
+    of, _ = asked()[probe.name]
+    for need in needs_of(probe):
+        if need.of_train:
+            assert need.profiles
+        if probe.metric is not None:
+            assert need.scenario in (of.train if need.profiles else of.test)
+    if probe.metric is not None:
+        judged = {need.scenario for need in needs_of(probe) if not need.profiles}
+        assert judged == set(of.test)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [*map(read_study, COMMITTED), *map(study, (SERVERS, REDUCING, SYNCHRONOUS))],
+    ids=lambda one: one.name,
+)
+def test_titles_and_subjects_are_unique_within_a_study(one: Study) -> None:
+    found = needs(one, "emulated", asking_of(one))
+    assert len({need.title for need in found}) == len(found)
+    assert len({(need.subject, need.purpose) for need in found}) == len(found)
+    about = [need for need in found if need.subject.scenario is not None]
+    assert all(PROBES[need.probe].concerns(need.scenario) for need in about)
+
+
+@pytest.mark.parametrize(
+    ("text", "judge"),
+    [(SERVERS, "tf_throughput"), (REDUCING, "torch_throughput"), (SYNCHRONOUS, "tf_sync")],
+)
+def test_exactly_one_probe_judges_each_kind_of_scenario(text: str, judge: str) -> None:
+    for curve in study(text).curves:
+        for scenario in curve.scenarios("emulated"):
+            judges = [one for one in PROBES.values() if one.metric and one.concerns(scenario)]
+            assert [one.name for one in judges] == [judge]
+            assert judge_of(scenario) is judges[0]
+            assert curve.metric is judges[0].metric
+
+
+def test_what_no_probe_measures_is_told() -> None:
+    scenario = next(iter(asked()["tf_throughput"][0].test))
+    load = scenario.workload.model_copy(update={"framework": "pytorch"})
+    with pytest.raises(BadInput, match="no probe measures async_parameter_server of pytorch"):
+        judge_of(scenario.model_copy(update={"workload": load}))
+
+
+@every_probe
+@pytest.mark.parametrize("measured", [0, 1])
+def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
+    probe: Probe, measured: int, tmp_path: Path
+) -> None:
+    found = needs_of(probe)[: measured + 2]
+
+    def run(
+        cluster: Cluster, some: Sequence[Need], context: RunContext, say: Say
+    ) -> Iterator[ProbeResult]:
+        for need in some[:measured]:
+            scenario = need.subject.scenario
+            ok = finished_run(probe.name, cluster, scenario, context, clock.now(), {})
+            yield ProbeResult(ok, scenario, {})
+        raise ProbeFailed("worker0 ended early", "no paper left")
+
+    context = RunContext("test", 3, found[-1].purpose, tmp_path)
+    with open_cluster("loopback", (), 100) as cluster:
+        pairs = list(results(replace(probe, run=run), cluster, found, context, lambda _: None))
+    assert [need for need, _ in pairs] == found
+    assert all(result.scenario == need.subject.scenario for need, result in pairs)
+    assert [result.run.status for _, result in pairs[:measured]] == ["ok"] * measured
+    failed = pairs[measured:]
+    assert len(failed) == len(found) - measured > 0
+    for need, result in failed:
+        run_ = result.run
+        assert (run_.status, run_.error) == ("failed", "worker0 ended early")
+        assert (run_.probe, run_.purpose, run_.repeat) == (probe.name, context.purpose, 3)
+        scenario = need.subject.scenario
+        assert run_.scenario_id == (scenario.scenario_id if scenario else None)
+        assert not need.is_done_by(run_)
+        assert dict(result.tables) == {}
+        assert result.artefacts["stderr.txt"].read_text() == "no paper left"
+    assert len({result.run.run_id for _, result in pairs}) == len(pairs)
+    assert len({result.artefacts["stderr.txt"] for _, result in failed}) == len(failed)
+
+
+def test_what_is_no_failure_of_measuring_is_raised(tmp_path: Path) -> None:
+    probe = PROBES["links"]
+
+    def run(*_: object) -> Iterator[ProbeResult]:
+        raise BadInput("four flows need four workers")
+        yield
+
+    context = RunContext("test", 1, "profile", tmp_path)
+    asked_again = replace(probe, run=run)
+    with open_cluster("loopback", (), None) as cluster, pytest.raises(BadInput, match="four flows"):
+        list(results(asked_again, cluster, needs_of(probe), context, lambda _: None))
+
+
+def test_a_failure_without_words_leaves_no_artefact(tmp_path: Path) -> None:
+    probe = PROBES["links"]
+
+    def run(*_: object) -> list[ProbeResult]:
+        raise ProbeFailed("iperf3 failed")
+
+    context = RunContext("test", 1, "profile", tmp_path)
+    with open_cluster("loopback", (), None) as cluster:
+        pairs = list(
+            results(replace(probe, run=run), cluster, needs_of(probe), context, lambda _: None)
+        )
+    assert [dict(result.artefacts) for _, result in pairs] == [{}] * len(pairs)
+    assert list(tmp_path.iterdir()) == []
