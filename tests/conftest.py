@@ -17,6 +17,9 @@ from profilers.clusters import choose_backend
 settings.register_profile("stepcast", deadline=None)
 settings.load_profile("stepcast")
 
+# TensorFlow would load Keras 3 as well, which takes a second in each process.
+environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+
 # TensorFlow's log handler keeps the stderr it was made with, and closes it when Dagster sets up
 # logging; pytest's own must stay open.
 get_absl_handler().python_handler.stream = sys.__stderr__
