@@ -121,7 +121,15 @@ def tuned(
     best = min(errors, key=errors.__getitem__)
     everything = np.ones(len(x), dtype=bool)
     booster = _train(x, bandwidth_Bps, formula(everything), best, grid.seed)
-    return _trees(best, bandwidth_Bps, errors[best], booster)
+    scale_Bps, least_Bps = _scale(bandwidth_Bps)
+    return Trees(
+        settings=best,
+        scale_Bps=scale_Bps,
+        least_Bps=least_Bps,
+        mape_percent=errors[best],
+        rows=len(bandwidth_Bps),
+        booster=booster.save_raw("json").decode(),
+    )
 
 
 def left_out(
@@ -211,20 +219,6 @@ def _remembered(formula: Formula) -> Formula:
         return known[key]
 
     return fitted
-
-
-def _trees(
-    settings: Settings, bandwidth_Bps: Floats, mape_percent: float, booster: "xgboost.Booster"
-) -> Trees:
-    scale_Bps, least_Bps = _scale(bandwidth_Bps)
-    return Trees(
-        settings=settings,
-        scale_Bps=scale_Bps,
-        least_Bps=least_Bps,
-        mape_percent=mape_percent,
-        rows=len(bandwidth_Bps),
-        booster=booster.save_raw("json").decode(),
-    )
 
 
 @lru_cache(maxsize=8)
