@@ -157,8 +157,7 @@ def left_out(
         scale_Bps, least_Bps = _scale(train_Bps)
         booster = _train(x[~test], train_Bps, formula_Bps[~test], most, grid.seed)
         for i, settings in enumerate(tried):
-            rounds = (0, settings.rounds)
-            raw = booster.predict(_matrix(x[test]), iteration_range=rounds)
+            raw = booster.predict(_matrix(x[test]), iteration_range=(0, settings.rounds))
             found[i, test] = _bandwidth(settings, scale_Bps, least_Bps, raw, formula_Bps[test])
     return found
 
@@ -213,8 +212,7 @@ def _remembered(formula: Formula) -> Formula:
     known: dict[bytes, Floats] = {}
 
     def fitted(told: Bools) -> Floats:
-        key = told.tobytes()
-        if key not in known:
+        if (key := told.tobytes()) not in known:
             known[key] = formula(told)
         return known[key]
 
