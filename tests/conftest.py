@@ -1,5 +1,6 @@
 """What tests share: a fresh home, and the rule that only what needs special hardware may skip."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Generator
@@ -18,9 +19,29 @@ pytest_plugins = ("tests.paper",)
 settings.register_profile("stepcast", deadline=None)
 settings.load_profile("stepcast")
 
+# TensorFlow would load Keras 3 as well, which takes a second in each process.
+environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+
 # TensorFlow's log handler keeps the stderr it was made with, and closes it when Dagster sets up
 # logging; pytest's own must stay open.
 get_absl_handler().python_handler.stream = sys.__stderr__
+
+_MEMORY = Path("/dev/shm")
+_MEMORY_BYTES = 6 * 2**30
+"""Two workers need 2 GB of it at most, as what tests that pass have written is removed."""
+
+
+def _is_roomy(folder: Path) -> bool:
+    """Tell whether files can be written to a folder in memory, and run from there."""
+    if not os.access(folder, os.W_OK):
+        return False
+    state = os.statvfs(folder)
+    return state.f_bavail * state.f_frsize > _MEMORY_BYTES and not state.f_flag & os.ST_NOEXEC
+
+
+# Warehouses and Dagster's history wait for the disk at every change, thousands of times in all.
+if _is_roomy(_MEMORY):
+    environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
 @cache

@@ -116,9 +116,11 @@ def _explain_visible(connection: duckdb.DuckDBPyConnection) -> None:
         "WHERE raw.schema_name = 'raw' AND seen.schema_name = 'visible' "
         "AND seen.comment IS DISTINCT FROM raw.comment"
     ).fetchall()
-    for table, column, comment in bare:
-        text = comment.replace("'", "''")
-        connection.execute(f'COMMENT ON COLUMN visible."{table}"."{column}" IS \'{text}\'')
+    # One transaction: each comment on its own would be written to disk on its own.
+    with transaction(connection):
+        for table, column, comment in bare:
+            text = comment.replace("'", "''")
+            connection.execute(f'COMMENT ON COLUMN visible."{table}"."{column}" IS \'{text}\'')
 
 
 def _applied(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:

@@ -55,9 +55,10 @@ class Trees(Record):
         """Return what the regression's times of layers are multiplied by."""
         import xgboost  # takes a second to load
 
-        booster = xgboost.Booster()
+        booster = xgboost.Booster({"nthread": 1})
         booster.load_model(bytearray(base64.b64decode(self.booster)))
-        raw = booster.predict(xgboost.DMatrix(_numbers(rows, self.numbers, self.words)))
+        numbers = _numbers(rows, self.numbers, self.words)
+        raw = booster.predict(xgboost.DMatrix(numbers, nthread=1))
         factor: Array = np.exp(raw.astype(np.float64))
         return factor
 
@@ -139,7 +140,7 @@ def _own(key: Key, points: pl.DataFrame) -> Layer:
     }
     words = {name: known for name, known in found.items() if known}
     ratio = points["mean_us"].to_numpy() / np.maximum(base.predict_us(_sizes(points)), 1e-3)
-    seen = xgboost.DMatrix(_numbers(points, numbers, words), np.log(ratio))
+    seen = xgboost.DMatrix(_numbers(points, numbers, words), np.log(ratio), nthread=1)
     booster = xgboost.train(_TREES, seen, _ROUNDS).save_raw("ubj")
     trees = Trees(numbers=numbers, words=words, booster=base64.b64encode(booster).decode())
     return Layer(regression=base, trees=trees)

@@ -1,6 +1,7 @@
 """Boosted trees for bus bandwidth, tuned by cross-validation in groups (section 4.2)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
@@ -73,11 +74,8 @@ class Trees(Record):
 
     def predict(self, x: Floats, formula_Bps: Floats) -> Floats:
         """Return bandwidth in bytes/s for rows of features, and what the formula says of them."""
-        import xgboost  # takes a second to load
-
-        booster = xgboost.Booster()
-        booster.load_model(bytearray(self.booster, "utf-8"))
-        return _bandwidth(self, booster.predict(xgboost.DMatrix(x)), formula_Bps)
+        raw = _booster(self.booster).predict(_matrix(x))
+        return _bandwidth(self.settings, self.scale_Bps, self.least_Bps, raw, formula_Bps)
 
 
 def tuned(
@@ -102,6 +100,7 @@ def tuned(
             "probe more buffer sizes or world sizes"
         )
     errors: dict[Settings, float] = {}
+    formula = _remembered(formula)
     for label, weights, depth, rate in product(
         grid.labels, grid.weights, grid.depths, grid.learning_rates
     ):
@@ -122,7 +121,15 @@ def tuned(
     best = min(errors, key=errors.__getitem__)
     everything = np.ones(len(x), dtype=bool)
     booster = _train(x, bandwidth_Bps, formula(everything), best, grid.seed)
-    return _trees(best, bandwidth_Bps, errors[best], booster)
+    scale_Bps, least_Bps = _scale(bandwidth_Bps)
+    return Trees(
+        settings=best,
+        scale_Bps=scale_Bps,
+        least_Bps=least_Bps,
+        mape_percent=errors[best],
+        rows=len(bandwidth_Bps),
+        booster=booster.save_raw("json").decode(),
+    )
 
 
 def left_out(
@@ -143,18 +150,15 @@ def left_out(
         grid: how many folds, and their seed.
         formula: fitted to what trees see.
     """
-    import xgboost
-
     most = max(tried, key=lambda one: one.rounds)
     found = np.zeros((len(tried), len(x)))
     for test in folds(groups, grid.folds, grid.seed):
         train_Bps, formula_Bps = bandwidth_Bps[~test], formula(~test)
+        scale_Bps, least_Bps = _scale(train_Bps)
         booster = _train(x[~test], train_Bps, formula_Bps[~test], most, grid.seed)
-        trees = _trees(most, train_Bps, 0.0, booster)
         for i, settings in enumerate(tried):
-            rounds = (0, settings.rounds)
-            raw = booster.predict(xgboost.DMatrix(x[test]), iteration_range=rounds)
-            found[i, test] = _bandwidth(trees, raw, formula_Bps[test])
+            raw = booster.predict(_matrix(x[test]), iteration_range=(0, settings.rounds))
+            found[i, test] = _bandwidth(settings, scale_Bps, least_Bps, raw, formula_Bps[test])
     return found
 
 
@@ -191,27 +195,56 @@ def _train(
     }
     import xgboost
 
-    return xgboost.train(parameters, xgboost.DMatrix(x, label, weight=weights), settings.rounds)
+    return xgboost.train(parameters, _matrix(x, label, weights), settings.rounds)
 
 
-def _trees(
-    settings: Settings, bandwidth_Bps: Floats, mape_percent: float, booster: "xgboost.Booster"
-) -> Trees:
-    return Trees(
-        settings=settings,
-        scale_Bps=float(np.median(bandwidth_Bps)),
-        least_Bps=float(bandwidth_Bps.min()),
-        mape_percent=mape_percent,
-        rows=len(bandwidth_Bps),
-        booster=booster.save_raw("json").decode(),
-    )
+def _matrix(
+    x: Floats, label: Floats | None = None, weights: Floats | None = None
+) -> "xgboost.DMatrix":
+    """Return rows for XGBoost, made by one thread: several wait for each other longer than that."""
+    import xgboost
+
+    return xgboost.DMatrix(x, label, weight=weights, nthread=1)
 
 
-def _bandwidth(trees: Trees, raw: NDArray[np.float32], formula_Bps: Floats) -> Floats:
+def _remembered(formula: Formula) -> Formula:
+    """Return a formula that is fitted once to each choice of rows: all settings share the folds."""
+    known: dict[bytes, Floats] = {}
+
+    def fitted(told: Bools) -> Floats:
+        if (key := told.tobytes()) not in known:
+            known[key] = formula(told)
+        return known[key]
+
+    return fitted
+
+
+@lru_cache(maxsize=8)
+def _booster(text: str) -> "xgboost.Booster":
+    """Return XGBoost's trees, read once: an answer asks them for many options, one at a time."""
+    import xgboost  # takes a second to load
+
+    booster = xgboost.Booster({"nthread": 1})
+    booster.load_model(bytearray(text, "utf-8"))
+    return booster
+
+
+def _scale(bandwidth_Bps: Floats) -> tuple[float, float]:
+    """Return the bandwidth that others count in, and the smallest, for `Trees`."""
+    return float(np.median(bandwidth_Bps)), float(bandwidth_Bps.min())
+
+
+def _bandwidth(
+    settings: Settings,
+    scale_Bps: float,
+    least_Bps: float,
+    raw: NDArray[np.float32],
+    formula_Bps: Floats,
+) -> Floats:
     exact = raw.astype(np.float64)
-    if trees.settings.label == "ratio":
+    if settings.label == "ratio":
         by_ratio: Floats = np.exp(exact) * formula_Bps
         return by_ratio
-    relative = exact if trees.settings.label == "bandwidth" else np.exp(exact)
-    bandwidth: Floats = np.maximum(relative * trees.scale_Bps, trees.least_Bps)
+    relative = exact if settings.label == "bandwidth" else np.exp(exact)
+    bandwidth: Floats = np.maximum(relative * scale_Bps, least_Bps)
     return bandwidth

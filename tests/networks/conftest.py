@@ -1,11 +1,8 @@
 """Graph mode for every test of the builders; no test opens a connection to a server."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
-
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 
 @pytest.fixture

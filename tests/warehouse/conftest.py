@@ -14,7 +14,6 @@ import pytest
 
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
-from warehouse.migrations import migrate
 from warehouse.publication import ensure
 from warehouse.records import NodeGroup, Prediction, Purpose, Run, Scenario, Strategy, Workload
 from warehouse.warehouse import Warehouse, read_only
@@ -214,10 +213,9 @@ def make(fresh: Maker, empty: Path) -> Maker:
 
 
 @pytest.fixture
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection to an empty warehouse in memory."""
-    with duckdb.connect() as connection:
-        migrate(connection)
+def connection(empty: Path, tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection to an empty warehouse of this test."""
+    with duckdb.connect(shutil.copy(empty, tmp_path)) as connection:
         yield connection
 
 

@@ -173,7 +173,7 @@ def write_edges(folder: Path, target: pa.Array, **options: Any) -> None:
     pq.write_table(table, folder / "edge.parquet", **options)
 
 
-def write_layers(folder: Path, names: pa.Array, **options: Any) -> None:
+def write_layers(folder: Path, names: pa.Array | pa.ChunkedArray, **options: Any) -> None:
     rows = pa.repeat(pa.scalar(0, pa.int32()), len(names))
     owner = pa.repeat(pa.scalar("bad"), len(rows))
     columns = {"run_id": owner, "layer": rows, "name": names, "type": owner}
@@ -201,7 +201,7 @@ def spoil_shared_beginnings(folder: Path) -> None:
 
 
 def spoil_row_group(folder: Path) -> None:
-    words = pa.array(["x" * 1_000_000] * 1100)
+    words = pa.chunked_array([pa.array(["x" * 1_000_000] * 50)] * 22)
     write_layers(folder, words, use_dictionary=False, compression="zstd")
     assert (folder / "layer.parquet").stat().st_size < 1_000_000
 

@@ -141,7 +141,7 @@ def test_a_deadline_that_nothing_meets_is_told_before_anything_is_rented(tmp_pat
 
 
 def test_a_bug_ends_the_job_once_it_meets_it_twice(tmp_path: Path) -> None:
-    ran = Ran(tmp_path, seed=13)
+    ran = Ran(tmp_path, seed=13, silence_s=3.0)
     assert ran.state.phase == "aborted"
     assert ran.state.error == "training failed with all nodes alive: unlucky"
     assert [one.step for one in ran.of("training")] == [0, ran.state.step]
