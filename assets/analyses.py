@@ -32,7 +32,7 @@ def _overhead(of: Studied) -> AssetsDefinition:
         deps=[of.key("profiles", "tf_trace")],
         group_name=of.name,
         owners=OWNERS,
-        kinds={"python", "tcpdump"},
+        kinds={"analysis", "tcpdump"},
         pool="warehouse",
         code_version=overhead_fits.VERSION,
         metadata=of_table("fit.fit"),
@@ -61,7 +61,7 @@ def _http2(of: Studied) -> AssetsDefinition:
         deps=[of.key("profiles", "tf_trace")],
         group_name=of.name,
         owners=OWNERS,
-        kinds={"tcpdump"},
+        kinds={"analysis", "tcpdump"},
         pool="warehouse",
     )
     def http2(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
@@ -81,7 +81,7 @@ def _end_times(of: Studied) -> AssetsDefinition:
         deps=[of.key("profiles", "tf_trace")],
         group_name=of.name,
         owners=OWNERS,
-        kinds={"tcpdump"},
+        kinds={"analysis", "tcpdump"},
         pool="warehouse",
     )
     def end_times(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
@@ -103,7 +103,7 @@ def _transfer_order(of: Studied) -> AssetsDefinition:
         deps=[of.key("profiles", "tf_trace")],
         group_name=of.name,
         owners=OWNERS,
-        kinds={"tcpdump"},
+        kinds={"analysis", "tcpdump"},
         pool="warehouse",
     )
     def transfer_order(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
