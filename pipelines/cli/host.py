@@ -77,7 +77,9 @@ def ui(port: Annotated[int, typer.Option(help="Where it listens.")] = 3000) -> N
     history.prepare(home())
     os.environ["STEPCAST_HOME"] = str(home())
     module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]
-    command = [sys.executable, "-m", "dagster", "dev", *module, "--port", str(port)]
+    # Its successor, `dg dev`, is a tool for developers, which users need not have.
+    quiet = ["-W", "ignore:Function `dev_command` is superseded"]
+    command = [sys.executable, *quiet, "-m", "dagster", "dev", *module, "--port", str(port)]
     typer.echo(f"http://127.0.0.1:{port} shows the history in {home()}", err=True)
     os.chdir(home())  # in the checkout Dagster would warn of the dagster.yaml there
     os.execv(sys.executable, command)
