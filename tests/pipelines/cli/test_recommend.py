@@ -94,8 +94,8 @@ def land_study(landing: Path) -> None:
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home whose warehouse has the study, and one recommendation."""
-    from forecasting.advice import Question
     from forecasting.recommending import Market, recommend
+    from models.choosing.advice import Question
 
     home = tmp_path_factory.mktemp("studied")
     land_study(home / "landing")
