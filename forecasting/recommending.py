@@ -15,6 +15,7 @@ from models.choosing.advice import Advice, Advising, Question
 from models.choosing.offers import Markets, offers, prices_in_one_region
 from models.choosing.options import Option
 from networks import check
+from warehouse import limits
 from warehouse.ledger import FitRecord
 from warehouse.records import Backend, BadInput, Price, Recommendation
 from warehouse.warehouse import Warehouse
@@ -78,6 +79,8 @@ def recommend(
     check(question.dnn, question.image_size, adviser.framework)
     if not market.capacity or min(market.capacity.values()) < 1:
         raise BadInput("nothing to rent: expected at least one node type with 1 node or more")
+    if (most := max(market.capacity.values())) > limits.NODES:
+        raise BadInput(f"expected at most {limits.NODES:,} nodes of a type to rent, found {most:,}")
     prices = prices_in_one_region(
         warehouse.query("prices_as_of", as_of=market.as_of.isoformat()),
         market.capacity,

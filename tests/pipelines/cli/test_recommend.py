@@ -279,6 +279,10 @@ def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, hom
         ),
         ({"global_batch": "7", "capacity": "fast=1"}, "a global batch of 7 fits nowhere: change"),
         ({"capacity": "fast"}, "--capacity 'fast': expected TYPE=COUNT"),
+        (
+            {"capacity": "fast=10001"},
+            "expected at most 10,000 nodes of a type to rent, found 10,001",
+        ),
         ({"capacity": "fast=0"}, "--capacity 'fast=0': expected TYPE=COUNT"),
         (
             {"capacity": "other=2"},
