@@ -10,11 +10,11 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from models.choosing.limits import Job
+from models.choosing.offers import Offer
 from models.srift.baselines import AlphaBeta, Line
-from models.srift.job import Job
 from models.srift.latency import Latency, PiecewiseLinear, sample_points
 from models.srift.performance import NodeProfile, Performance
-from models.srift.space import Offer
 
 GBPS = 1e9 / 8
 _SCALE = 0.036

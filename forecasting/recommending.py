@@ -9,12 +9,15 @@ from typing import cast
 
 import polars as pl
 
-from forecasting.advice import Advice, Adviser, Advising, Offer, Option, Question
-from forecasting.offers import Markets, offers
+from forecasting.advisers import Adviser
 from forecasting.version import code_version
+from models.choosing.advice import Advice, Advising, Question
+from models.choosing.offers import Markets, offers, prices_in_one_region
+from models.choosing.options import Option
 from networks import check
+from warehouse import limits
 from warehouse.ledger import FitRecord
-from warehouse.records import Backend, BadInput, Recommendation
+from warehouse.records import Backend, BadInput, Price, Recommendation
 from warehouse.warehouse import Warehouse
 
 Say = Callable[[str], None]
@@ -38,7 +41,7 @@ class Recommended:
     """
 
     advice: Advice
-    offers: Sequence[Offer]
+    prices: Sequence[Price]
     backend: Backend
     fit_id: str
     recommendation_id: str
@@ -76,21 +79,19 @@ def recommend(
     check(question.dnn, question.image_size, adviser.framework)
     if not market.capacity or min(market.capacity.values()) < 1:
         raise BadInput("nothing to rent: expected at least one node type with 1 node or more")
-    on_offer = offers(
+    if (most := max(market.capacity.values())) > limits.NODES:
+        raise BadInput(f"expected at most {limits.NODES:,} nodes of a type to rent, found {most:,}")
+    prices = prices_in_one_region(
         warehouse.query("prices_as_of", as_of=market.as_of.isoformat()),
         market.capacity,
         market.market,
         market.as_of,
     )
     profiled = _profiled(warehouse, adviser, set(market.capacity), backend)
-    on_offer = [
-        one.model_copy(update={"devices": profiled.devices.get(one.price.node_type, 1)})
-        for one in on_offer
-    ]
+    on_offer = offers(prices, market.capacity, profiled.devices)
     fitted, fit_id = _fitted(warehouse, adviser, profiled, say)
     advice = fitted.advise(question, on_offer)
     front = fitted.front(question, on_offer) if with_front else ()
-    prices = [one.price for one in on_offer]
     record = Recommendation(
         system=adviser.system.name,
         backend=profiled.backend,
@@ -117,7 +118,7 @@ def recommend(
         system=adviser.system.name, backend=profiled.backend, metric=adviser.metric
     )
     written = warehouse.record_recommendation(record)
-    return Recommended(advice, on_offer, profiled.backend, fit_id, written, board, front)
+    return Recommended(advice, prices, profiled.backend, fit_id, written, board, front)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 from pydantic import Field
 
+from models import linear_scaling
 from models.parameter_servers import of_the_profile_alone
 from models.profiled_run import (
     forecasts_of,
@@ -53,7 +54,9 @@ class Linear:
         profiled = self.parameters.profiled
         refuse_unlike([one.scenario for one in profiled], scenario)
         step_time_s = {one.scenario.worker_groups[0].one: one.step_time_s for one in profiled}
-        return sum(group.count / step_time_s[group.one] for group in scenario.worker_groups)
+        return linear_scaling.steps_per_s(
+            (group.count, step_time_s[group.one]) for group in scenario.worker_groups
+        )
 
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON."""

@@ -7,9 +7,11 @@ from functools import partial
 
 import polars as pl
 
+from models.linear_scaling import of_all, of_one
 from warehouse.records import BadInput
 
 PREDICTED = ("subject_id", "value", "low", "high")
+_VALUE, _WORKERS = pl.col("value"), pl.col("world_size")
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class LinearRows:
             subjects: subject_id, world_size and the columns that were fitted.
         """
         rows = _derived(subjects).join(self.known, on=self.same, maintain_order="left")
-        value = pl.col("value") * pl.col("world_size") if self.rate else pl.col("value")
+        value = of_all(_VALUE, _WORKERS) if self.rate else _VALUE
         none = pl.lit(None, pl.Float64)
         return rows.select("subject_id", value=value, low=none, high=none)
 
@@ -60,7 +62,7 @@ def fit_step_times(rows: pl.DataFrame) -> LinearRows:
 def _fit(rows: pl.DataFrame, same: Sequence[str], *, rate: bool) -> LinearRows:
     if rows.is_empty():
         raise BadInput("linear scaling needs a measurement to start from; found no rows")
-    value = pl.col("value") / pl.col("world_size") if rate else pl.col("value")
+    value = of_one(_VALUE, _WORKERS) if rate else _VALUE
     known = _derived(rows).group_by(same).agg(value=value.mean()).sort(same)
     return LinearRows(known, tuple(same), rate)
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from forecasting.advice import Option, Question
 from forecasting.recommending import Recommended
+from models.choosing.advice import Question
+from models.choosing.options import Option
 from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, styled
 
 _INCHES = (8.0, 4.5)

@@ -1,40 +1,32 @@
-"""What a user wants of time and cost; the paper's four scenarios by name (section V)."""
+"""The paper's four scenarios by name: what is minimised, within which limits (section V)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from models.choosing.limits import LIMITS, Limits, Outcome, exceeded
+from models.choosing.objectives import cheapest, fastest
+
+_SAID = {"deadline_s": "seconds", "budget_usd": "US dollars", "usd_per_hour": "US dollars per hour"}
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Minimise `value(time_s, cost_usd)` of an epoch, within limits (None: no limit)."""
+    """Minimise `value(time_s, cost_usd)` of an epoch, within limits."""
 
     name: str
     value: Callable[[float, float], float]
-    max_usd_per_hour: float | None = None
-    max_cost_usd: float | None = None
-    max_time_s: float | None = None
+    limits: Limits = field(default_factory=Limits)
 
-    def obstacle(self, time_s: float, cost_usd: float, usd_per_hour: float) -> str | None:
-        """Return which limit is exceeded, None if none is."""
-        limits = (
-            (usd_per_hour, self.max_usd_per_hour, "US dollars per hour"),
-            (cost_usd, self.max_cost_usd, "US dollars"),
-            (time_s, self.max_time_s, "seconds"),
+    def obstacle(self, outcome: Outcome) -> str | None:
+        """Return which limits are exceeded, None if none is."""
+        found = dict(zip(LIMITS, outcome, strict=True))
+        return (
+            " and ".join(
+                f"{found[one]:.4g} {_SAID[one]}, above {self.limits.of(one):.4g}"
+                for one in exceeded(self.limits, outcome)
+            )
+            or None
         )
-        for found, limit, unit in limits:
-            if limit is not None and found > limit:
-                return f"{found:.4g} {unit}, above {limit:.4g}"
-        return None
-
-
-def fastest(time_s: float, cost_usd: float) -> float:
-    """Return the time: the objective of whoever is in a hurry."""
-    return time_s
-
-
-def cheapest(time_s: float, cost_usd: float) -> float:
-    """Return the cost: the objective of whoever can wait."""
-    return cost_usd
 
 
 def hourly_budget(usd_per_hour: float) -> Objective:
@@ -42,12 +34,12 @@ def hourly_budget(usd_per_hour: float) -> Objective:
 
     The time is that of an epoch, as several devices take more samples in a step than one does.
     """
-    return Objective("hourly_budget", fastest, max_usd_per_hour=usd_per_hour)
+    return Objective("hourly_budget", fastest, Limits(usd_per_hour=usd_per_hour))
 
 
 def total_budget(usd: float) -> Objective:
     """Return the paper's second scenario: the least time for at most so much in all (Fig. 10)."""
-    return Objective("total_budget", fastest, max_cost_usd=usd)
+    return Objective("total_budget", fastest, Limits(budget_usd=usd))
 
 
 def least_cost() -> Objective:

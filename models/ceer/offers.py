@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from pydantic import Field
 
+from models.choosing.offers import NodeOffer
 from warehouse.records import BadInput, Record
 
 
@@ -51,10 +52,26 @@ def pro_rata(instances: Sequence[Instance]) -> tuple[Offer, ...]:
                     instance_devices=best.devices,
                     node_type=node_type,
                     devices=devices,
-                    usd_per_hour=best.usd_per_hour * devices / best.devices,
+                    usd_per_hour=part(best.usd_per_hour, devices, best.devices),
                 )
             )
     return tuple(offers)
+
+
+def part(usd_per_hour: float, devices: int, of: int) -> float:
+    """Return the price of some of an instance's devices: k/n of its own.
+
+    Source: Hafeez, Gandhi, Ceer, section V.
+    """
+    return usd_per_hour * devices / of
+
+
+def usd_per_hour(offer: NodeOffer, devices: int) -> float | None:
+    """Return what so many devices cost: pro rata of one node, or whole ones; None: not on offer."""
+    if devices > offer.devices:
+        nodes, left = divmod(devices, offer.devices)
+        return None if left or nodes > offer.capacity else nodes * offer.usd_per_hour
+    return part(offer.usd_per_hour, devices, offer.devices) if offer.capacity else None
 
 
 def market_prices(usd_per_hour: Mapping[str, float], devices: int) -> tuple[Offer, ...]:

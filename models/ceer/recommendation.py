@@ -1,16 +1,16 @@
 """Which instance to rent, what it is better than, and why (sections IV-D and V)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import polars as pl
 
 from models.ceer.objectives import Objective
+from models.choosing.limits import Outcome, kept
 from warehouse.records import BadInput
 
-_GIVEN = "instance node_type devices link_mbps usd_per_hour time_s cost_usd".split()
+_GIVEN = "instance node_type devices link_mbps usd_per_hour time_s cost_usd unseen".split()
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,14 @@ class Recommended:
     strategies: Mapping[str, Candidate | None]
 
     @property
+    def feasible(self) -> tuple[Candidate, ...]:
+        """The candidates without an obstacle, best first."""
+        return tuple(one for one in self.ranking if one.obstacle is None)
+
+    @property
     def choice(self) -> Candidate | None:
         """Return the best candidate, None where each has an obstacle."""
-        best = self.ranking[0]
-        return None if best.obstacle else best
+        return next(iter(self.feasible), None)
 
 
 def recommend(priced: pl.DataFrame, objective: Objective) -> Recommended:
@@ -82,8 +86,14 @@ def recommend(priced: pl.DataFrame, objective: Objective) -> Recommended:
     unseen = pl.col("unseen") if "unseen" in priced.columns else pl.lit([], pl.List(pl.String))
     link = pl.col("link_mbps") if "link_mbps" in priced.columns else pl.lit(None, pl.Float64)
     rows = priced.with_columns(link.alias("link_mbps"), unseen.alias("unseen"))
-    candidates = [_candidate(row, objective) for row in rows.iter_rows(named=True)]
-    within = [one for one in candidates if _within(one, objective)]
+    given = rows.select(*_GIVEN).iter_rows(named=True)
+    return ranked([candidate(objective, **row) for row in given], objective)
+
+
+def ranked(candidates: Sequence[Candidate], objective: Objective) -> Recommended:
+    """Return candidates in the order of the objective, with what rules of thumb would take."""
+    hourly = objective.limits.usd_per_hour
+    within = [one for one in candidates if kept(hourly, one.usd_per_hour)]
     return Recommended(
         objective,
         tuple(sorted(candidates, key=_rank)),
@@ -128,18 +138,38 @@ def regrets(recommended: Recommended, measured: pl.DataFrame) -> Mapping[str, fl
     }
 
 
-def _candidate(row: Mapping[str, Any], objective: Objective) -> Candidate:
+def candidate(
+    objective: Objective,
+    *,
+    instance: str,
+    node_type: str,
+    devices: int,
+    link_mbps: float | None,
+    usd_per_hour: float,
+    time_s: float | None,
+    cost_usd: float | None,
+    unseen: Sequence[str],
+) -> Candidate:
+    """Return an offer as it stands to an objective.
+
+    Args:
+        objective: what is minimised, within which limits.
+        instance: what is rented.
+        node_type: of its devices.
+        devices: as many as are used.
+        link_mbps: speed of the links between them, None: unshaped.
+        usd_per_hour: price of all of them.
+        time_s: of the job, None: not known.
+        cost_usd: of the job, None: not known.
+        unseen: types of operations that nobody measured, because of which time is not known.
+    """
     value: float | None = None
-    obstacle: str | None = f"nobody measured {', '.join(row['unseen']) or 'a step'} there"
-    if row["time_s"] is not None:
-        value = objective.value(row["time_s"], row["cost_usd"])
-        obstacle = objective.obstacle(row["time_s"], row["cost_usd"], row["usd_per_hour"])
-    return Candidate(**{name: row[name] for name in _GIVEN}, objective=value, obstacle=obstacle)
-
-
-def _within(one: Candidate, objective: Objective) -> bool:
-    limit = objective.max_usd_per_hour
-    return limit is None or one.usd_per_hour <= limit
+    obstacle: str | None = f"nobody measured {', '.join(unseen) or 'a step'} there"
+    if time_s is not None and cost_usd is not None:
+        value = objective.value(time_s, cost_usd)
+        obstacle = objective.obstacle(Outcome(time_s, cost_usd, usd_per_hour))
+    place = (instance, node_type, devices, link_mbps, usd_per_hour)
+    return Candidate(*place, time_s, cost_usd, objective=value, obstacle=obstacle)
 
 
 def _rank(one: Candidate) -> tuple[bool, float, float, str, int, float]:

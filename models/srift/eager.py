@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from math import inf
 
-from models.srift.job import Job
+from models.choosing.limits import Job
+from models.choosing.objectives import VALUES, Objective
+from models.choosing.offers import Offer
 from models.srift.optimizer import Answer, optimize
 from models.srift.performance import Performance
 from models.srift.policies import speed
-from models.srift.space import Offer
 from warehouse.records import BadInput
 
 
@@ -63,7 +64,7 @@ def optimize_eagerly(
 def _ranked(
     performance: Performance,
     offers: Sequence[Offer],
-    minimize: Literal["time", "cost"],
+    minimize: Objective,
     preference: Sequence[str] | None,
 ) -> list[list[Offer]]:
     """Return the offers of each node type, preferred types first."""
@@ -107,9 +108,8 @@ def _better(best: Answer, found: Answer, job: Job) -> Answer:
     """Return the better answer; of two without choice the later one, which was allowed more."""
 
     def value(answer: Answer) -> float:
-        if answer.choice is None:
-            return float("inf")
-        return answer.choice.time_s if job.minimize == "time" else answer.choice.cost_usd
+        choice = answer.choice
+        return inf if choice is None else VALUES[job.minimize](choice.time_s, choice.cost_usd)
 
     return replace(
         found if value(found) < value(best) or best.choice is None else best,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from models.choosing.limits import FORGIVEN, Limits
 from models.srift.evaluation import Evaluator
 from models.srift.space import Options, splits
 
@@ -21,12 +22,22 @@ SHORTENED = 1.0 - 1e-9
 _FIRST_BATCH, _LARGEST_BATCH = 16, 256
 
 
-class Limits(NamedTuple):
+class StepLimits(NamedTuple):
     """What one iteration may take and cost at most, and all nodes together for a second."""
 
     step_s: float = inf
     step_usd: float = inf
     usd_per_s: float = inf
+
+    @classmethod
+    def of(cls, limits: Limits, iterations: int) -> "StepLimits":
+        """Return a job's limits for each of its iterations; infinity where there is none."""
+        each, second = FORGIVEN / iterations, FORGIVEN / 3600
+        return cls(
+            step_s=inf if limits.deadline_s is None else limits.deadline_s * each,
+            step_usd=inf if limits.budget_usd is None else limits.budget_usd * each,
+            usd_per_s=inf if limits.usd_per_hour is None else limits.usd_per_hour * second,
+        )
 
 
 class Row(NamedTuple):
@@ -50,7 +61,7 @@ class Exploration(ABC):
     """
 
     evaluator: Evaluator
-    limits: Limits
+    limits: StepLimits
     stop: Callable[[], bool]
     complete: bool = True
 

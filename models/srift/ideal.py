@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from models.linear_scaling import step_time_s
 from models.profiled_run import PREDICTED, profiled_scenario
 from models.srift import latency
 from models.srift.asks import foreign, passes
@@ -49,15 +50,14 @@ class IdealScaling:
         return self.parameters.canonical_json()
 
     def _slowest_s(self, scenario: Scenario) -> float:
-        return max(self._step_s(scenario, group) for group in scenario.nodes)
+        return step_time_s(self._step_s(scenario, group) for group in scenario.nodes)
 
     def _step_s(self, scenario: Scenario, group: NodeGroup) -> float:
         load = scenario.workload
         wanted = load.dnn, load.image_size, group.node_type
         for one in self.parameters.alone:
             if (one.dnn, one.image_size, one.node_type) == wanted:
-                passes, batch = one.latency, group.batch_size or load.batch_size
-                return float(passes.forward(batch) + passes.backward(batch)) + passes.update_s
+                return float(one.latency.alone_s(group.batch_size or load.batch_size))
         raise BadInput(
             f"{scenario.label}: {load.dnn} has no compute profile on {group.node_type}; list it in "
             "a study and `stepcast run STUDY.yaml`"

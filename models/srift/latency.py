@@ -74,9 +74,12 @@ class Latency(Record):
         """Return standard deviation over mean of an iteration's computation (any shape)."""
         if self.deviation is None:
             return np.full(np.shape(batch_size), self.straggler_scale)
-        mean_s = self.forward(batch_size) + self.backward(batch_size) + self.update_s
-        found: Floats = self.deviation(batch_size) / mean_s
+        found: Floats = self.deviation(batch_size) / self.alone_s(batch_size)
         return found
+
+    def alone_s(self, batch_size: ArrayLike) -> Floats:
+        """Return seconds of an iteration that waits for no other node (any shape)."""
+        return self.forward(batch_size) + self.backward(batch_size) + self.update_s
 
 
 def sample_points(max_batch: int) -> tuple[int, ...]:

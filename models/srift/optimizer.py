@@ -3,12 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from models.choosing.limits import Job
+from models.choosing.offers import Offer
+from models.choosing.relaxations import Relaxation
 from models.srift.evaluation import Evaluator
-from models.srift.job import Forecast, Job, forecast
+from models.srift.exploration import StepLimits
+from models.srift.forecast import Forecast, of_row
 from models.srift.performance import Performance
-from models.srift.relaxation import Relaxation, divisible, relaxed
+from models.srift.relaxation import divisible, relaxed
 from models.srift.search import Search
-from models.srift.space import Offer, count_splits, exhaustible, options
+from models.srift.space import count_splits, exhaustible, options
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Answer:
 
     choice: Forecast | None
     alternatives: tuple[Forecast, ...]
-    relaxations: tuple[Relaxation, ...]
+    relaxations: tuple[Relaxation[Forecast], ...]
     configurations: int
     simulated: int
     complete: bool = True
@@ -63,10 +67,11 @@ def optimize(
     space = options(performance, offers, job.global_batch)
     types = exhaustible(space, job.global_batch, max_types)
     evaluator = Evaluator(performance, space)
-    search = Search(evaluator, job.limits, stop, objective=job.minimize, keep=keep)
-    found = [forecast(space, row, job) for row in search.run(job.global_batch, types)]
+    limits = StepLimits.of(job, job.iterations)
+    search = Search(evaluator, limits, stop, objective=job.minimize, keep=keep)
+    found = [of_row(space, row, job) for row in search.run(job.global_batch, types)]
     count = count_splits(space, job.global_batch, types)
-    relaxations: tuple[Relaxation, ...] = ()
+    relaxations: tuple[Relaxation[Forecast], ...] = ()
     if explain and not found and search.complete:
         relaxations = relaxed(evaluator, job, types) if count else divisible(evaluator, job, types)
     return Answer(

@@ -6,11 +6,14 @@ from math import inf
 
 import numpy as np
 
+from models.choosing import pareto as choosing
+from models.choosing.limits import Job
+from models.choosing.offers import Offer
 from models.srift.evaluation import Evaluator
-from models.srift.exploration import Bools, Exploration, Floats, Row, divided
-from models.srift.job import Forecast, Job, forecast
+from models.srift.exploration import Bools, Exploration, Floats, Row, StepLimits, divided
+from models.srift.forecast import Forecast, of_row
 from models.srift.performance import Performance
-from models.srift.space import Offer, exhaustible, options
+from models.srift.space import exhaustible, options
 
 
 def pareto_front(
@@ -25,9 +28,9 @@ def pareto_front(
     """
     space = options(performance, offers, job.global_batch)
     types = exhaustible(space, job.global_batch, max_types)
-    front = Front(Evaluator(performance, space), job.limits, lambda: False)
+    front = Front(Evaluator(performance, space), StepLimits.of(job, job.iterations), lambda: False)
     front.explore(job.global_batch, types)
-    return tuple(forecast(space, row, job) for row in front.rows)
+    return tuple(of_row(space, row, job) for row in front.rows)
 
 
 @dataclass
@@ -59,7 +62,6 @@ class Front(Exploration):
 
     def take(self, rows: list[Row]) -> None:
         """Merge rows into the front."""
-        self.rows, known = [], [*self.rows, *rows]
-        for row in sorted(known, key=lambda row: (row.step_s, row.step_usd, len(row.options))):
-            if not self.rows or row.step_usd < self.rows[-1].step_usd:
-                self.rows.append(row)
+        self.rows = choosing.pareto_front(
+            [*self.rows, *rows], key=lambda row: (row.step_s, row.step_usd, len(row.options))
+        )

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Literal
 
-from models.srift.iteration import simulate
-from models.srift.job import Forecast, Job
+from models.choosing.offers import Offer
 from models.srift.performance import Configuration, Group, Performance
-from models.srift.space import Offer
 
 Policy = Literal["CAP", "TAP"]
 
@@ -43,28 +41,6 @@ def policy(
     return Configuration(groups=tuple(groups)) if groups and not left else None
 
 
-def forecast(
-    performance: Performance, offers: Sequence[Offer], configuration: Configuration, job: Job
-) -> Forecast:
-    """Return what a configuration of these offers is expected to take and cost for a job.
-
-    Raises:
-        BadInput: as `iteration.simulate`.
-    """
-    prices = {(one.node_type, one.market): one.usd_per_hour for one in offers}
-    step_time_s = simulate(performance, configuration).step_time_s
-    time_s = step_time_s * job.iterations
-    usd_per_hour = sum(
-        one.count * prices[one.node_type, one.market] for one in configuration.groups
-    )
-    return Forecast(
-        configuration=configuration,
-        step_time_s=step_time_s,
-        time_s=time_s,
-        cost_usd=time_s * usd_per_hour / 3600,
-    )
-
-
 def full_load(performance: Performance, node_type: str) -> int:
     """Return the largest power-of-two batch per device, for all devices of a node."""
     profile = performance.node(node_type)
@@ -75,8 +51,7 @@ def speed(performance: Performance, node_type: str) -> float:
     """Return samples per second that a fully loaded node computes."""
     load, latency = full_load(performance, node_type), performance.node(node_type).latency
     per_device = ceil(load / performance.node(node_type).devices)
-    step_s = latency.forward(per_device) + latency.backward(per_device) + latency.update_s
-    return load / float(step_s)
+    return load / float(latency.alone_s(per_device))
 
 
 def _group(offer: Offer, count: int, batch_size: int) -> Group:

@@ -5,8 +5,8 @@ from math import inf
 
 import numpy as np
 
+from models.choosing.objectives import Objective, preferred
 from models.srift.exploration import SHORTENED, Bools, Exploration, Floats, Row, divided
-from models.srift.job import Objective
 
 
 @dataclass
@@ -24,9 +24,8 @@ class Search(Exploration):
 
     def key(self, row: Row) -> tuple[float, float, int, tuple[int, ...]]:
         """Return what is compared: the objective, the other one, and then fewer offers."""
-        values = (row.step_s, row.step_usd)
-        first, second = values if self.objective == "time" else values[::-1]
-        return first, second, len(row.options), row.options
+        values = preferred(self.objective, row.step_s, row.step_usd)
+        return *values, len(row.options), row.options
 
     def matters(self, bound_s: Floats, bound_usd: Floats) -> Bools:
         """Tell which rows can be among the best."""

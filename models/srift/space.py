@@ -5,25 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
+from models.choosing.offers import Offer
 from models.srift.performance import Performance
 from models.srift.stragglers import expected_maximum
-from warehouse import limits
-from warehouse.amounts import Usd
-from warehouse.records import BadInput, Market, Record
+from warehouse.records import BadInput
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-class Offer(Record):
-    """Up to `capacity` nodes of one type at one price: CAPS[i] and P[i] of section 4.4."""
-
-    node_type: str
-    market: Market = "on_demand"
-    usd_per_hour: Usd
-    capacity: int = Field(ge=0, le=limits.NODES)
 
 
 MOST_CONFIGURATIONS = 20_000_000

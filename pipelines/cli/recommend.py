@@ -61,8 +61,8 @@ def recommend(
     --front --picture front.svg
     """
     from forecasting import recommending
-    from forecasting.advice import Question
     from forecasting.advisers import adviser
+    from models.choosing.advice import Question
     from pipelines.cli.recommended import print_recommended
     from warehouse.warehouse import Warehouse
 

@@ -1,15 +1,24 @@
 """A recommendation as `stepcast recommend` prints it, the same for every system."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 import typer
 from rich import box
 from rich.table import Table
 
-from forecasting.advice import Offer, Option, Question, Span
 from forecasting.recommending import Market, Recommended
+from models.choosing.advice import Question
+from models.choosing.limits import LIMITS, Limit, exceeded
+from models.choosing.options import Option, Span
 from pipelines.cli.tables import console
+from warehouse.records import Price
+
+_SAID: Mapping[Limit, str] = {
+    "deadline_s": "time",
+    "budget_usd": "budget",
+    "usd_per_hour": "price an hour",
+}
 
 
 def print_recommended(system: str, question: Question, market: Market, found: Recommended) -> None:
@@ -31,7 +40,7 @@ def print_recommended(system: str, question: Question, market: Market, found: Re
     if found.front:
         typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
         console().print(_table(question, [("", one) for one in found.front]))
-    typer.echo(f"Prices as of {market.as_of:%Y-%m-%d}: {_prices(found.offers)}.")
+    typer.echo(f"Prices as of {market.as_of:%Y-%m-%d}: {_prices(found.prices)}.")
     typer.echo(f"Searched {advice.searched}.")
     for line in _accuracy(system, found):
         typer.echo(line)
@@ -86,31 +95,23 @@ def _span(span: Span, form: str) -> str:
 
 def _exceeded(question: Question, option: Option) -> Iterator[str]:
     """Yield each limit that is exceeded, and those that may be."""
-    hours = option.time_s.times(1 / 3600)
-    for what, span, limit in (
-        ("time", hours, question.max_hours),
-        ("budget", option.cost_usd, question.budget_usd),
-        ("price an hour", Span(value=option.usd_per_hour), question.max_usd_per_hour),
-    ):
-        if limit is None:
-            continue
-        if span.value > limit * (1 + 1e-9):
-            yield f"{what} exceeded"
-        elif span.high is not None and span.high > limit:
-            yield f"{what} may be exceeded"
+    surely = exceeded(question.job, option.outcome)
+    for limit in LIMITS:
+        if limit in surely:
+            yield f"{_SAID[limit]} exceeded"
+        elif limit in exceeded(question.job, option.worst):
+            yield f"{_SAID[limit]} may be exceeded"
 
 
-def _prices(offers: Sequence[Offer]) -> str:
+def _prices(prices: Sequence[Price]) -> str:
     return "; ".join(
-        f"{one.price.node_type} ${one.price.usd_per_hour:g}/h "
-        f"{one.price.market.replace('_', ' ')} in "
-        f"{one.price.zone or one.price.region or 'any region'} ({_origin(one)})"
-        for one in offers
+        f"{one.node_type} ${one.usd_per_hour:g}/h {one.market.replace('_', ' ')} in "
+        f"{one.zone or one.region or 'any region'} ({_origin(one)})"
+        for one in prices
     )
 
 
-def _origin(offer: Offer) -> str:
-    price = offer.price
+def _origin(price: Price) -> str:
     seen = "" if price.observed_at is None else f", {price.observed_at:%Y-%m-%d}"
     return f"{price.source}{seen}"
 

@@ -6,9 +6,9 @@ from typing import Literal
 from pydantic import Field
 
 import networks
-from models.srift.job import Objective
+from models.choosing.objectives import Objective
+from models.choosing.offers import Offer
 from models.srift.performance import Performance
-from models.srift.space import Offer
 from pipelines.runtime import IfInfeasible
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.planning import Planner, Search

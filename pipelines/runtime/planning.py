@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from models.choosing.limits import Job
+from models.choosing.objectives import VALUES, Objective
+from models.choosing.offers import Offer
 from models.srift.eager import optimize_eagerly
-from models.srift.job import Forecast, Job, Objective
+from models.srift.forecast import Forecast
 from models.srift.optimizer import Answer, optimize
 from models.srift.performance import Performance
-from models.srift.space import Offer
 from pipelines.runtime import IfInfeasible
 from warehouse import limits
 from warehouse.amounts import Nodes, Seconds
@@ -153,9 +155,8 @@ class Planner:
             self._plan(now, answer.choice, wait_s) for answer, wait_s in answers if answer.choice
         ]
         if plans:
-            return min(
-                plans, key=lambda one: one.finish_s if self.minimize == "time" else one.cost_usd
-            )
+            value = VALUES[self.minimize]
+            return min(plans, key=lambda one: value(one.finish_s, one.cost_usd))
         return self._infeasible(now, answers[-1][0], waited)
 
     def _ask(self, now: Situation, offers: Sequence[Offer], wait_s: float) -> Answer:
@@ -209,10 +210,8 @@ class Planner:
 
     def _infeasible(self, now: Situation, answer: Answer, wait_s: float) -> Infeasible:
         relaxations = answer.relaxations
-        ways = [
-            _way(now, self._plan(now, one.forecast, wait_s)) for one in relaxations if one.forecast
-        ]
-        unmet = [one.text for one in relaxations if one.forecast is None]
+        ways = [_way(now, self._plan(now, one.option, wait_s)) for one in relaxations if one.option]
+        unmet = [one.text for one in relaxations if one.option is None]
         reason = "no nodes that are left meet the deadline and the budget"
         if not answer.complete:
             reason = f"no nodes were found in {self.search.solve_s:g} s that meet the limits"

@@ -3,9 +3,10 @@ import pytest
 
 from models.ceer.decisive import decisive
 from models.ceer.job import epochs
-from models.ceer.objectives import Objective, cheapest
+from models.ceer.objectives import Objective
 from models.ceer.offers import market_prices, priced
 from models.ceer.recommendation import recommend
+from models.choosing.objectives import cheapest
 from tests.models.ceer.frames import MB, network, operation
 from tests.models.ceer.test_predictor import model
 

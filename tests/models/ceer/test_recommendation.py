@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from models.ceer.objectives import Objective, hourly_budget, scenarios, total_budget
 from models.ceer.offers import Instance, Offer, market_prices, priced, pro_rata
 from models.ceer.recommendation import recommend, regret, regrets
+from models.choosing.limits import FORGIVEN, Limits
 from warehouse.records import BadInput
 
 PAPER = [
@@ -171,9 +172,12 @@ def test_nothing_within_the_limits_is_better(
     hours: list[float], limit: float | None, power: float
 ) -> None:
     table = times(dict(zip([("P3", 1), ("G4", 1), ("P2", 2)], hours, strict=True)))
-    wanted = Objective("ours", lambda time_s, cost_usd: time_s**power * cost_usd, None, limit)
+    wanted = Objective(
+        "ours", lambda time_s, cost_usd: time_s**power * cost_usd, Limits(budget_usd=limit)
+    )
     found = recommend(table, wanted)
-    within = [row for row in table.iter_rows(named=True) if row["cost_usd"] <= (limit or inf)]
+    most = (limit or inf) * FORGIVEN
+    within = [row for row in table.iter_rows(named=True) if row["cost_usd"] <= most]
     assert (found.choice is None) == (not within)
     if found.choice is not None and found.choice.objective is not None:
         values = [row["time_s"] ** power * row["cost_usd"] for row in within]

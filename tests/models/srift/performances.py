@@ -5,14 +5,14 @@ from itertools import combinations, product
 
 from hypothesis import strategies as st
 
+from models.choosing.limits import Job
+from models.choosing.offers import Offer
 from models.srift.baselines import AlphaBeta, Line
 from models.srift.exchange import Buckets
+from models.srift.forecast import Forecast, forecast
 from models.srift.iteration import simulate
-from models.srift.job import Forecast, Job
 from models.srift.latency import Latency, PiecewiseLinear
 from models.srift.performance import Configuration, Group, NodeProfile, Performance
-from models.srift.policies import forecast
-from models.srift.space import Offer
 
 NAMES = ("large", "medium", "small")
 

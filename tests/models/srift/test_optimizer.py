@@ -5,14 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.choosing.limits import FORGIVEN, Job
+from models.choosing.offers import Offer
 from models.srift.baselines import Rated
 from models.srift.evaluation import Evaluator
 from models.srift.exploration import Completion
-from models.srift.job import FORGIVEN, Forecast, Job
+from models.srift.forecast import Forecast
 from models.srift.optimizer import optimize
 from models.srift.pareto import pareto_front
 from models.srift.performance import Performance
-from models.srift.space import Offer, options, splits
+from models.srift.space import options, splits
 from tests.models.srift.performances import every_forecast, node, offers, performances
 from warehouse.records import BadInput
 

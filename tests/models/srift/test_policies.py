@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.choosing.limits import Job
+from models.choosing.offers import Offer
 from models.srift.baselines import Rated
 from models.srift.eager import optimize_eagerly
-from models.srift.job import Job
+from models.srift.forecast import forecast
 from models.srift.optimizer import optimize
 from models.srift.performance import Performance
-from models.srift.policies import Policy, forecast, policy
-from models.srift.space import Offer
+from models.srift.policies import Policy, policy
 from tests.models.srift.performances import node, offers, performances
 from warehouse.records import BadInput
 

@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.choosing.limits import FORGIVEN, Job
+from models.choosing.offers import Offer
+from models.choosing.relaxations import Relaxation
 from models.srift.baselines import Rated
-from models.srift.job import FORGIVEN, Forecast, Job
+from models.srift.forecast import Forecast
 from models.srift.optimizer import optimize
 from models.srift.performance import Performance
-from models.srift.relaxation import Relaxation
-from models.srift.space import Offer
 from tests.models.srift.performances import every_forecast, node, offers, performances
 
 
@@ -56,7 +57,7 @@ def test_each_relaxation_is_as_small_as_it_can_be(
     said = {one.constraint: one.needed for one in found.relaxations}
     assert said == pytest.approx(expected, rel=1e-9)
     for one in found.relaxations:
-        assert isinstance(one.forecast, Forecast)
+        assert isinstance(one.option, Forecast)
         if len(said) == 1 or cheap or soon:
             enough = job.model_copy(
                 update={
@@ -75,7 +76,7 @@ ONE = Performance(
 )
 
 
-def relaxations(job: Job, *offered: Offer) -> tuple[Relaxation, ...]:
+def relaxations(job: Job, *offered: Offer) -> tuple[Relaxation[Forecast], ...]:
     found = optimize(ONE, offered, job)
     assert found.choice is None
     return found.relaxations
@@ -90,8 +91,8 @@ def test_time_or_money_by_how_much() -> None:
     job = Job(global_batch=8, iterations=1, minimize="cost", deadline_s=1.6, budget_usd=0.2)
     (late,) = relaxations(job, offer("one", 8))
     assert late.text == "raise the deadline from 1.6 s to 2.0 s (+25.0%)"
-    assert late.forecast is not None
-    assert late.forecast.configuration.label == "8 one@1"
+    assert late.option is not None
+    assert late.option.configuration.label == "8 one@1"
     (dear,) = relaxations(
         job.model_copy(update={"deadline_s": None, "budget_usd": 0.1}), offer("one", 8)
     )

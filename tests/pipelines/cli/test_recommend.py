@@ -94,8 +94,8 @@ def land_study(landing: Path) -> None:
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home whose warehouse has the study, and one recommendation."""
-    from forecasting.advice import Question
     from forecasting.recommending import Market, recommend
+    from models.choosing.advice import Question
 
     home = tmp_path_factory.mktemp("studied")
     land_study(home / "landing")
@@ -279,6 +279,10 @@ def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, hom
         ),
         ({"global_batch": "7", "capacity": "fast=1"}, "a global batch of 7 fits nowhere: change"),
         ({"capacity": "fast"}, "--capacity 'fast': expected TYPE=COUNT"),
+        (
+            {"capacity": "fast=10001"},
+            "expected at most 10,000 nodes of a type to rent, found 10,001",
+        ),
         ({"capacity": "fast=0"}, "--capacity 'fast=0': expected TYPE=COUNT"),
         (
             {"capacity": "other=2"},

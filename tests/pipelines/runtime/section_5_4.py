@@ -5,10 +5,10 @@ forecasts come out: 400 iterations in 152 s on two p3.8xlarge, 200 in 100 s on o
 eight g3.8xlarge.
 """
 
+from models.choosing.offers import Offer
 from models.srift.baselines import Rated
 from models.srift.latency import Latency, PiecewiseLinear
 from models.srift.performance import NodeProfile, Performance
-from models.srift.space import Offer
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.planning import Planner, Search
 from pipelines.runtime.state import State

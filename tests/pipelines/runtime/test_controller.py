@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.srift.space import Offer
+from models.choosing.offers import Offer
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.events import (
     Answered,

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from models.srift.job import Objective
-from models.srift.space import Offer
+from models.choosing.objectives import Objective
+from models.choosing.offers import Offer
 from pipelines.runtime import IfInfeasible
 from pipelines.runtime.planning import Infeasible, Kind, Plan, Planner, Search, Situation
 from tests.pipelines.runtime import jobs

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from models.choosing.offers import Offer
 from models.srift.parameters import Settings
 from models.srift.predictor import Srift, fit
-from models.srift.space import Offer
 from pipelines.runtime.job_file import TrainingJob, read_job
 from pipelines.runtime.profiles import read_performance
 from profilers.steady.host import host_id

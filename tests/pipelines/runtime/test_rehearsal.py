@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.srift.space import Offer
+from models.choosing.offers import Offer
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.job_file import Interruption
 from pipelines.runtime.planning import Infeasible, Planner, Way

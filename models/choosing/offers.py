@@ -1,21 +1,63 @@
-"""What can be rented: prices as of a date, in one region."""
+"""What can be rented: prices as of a date, in one region, and how many nodes there are."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal, get_args
 
 import polars as pl
+from pydantic import Field
 
-from forecasting.advice import Offer
-from warehouse.records import BadInput, Market, Price
+from warehouse import limits
+from warehouse.amounts import Usd
+from warehouse.records import BadInput, Market, Price, Record
 
 Markets = Literal["spot", "on_demand", "any"]
 
 
+class Offer(Record):
+    """Up to `capacity` nodes of one type at one price.
+
+    Source: CAPS[i] and P[i] of Srift's section 4.4.
+    """
+
+    node_type: str
+    market: Market = "on_demand"
+    usd_per_hour: Usd
+    capacity: int = Field(ge=0, le=limits.NODES)
+
+
+class NodeOffer(Offer):
+    """The same of nodes that are known to have so many devices each."""
+
+    devices: int = Field(default=1, ge=1)
+
+
 def offers(
+    prices: Iterable[Price], capacity: Mapping[str, int], devices: Mapping[str, int]
+) -> list[NodeOffer]:
+    """Return an offer for each price.
+
+    Args:
+        prices: of node types and markets, each once.
+        capacity: how many nodes of each type there are.
+        devices: of a node of each type; one of those that are not named.
+    """
+    return [
+        NodeOffer(
+            node_type=one.node_type,
+            market=one.market,
+            usd_per_hour=one.usd_per_hour,
+            capacity=capacity[one.node_type],
+            devices=devices.get(one.node_type, 1),
+        )
+        for one in prices
+    ]
+
+
+def prices_in_one_region(
     prices: pl.DataFrame, capacity: Mapping[str, int], market: Markets, as_of: datetime
-) -> list[Offer]:
-    """Return an offer of each node type on each market that has a price.
+) -> list[Price]:
+    """Return the price of each node type on each market that has one.
 
     Nodes of one cluster are in one region: of those that have all node types, the one in which the
     whole capacity costs least. Of a region's zones the cheapest counts, and what was observed
@@ -50,23 +92,22 @@ def offers(
             f"no region has prices of {', '.join(capacity)} together as of {as_of:%Y-%m-%d}; leave "
             "one out of --capacity, or import prices of another region"
         )
-    return min(found, key=lambda some: sum(one.price.usd_per_hour * one.capacity for one in some))
+    return min(
+        found, key=lambda some: sum(one.usd_per_hour * capacity[one.node_type] for one in some)
+    )
 
 
 def _in_region(
     region: str | None, prices: Iterable[Price], capacity: Mapping[str, int]
-) -> list[Offer] | None:
-    """Return the offers of a region; None if it lacks a node type. No region: in all of them."""
+) -> list[Price] | None:
+    """Return the prices of a region; None if it lacks a node type. No region: in all of them."""
     cheapest: dict[tuple[str, Market], Price] = {}
     for price in sorted(prices, key=lambda one: one.usd_per_hour, reverse=True):
         if price.region in (region, None):
             cheapest[price.node_type, price.market] = price
     if {node_type for node_type, _ in cheapest} != set(capacity):
         return None
-    return [
-        Offer(price=price, capacity=capacity[node_type])
-        for (node_type, _), price in sorted(cheapest.items())
-    ]
+    return [price for _, price in sorted(cheapest.items())]
 
 
 def _preferred(prices: pl.DataFrame) -> list[dict[str, object]]:

@@ -5,13 +5,14 @@ import re
 import pytest
 
 from forecasting import advisers
-from forecasting.advice import Offer, Question
-from forecasting.ceer_adviser import CeerAdvising
+from models.ceer.advising import CeerAdvising
 from models.ceer.predictor import Ceer
+from models.choosing.advice import Question
+from models.choosing.offers import NodeOffer
 from networks.operation_graph import GraphOperation, OperationGraph
 from tests.models.ceer import study
 from tests.models.ceer.study import scenario
-from warehouse.records import BadInput, Price
+from warehouse.records import BadInput
 
 USD_PER_HOUR = {"fast": 1.0, "slow": 0.2}
 
@@ -41,14 +42,9 @@ def question(**changes: object) -> Question:
     return Question.model_validate(asked | {"minimize": "cost"} | changes)
 
 
-def offers(capacity: int = 2) -> list[Offer]:
+def offers(capacity: int = 2) -> list[NodeOffer]:
     return [
-        Offer(
-            price=Price(
-                provider="p", node_type=name, market="on_demand", usd_per_hour=usd, source="s"
-            ),
-            capacity=capacity,
-        )
+        NodeOffer(node_type=name, usd_per_hour=usd, capacity=capacity)
         for name, usd in USD_PER_HOUR.items()
     ]
 
@@ -175,12 +171,7 @@ def test_a_batch_is_divided_evenly(ceer: CeerAdvising) -> None:
 
 
 def test_what_cannot_be_asked_is_refused(ceer: CeerAdvising) -> None:
-    other = Offer(
-        price=Price(
-            provider="p", node_type="new", market="on_demand", usd_per_hour=1.0, source="s"
-        ),
-        capacity=1,
-    )
+    other = NodeOffer(node_type="new", usd_per_hour=1.0, capacity=1)
     with pytest.raises(BadInput, match=r"'new' has no profiled operations .* fast, slow have"):
         ceer.advise(question(), [other])
     with pytest.raises(BadInput, match="--image-size"):

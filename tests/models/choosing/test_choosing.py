@@ -1,0 +1,140 @@
+"""Limits, fronts and relaxations against definitions, on made-up outcomes."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.choosing.advice import Question
+from models.choosing.limits import FORGIVEN, LIMITS, Limits, Outcome, exceeded, within
+from models.choosing.objectives import VALUES, preferred
+from models.choosing.options import Nodes, Span, option
+from models.choosing.pareto import pareto_front
+from models.choosing.relaxations import Relaxation, least_of, needs, relaxations
+from warehouse.records import BadInput
+
+
+@dataclass(frozen=True)
+class Made:
+    """An option of which only the outcome is known."""
+
+    outcome: Outcome
+
+
+AMOUNTS = st.integers(1, 6).map(float)
+OPTIONS = st.lists(
+    st.builds(lambda *amounts: Made(Outcome(*amounts)), AMOUNTS, AMOUNTS, AMOUNTS), max_size=8
+)
+BOUNDS = st.builds(
+    lambda *amounts: Limits(**dict(zip(LIMITS, amounts, strict=True))),
+    *[st.none() | AMOUNTS for _ in LIMITS],
+)
+
+
+def test_each_limit_is_of_its_own_amount() -> None:
+    outcome = Outcome(time_s=3.0, cost_usd=2.0, usd_per_hour=1.0)
+    assert exceeded(Limits(), outcome) == ()
+    assert exceeded(Limits(deadline_s=2.0, budget_usd=2.0, usd_per_hour=2.0), outcome) == (
+        "deadline_s",
+    )
+    assert exceeded(Limits(deadline_s=1.0, budget_usd=1.0, usd_per_hour=0.0), outcome) == LIMITS
+
+
+def test_what_a_forecast_needs_is_enough_for_it() -> None:
+    needed = Made(Outcome(3600 * 0.1, 0.3, 3.0))
+    assert within(Limits(deadline_s=0.1 * 3600, budget_usd=0.1 + 0.2, usd_per_hour=3), needed)
+    assert not within(Limits(deadline_s=360 / FORGIVEN**2), needed)
+
+
+def test_a_question_is_asked_in_hours() -> None:
+    asked = Question(
+        dnn="d", global_batch=8, iterations=9, minimize="time", max_hours=2, max_usd_per_hour=3
+    )
+    assert (asked.job.deadline_s, asked.job.budget_usd, asked.job.usd_per_hour) == (7200, None, 3)
+    assert (asked.job.global_batch, asked.job.iterations, asked.job.minimize) == (8, 9, "time")
+
+
+def test_links_are_chosen_where_several_are_known() -> None:
+    asked = Question(dnn="d", global_batch=8, iterations=9, minimize="time")
+    assert asked.link_of({200.0}, "known") == 200
+    assert asked.link_of(set(), "known") is None
+    assert asked.model_copy(update={"link_mbps": 9.0}).link_of({200.0, None}, "known") == 9
+    with pytest.raises(BadInput, match=r"known \(200, unshaped\): choose one with --link-mbps"):
+        asked.link_of({200.0, None}, "known")
+
+
+def test_of_equals_the_other_objective_decides() -> None:
+    assert preferred("time", 1.0, 2.0) == (1.0, 2.0)
+    assert preferred("cost", 1.0, 2.0) == (2.0, 1.0)
+    assert [VALUES[one](1.0, 2.0) for one in VALUES] == [1.0, 2.0]
+
+
+def test_costs_follow_from_step_times() -> None:
+    nodes = Nodes(node_type="a", market="spot", count=2, batch_size=4)
+    found = option([nodes], Span(value=2.0, low=1.0, high=3.0), 1800, 5.0)
+    assert found.time_s == Span(value=3600.0, low=1800.0, high=5400.0)
+    assert found.outcome == pytest.approx((3600, 5, 5))
+    assert found.worst == pytest.approx((5400, 7.5, 5))
+    assert option([nodes], Span(value=2.0), 1800, 5.0).worst == pytest.approx((3600, 5, 5))
+
+
+@given(OPTIONS)
+def test_a_front_has_what_nothing_beats(options: list[Made]) -> None:
+    front = [one.outcome[:2] for one in pareto_front(options, key=lambda one: one.outcome[:2])]
+    places = {one.outcome[:2] for one in options}
+    assert front == sorted(
+        one
+        for one in places
+        if not any(other != one and other[0] <= one[0] and other[1] <= one[1] for other in places)
+    )
+
+
+def test_of_equal_options_the_key_decides() -> None:
+    three = [Made(Outcome(1.0, 1.0, hourly)) for hourly in (3.0, 2.0, 4.0)]
+    assert pareto_front(three, key=lambda one: one.outcome) == [three[1]]
+
+
+@given(OPTIONS, BOUNDS)
+def test_each_relaxation_admits_a_choice_and_no_smaller_one_does(
+    options: list[Made], limits: Limits
+) -> None:
+    if any(within(limits, one) for one in options):
+        return
+    found = {one.constraint: one for one in relaxations(limits, least_of(options))}
+    for limit in LIMITS:
+        others = [one for one in options if within(limits.but(limit, None), one)]
+        assert (limit in found) == (limits.of(limit) is not None and bool(others))
+        if limit in found:
+            enough = limits.but(limit, found[limit].needed)
+            short = limits.but(limit, found[limit].needed - 0.5)
+            assert any(within(enough, one) for one in options)
+            assert not any(within(short, one) for one in options)
+            chosen = found[limit].option
+            assert chosen is not None
+            assert within(enough, chosen)
+
+
+def test_needs_are_what_is_exceeded() -> None:
+    one = Made(Outcome(3.0, 2.0, 1.0))
+    assert needs(Limits(deadline_s=1.0, budget_usd=2.0), one) == [
+        Relaxation("deadline_s", 1.0, 3.0, one)
+    ]
+    assert needs(Limits(), one) == needs(Limits(deadline_s=1.0), None) == []
+
+
+@pytest.mark.parametrize(
+    ("relaxation", "text"),
+    [
+        (Relaxation("deadline_s", 1.6, 2), "raise the deadline from 1.6 s to 2.0 s (+25.0%)"),
+        (Relaxation("budget_usd", 0.1, 0.16), "raise the budget from $0.10 to $0.16 (+60.0%)"),
+        (Relaxation("usd_per_hour", 0, 72), "allow $72 an hour instead of $0 (there is none)"),
+        (Relaxation("global_batch", 7, 6), "change the global batch from 7 to 6 (-14.3%)"),
+        (
+            Relaxation("capacity", 20, 40),
+            "offer more nodes: those on offer hold 20 of 40 samples (+100.0%)",
+        ),
+    ],
+)
+def test_a_relaxation_is_one_line(relaxation: Relaxation[Made], text: str) -> None:
+    assert relaxation.text == text
