@@ -9,6 +9,7 @@ from assets.analyses import analyses
 from assets.checks import checks
 from assets.forecasts import fit_asset, prediction_asset
 from assets.probing import measured_asset, profile_asset
+from assets.simulations import simulations
 from assets.studied import studied
 
 
@@ -25,6 +26,7 @@ def definitions_of(path: Path) -> Definitions:
         *analyses(of),
         *(fit_asset(of, system) for system in of.systems),
         *(prediction_asset(of, system) for system in of.systems),
+        *simulations(of),
         *(measured_asset(of, probe, predicted) for probe in of.measuring),
         table_asset(of),
         report_asset(of),
