@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dagster import DagsterInstance, DagsterRunStatus, curve
+from dagster import DagsterInstance, DagsterRunStatus, job
 
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
 from tests.profilers.clusters.killed import made_by_a_killed_process
@@ -22,7 +22,7 @@ with turn(Path(sys.argv[1]), print):
 """
 
 
-@curve
+@job
 def nothing() -> None:
     """Do nothing."""
 
