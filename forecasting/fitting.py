@@ -39,12 +39,11 @@ def fit_curves(
 ) -> list[CurveFit]:
     """Fit a system to each curve of a round, on what predictors may see of its profile runs.
 
-    Jobs of which the system refuses all are left out, and, with a warning, those to which a system
-    that is not indispensable cannot be fitted.
+    Curves of which the system refuses all are left out, and, with a warning, those to which it
+    cannot be fitted.
 
     Raises:
-        BadInput: a curve has no profile in this round yet, or one that an indispensable system
-            cannot be fitted to.
+        BadInput: a curve has no profile in this round yet.
     """
     curves = [curve for curve in round_.study.curves if _asked_of(system, round_, curve)]
     return _fit(system, round_, curves, warehouse, progress)

@@ -61,7 +61,7 @@ class Round:
     def superseded(self) -> dict[str, Need]:
         """The runs that measured other things than the study now asks for, and serve no more."""
         needed = () if self.is_judged else self.needs
-        both = ((run, need) for run in self.runs for need in needed)
+        both = ((run, need) for run in self.runs for need in needed if self._counts(run, need))
         return {run.run_id: need for run, need in both if is_outdated(need, run)}
 
     def run_of(self, need: Need) -> Run | None:

@@ -1,4 +1,4 @@
-"""The study as assets see it throughout one run of Dagster."""
+"""The rounds of studies as assets see them throughout one run of Dagster."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,42 +7,58 @@ from typing import Any
 import pytest
 
 from assets import resources
-from assets.resources import StudyResource, WarehouseResource
+from assets.resources import RoundsResource, WarehouseResource
 from profilers.clusters import host_id
-from studies.parts import parts
 from studies.rounds import Round
 from studies.study import read_study
-from tests.synthetic import STUDY, SYNCHRONOUS, landed, write_study
+from tests.synthetic import STUDY, SYNCHRONOUS, landed, needs, write_study
+from warehouse.records import BadInput
+
+
+def rounds(home: Path) -> RoundsResource:
+    """Return the rounds that one run of Dagster works on."""
+    return RoundsResource(backend="loopback", warehouse=WarehouseResource(home=str(home)))
 
 
 def test_a_run_keeps_its_round_when_a_probe_completes_it(
     landed_round: Callable[[str], Round], home: Path, tmp_path: Path
 ) -> None:
-    def opened() -> StudyResource:
-        warehouse = WarehouseResource(home=str(home))
-        return StudyResource(path=str(file), backend="loopback", warehouse=warehouse)
-
     file = write_study(tmp_path)
-    study = opened()
-    assert study.open_round().missing
+    run = rounds(home)
+    assert run.opened(file).missing
     landed_round(STUDY)
-    after = study.open_round()
+    after = run.opened(file)
     assert (after.repeat, after.missing) == (1, ())
-    assert opened().open_round().repeat == 2
+    assert rounds(home).opened(file).repeat == 2
 
 
 def test_a_later_round_that_needs_no_profiles_is_the_latest_of_the_run_that_opened_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = write_study(tmp_path, SYNCHRONOUS.replace("jobs:", "again: {fraction: 0.5}\njobs:"))
+    file = write_study(tmp_path, SYNCHRONOUS.replace("probes:", "again: {fraction: 0.5}\nprobes:"))
     here: dict[str, Any] = {"backend": "loopback", "host_id": host_id("loopback")}
-    runs = [landed(part, **here) for part in parts(read_study(file), "loopback")]
+    runs = [landed(need, **here) for need in needs(read_study(file), "loopback")]
     monkeypatch.setattr(resources, "landed_runs", lambda folder: runs)
-    study = StudyResource(
-        path=str(file), backend="loopback", warehouse=WarehouseResource(home=str(home))
-    )
-    assert study.latest_round().repeat == 1
-    opened = study.open_round()
+    run = rounds(home)
+    assert run.latest(file).repeat == 1
+    opened = run.opened(file)
     assert opened.missing
-    assert not [part.name for part in opened.missing if part.profiles]
-    assert study.latest_round() == opened
+    assert not [need.title for need in opened.missing if need.profiles]
+    assert run.latest(file) == opened
+
+
+def test_one_run_works_on_rounds_of_several_studies(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    asynchronous, synchronous = write_study(tmp_path), write_study(folder, SYNCHRONOUS)
+    run = rounds(home)
+    for file in (asynchronous, synchronous):
+        assert run.opened(file).study == read_study(file)
+        assert run.latest(file) == run.opened(file)
+
+
+def test_before_anything_has_run_there_is_no_latest_round(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="nothing of study paper has run yet; run it first"):
+        rounds(home).latest(write_study(tmp_path))

@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 
 from assets.resources import WarehouseResource
-from forecasting.fitting import fit_curves, predict_missing, refuse_unpredicted
+from forecasting.chosen import asking_of
+from forecasting.fitting import check_predicted, fit_curves, predict_missing
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from models.lin import LIN
 from models.line_rate import LINE_RATE
 from models.linear import LINEAR
 from models.system import Fitted, System, Tables
-from models.systems import SYSTEMS
 from profilers.steady.host import host_id
 from studies.measuring import measure
 from studies.progress import Progress
@@ -33,11 +33,16 @@ def warehouse(home: Path) -> Warehouse:
     return Warehouse(home)
 
 
+def opened(study_file: Path, landing: Path) -> Round:
+    study = read_study(study_file)
+    return open_round(study, asking_of(study), "loopback", host_id(), landed_runs(landing))
+
+
 @pytest.fixture
 def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
     """Return a round whose profiles are in the warehouse."""
     landing = warehouse.landing
-    found = open_round(read_study(study_file), "loopback", host_id(), landed_runs(landing))
+    found = opened(study_file, landing)
     found = profiled(found, landing)
     warehouse.load()
     return found
@@ -69,7 +74,7 @@ def test_a_fit_is_the_same_fit_again(round_: Round, warehouse: Warehouse) -> Non
 
 
 def test_without_a_profile_there_is_no_fit(study_file: Path, warehouse: Warehouse) -> None:
-    empty = open_round(read_study(study_file), "loopback", host_id(), [])
+    empty = opened(study_file, warehouse.landing)
     with pytest.raises(BadInput, match="round 1 of paper has no links and tf_trace run of it"):
         fit_curves(ASYNC_SGD, empty, warehouse, Progress())
 
@@ -96,10 +101,8 @@ def test_forecasts_that_saw_what_is_measured_again_are_made_again(
     }
     text = STUDY.replace("flows: [1, 2]", "flows: [1, 2, 3]")
     landing = warehouse.landing
-    changed = open_round(
-        read_study(write_study(tmp_path, text)), "loopback", host_id(), landed_runs(landing)
-    )
-    assert [part.probe for part in changed.missing if part.profiles] == ["links"]
+    changed = opened(write_study(tmp_path, text), landing)
+    assert [need.probe for need in changed.missing if need.profiles] == ["links"]
     after = profiled(changed, landing)
     warehouse.load()
     record_fits(after, warehouse, LINEAR, LINE_RATE)
@@ -130,13 +133,50 @@ def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
 
 
 def test_nothing_is_measured_before_it_is_predicted(round_: Round, warehouse: Warehouse) -> None:
-    record_fits(round_, warehouse, *SYSTEMS)
-    for system in (ASYNC_SGD, LINEAR):
-        message = f"no prediction by {system.name} for round 1 of paper"
-        with pytest.raises(BadInput, match=message):
-            refuse_unpredicted(round_, ledger(warehouse))
-        predict_missing(system, round_, warehouse, Progress())
-    refuse_unpredicted(round_, ledger(warehouse))
+    record_fits(round_, warehouse, LINEAR)
+    message = (
+        r"measure small_cnn .*W=1: the ledger has no prediction of it for round 1 of paper; "
+        "predict it before it is measured"
+    )
+    with pytest.raises(BadInput, match=message):
+        check_predicted(round_, ledger(warehouse))
+    predict_missing(LINEAR, round_, warehouse, Progress())
+    check_predicted(round_, ledger(warehouse))
+
+
+OTHER = {
+    "study": "other",
+    "repeat": 2,
+    "backend": "emulated",
+    "host_id": "elsewhere",
+    "metric": "step_time_s",
+    "subject_id": "0" * 16,
+}
+
+
+def test_a_forecast_of_something_else_does_not_count(round_: Round, warehouse: Warehouse) -> None:
+    record_fits(round_, warehouse, LINEAR)
+    predict_missing(LINEAR, round_, warehouse, Progress())
+    rows = ledger(warehouse)
+    check_predicted(round_, rows)
+    for column, value in OTHER.items():
+        other = rows.with_columns(pl.lit(value, rows.schema[column]).alias(column))
+        with pytest.raises(BadInput, match="the ledger has no prediction of it"):
+            check_predicted(round_, other)
+
+
+def test_each_scenario_that_is_still_to_be_measured_needs_a_forecast(
+    round_: Round, warehouse: Warehouse
+) -> None:
+    record_fits(round_, warehouse, LINEAR)
+    predict_missing(LINEAR, round_, warehouse, Progress())
+    rows = ledger(warehouse)
+    (last,) = (need for need in round_.needs if need.title.endswith("W=3"))
+    without = rows.filter(pl.col("subject_id") != last.scenario.scenario_id)
+    with pytest.raises(BadInput, match=f"{last.title}: the ledger has no prediction"):
+        check_predicted(round_, without)
+    after = measure(round_, warehouse.landing, Progress())
+    check_predicted(after, without)
 
 
 def unfit(tables: Tables) -> Fitted:
@@ -156,10 +196,37 @@ def test_a_system_that_cannot_be_fitted_is_left_out(
     assert all("lin is left out for" in one and "its packets were lost" in one for one in told)
 
 
-def test_one_that_is_indispensable_is_not(round_: Round, warehouse: Warehouse) -> None:
-    for system in (ASYNC_SGD, LINEAR):
-        with pytest.raises(BadInput, match="its packets were lost"):
-            fit_curves(replace(system, fit=unfit), round_, warehouse, Progress())
+@pytest.mark.parametrize("system", [ASYNC_SGD, LINEAR], ids=["async_sgd", "linear"])
+def test_every_system_is_left_out_where_it_cannot_be_fitted(
+    system: System, round_: Round, warehouse: Warehouse
+) -> None:
+    """What only it would have forecast is not measured then."""
+    left_out = replace(system, fit=unfit)
+    assert fit_curves(left_out, round_, warehouse, Progress()) == []
+    assert predict_missing(left_out, round_, warehouse, Progress()).is_empty()
+    with pytest.raises(BadInput, match="the ledger has no prediction of it"):
+        check_predicted(round_, ledger(warehouse))
+
+
+def test_a_system_is_left_out_only_of_the_curves_that_it_cannot_be_fitted_to(
+    round_: Round, warehouse: Warehouse
+) -> None:
+    small, alexnet = round_.study.curves
+    ids = {run.run_id: run.scenario_id for run in round_.runs}
+
+    def fit(tables: Tables) -> Fitted:
+        if alexnet.profiled("loopback").scenario_id in {
+            ids[one] for one in tables["run"]["run_id"]
+        }:
+            raise BadInput("its packets were lost")
+        return LINEAR.fit(tables)
+
+    half = replace(LINEAR, fit=fit)
+    record_fits(round_, warehouse, half)
+    rows = predict_missing(half, round_, warehouse, Progress())
+    assert set(rows["subject_id"]) == {one.scenario_id for one in small.scenarios("loopback")}
+    with pytest.raises(BadInput, match=r"measure alexnet .*W=1: the ledger has no prediction"):
+        check_predicted(round_, ledger(warehouse))
 
 
 def up_to_two(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
@@ -176,7 +243,6 @@ def test_what_a_system_refuses_is_told_and_not_waited_for(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shy = replace(LINEAR, rests_on=up_to_two)
-    monkeypatch.setattr("forecasting.fitting.SYSTEMS", (shy,))
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
     record_fits(round_, warehouse, shy)
@@ -185,10 +251,11 @@ def test_what_a_system_refuses_is_told_and_not_waited_for(
     assert told == [
         "linear does not predict alexnet 64px b4, unshaped, W=3: it cannot count to three"
     ]
-    refuse_unpredicted(round_, ledger(warehouse))
-    monkeypatch.setattr("forecasting.fitting.SYSTEMS", (LINEAR,))
-    with pytest.raises(BadInput, match=r"W=3: the ledger has no prediction by linear"):
-        refuse_unpredicted(round_, ledger(warehouse))
+    with pytest.raises(BadInput, match=r"W=3: the ledger has no prediction of it"):
+        check_predicted(round_, ledger(warehouse))
+    record_fits(round_, warehouse, LINE_RATE)
+    predict_missing(LINE_RATE, round_, warehouse, Progress())
+    check_predicted(round_, ledger(warehouse))
 
 
 class OnlyAnInterval:
@@ -217,7 +284,6 @@ def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
     vague = replace(LINEAR, fit=lambda tables: OnlyAnInterval())
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
-    monkeypatch.setattr("forecasting.fitting.SYSTEMS", (vague,))
     record_fits(round_, warehouse, vague)
     rows = predict_missing(vague, round_, warehouse, Progress())
     assert rows.select("value", "low", "high").unique().rows() == [(None, 1.5, 2.5)]
@@ -225,7 +291,7 @@ def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
         "linear only knows that small_cnn 16px b4, unshaped, W=1 takes 1.5 to 2.5 step/s: "
         "no one has seen a Gizmo; profile one"
     )
-    refuse_unpredicted(round_, ledger(warehouse))
+    check_predicted(round_, ledger(warehouse))
     measure(round_, warehouse.landing, Progress())
     warehouse.load()
     accuracy = read_only(warehouse.home, "SELECT * FROM report.accuracy")
@@ -241,7 +307,7 @@ def test_only_the_first_of_many_refused_scenarios_are_named(
         round_.study.curves[0].model_copy(update={"workers": tuple(range(1, 41))}),
         *round_.study.curves[1:],
     )
-    many = replace(round_, study=round_.study.model_copy(update={"curves": curves}))
+    many = replace(round_, study=round_.study.with_curves(curves))
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
     silent = replace(LINEAR, rests_on=never)
@@ -255,10 +321,10 @@ def test_only_the_first_of_many_refused_scenarios_are_named(
     )
 
 
-def test_jobs_of_which_nothing_is_predicted_need_no_fit(
+def test_curves_of_which_nothing_is_predicted_need_no_fit(
     study_file: Path, warehouse: Warehouse
 ) -> None:
-    empty = open_round(read_study(study_file), "loopback", host_id(), [])
+    empty = opened(study_file, warehouse.landing)
     silent = replace(LINEAR, rests_on=never)
     assert fit_curves(silent, empty, warehouse, Progress()) == []
     assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
@@ -274,8 +340,7 @@ def test_predictions_cannot_be_recorded_without_their_fit(
 
 def landed_study(text: str, folder: Path, warehouse: Warehouse) -> Round:
     """Return a round of the study with this text, with its profiles."""
-    found = open_round(read_study(write_study(folder, text)), "loopback", host_id(), [])
-    found = profiled(found, warehouse.landing)
+    found = profiled(opened(write_study(folder, text), warehouse.landing), warehouse.landing)
     warehouse.load()
     return found
 

@@ -327,6 +327,20 @@ def test_what_a_round_profiled_of_a_test_scenario_serves_no_other(tmp_path: Path
     assert [need for need in opened.missing if need.profiles] == own
 
 
+def test_what_an_earlier_round_profiled_with_other_settings_is_its_own_matter(
+    tmp_path: Path,
+) -> None:
+    """Of train scenarios it is used, or superseded; of test scenarios it was another round's."""
+    study = repeated(tmp_path)
+    first = [told(need) for need in needs(study)]
+    assert to_do(study, first).superseded == {}
+    changed = study.model_copy(
+        update={"probes": {**study.probes, "torch_compute": {"batch_sizes": [1, 2, 8]}}}
+    )
+    opened = to_do(changed, first)
+    assert (opened.repeat, opened.superseded) == (2, {})
+
+
 def test_a_study_that_repeats_all_measures_train_scenarios_anew_too(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, SYNCHRONOUS))
     repeat, names = missing(study, [landed(need) for need in needs(study)])

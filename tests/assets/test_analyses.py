@@ -1,0 +1,42 @@
+"""Assets of captured packets: there where a study captures them, and nowhere else."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dagster import materialize
+
+from assets.analyses import analyses
+from assets.resources import RoundsResource, WarehouseResource
+from assets.studied import studied
+from studies.rounds import Round
+from tests.synthetic import CAPTURING, STUDY, write_study
+from warehouse.warehouse import Warehouse
+
+
+def test_assets_count_what_was_captured(
+    landed_round: Callable[[str], Round], home: Path, tmp_path: Path
+) -> None:
+    """All tensors of a role have one size, so that there is no line; streams go both ways."""
+    landed_round(CAPTURING)
+    Warehouse(home).load()
+    warehouse = WarehouseResource(home=str(home))
+    rounds = RoundsResource(backend="loopback", warehouse=warehouse)
+    result = materialize(
+        analyses(studied(tmp_path / "paper.yaml")),
+        resources={"rounds": rounds, "warehouse": warehouse},
+    )
+    found = {
+        event.asset_key.path[-1]: event.metadata
+        for event in (one.materialization for one in result.get_asset_materialization_events())
+    }
+    assert {name: one["dagster/row_count"].value for name, one in found.items()} == {
+        "overhead": 0,
+        "http2": 4,
+        "end_times": 2,
+        "transfer_order": 2,
+    }
+    assert "median error of alexnet" in found["end_times"]
+
+
+def test_a_study_that_captures_nothing_has_none(tmp_path: Path) -> None:
+    assert analyses(studied(write_study(tmp_path, STUDY))) == []
