@@ -14,7 +14,7 @@ from profilers.probe import Need
 from profilers.probes import PROBES
 from studies.needs import needs
 from studies.study import Study, read_study
-from warehouse.records import Backend, Purpose
+from warehouse.records import Backend, BadInput, Purpose
 
 BACKEND: Backend = "emulated"
 """Which probes and systems a study concerns does not depend on the backend; one has to be named."""
@@ -73,8 +73,11 @@ def studied(path: Path) -> Studied:
         BadInput: as `read_study`, or a system or the settings of a probe are not possible.
     """
     study = read_study(path)
-    systems = systems_of(study)
-    needed = needs(study, BACKEND, asking(systems))
+    try:
+        systems = systems_of(study)
+        needed = needs(study, BACKEND, asking(systems))
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
     rests = {}
     for system in systems:
         found = {
