@@ -22,7 +22,7 @@ def needs(study: Study, backend: Backend, asking: Asking) -> tuple[Need, ...]:
     train and test scenarios both, is needed once; fits may then see it.
 
     Raises:
-        BadInput: settings of a probe cannot work, or nobody asks for a probe that the study names.
+        BadInput: settings of a probe cannot work.
     """
     wanted = asked_of(study, backend, asking)
     found: dict[object, Need] = {}

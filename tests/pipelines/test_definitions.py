@@ -1,97 +1,305 @@
-"""What Dagster is given loads, and every asset says what it is."""
+"""What Dagster is given loads, every asset says what it is, and rests on what it should."""
 
+import logging
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dagster import AssetKey, Definitions, build_schedule_context, validate_run_config
+from dagster import AssetKey, Definitions
 
 from models.systems import SYSTEMS
-from pipelines.definitions import defs
-from pipelines.schedules import VARIANCE
-from studies.study import read_study
+from pipelines import definitions as pipelines
+from pipelines.definitions import STUDIES, defs, study_files
+from pipelines.resources import resources
+from profilers.probes import PROBES
+from studies.study import Study, read_study
+from tests.pipelines import lineage
+from tests.synthetic import CAPTURING, DDP, MIXED, STUDY, SYNCHRONOUS, write_study
+from warehouse.asks import Ask, Refusal
+from warehouse.home import CHECKOUT
+from warehouse.warehouse import Warehouse, read_only
 
-MEASURING = {
-    "cluster/links",
-    "cluster/contention",
-    "cluster/allreduce",
-    "profiles/tf_trace",
-    "profiles/torch_compute",
-    "profiles/torch_memory",
-    "profiles/slowdown",
-    "profiles/tf_operations",
-    "profiles/tf_sync",
-    "profiles/torch_operations",
-    "profiles/torch_throughput",
-    "measured/throughput",
-}
-KEYS = {
-    *MEASURING,
-    "profiles/loaded",
-    "profiles/http2",
-    "profiles/end_times",
-    "profiles/transfer_order",
-    "fits/async_sgd_overhead",
-    *(f"{group}/{system.name}" for group in ("fits", "predictions") for system in SYSTEMS),
-    "measured/loaded",
-    "accuracy/table",
-    "accuracy/report",
-}
+COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
+GROUPS = {"profiles", "analyses", "fits", "predictions", "measured", "accuracy"}
+MEASURING = {"profiles", "measured"}
+LISTED = list(defs.resolve_all_asset_specs())
+every_study = pytest.mark.parametrize(
+    "study", [read_study(file) for file in COMMITTED], ids=lambda one: one.name
+)
+
+
+def made(*files: Path) -> Definitions:
+    """Return the definitions of study files."""
+    return pipelines.definitions(resources(), *files)
+
+
+def upstream(of: Definitions, key: AssetKey) -> set[AssetKey]:
+    """Return what an asset depends on."""
+    return set(of.resolve_asset_graph().get(key).parent_keys)
+
+
+def in_group(study: str, group: str, of: Definitions = defs) -> dict[str, AssetKey]:
+    """Return the assets of a study's group by their last name."""
+    keys = of.resolve_asset_graph().get_all_asset_keys()
+    return {key.path[-1]: key for key in keys if key.path[:-1] == [study, group]}
+
+
+def asked_by(study: Study, system: str) -> Iterator[Ask]:
+    """Yield what a system asks for, of all test scenarios of a study that it does not refuse."""
+    (found,) = (one for one in SYSTEMS if one.name == system)
+    for curve in study.curves:
+        for scenario in curve.scenarios("emulated") if curve.is_judged else ():
+            rests = found.rests_on(scenario)
+            if not isinstance(rests, Refusal):
+                yield from rests
 
 
 def test_definitions_are_loadable() -> None:
     Definitions.validate_loadable(defs)
 
 
-def test_every_asset_describes_itself() -> None:
-    specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
-    assert set(specs) == KEYS
-    for key, spec in specs.items():
-        assert spec.group_name == key.partition("/")[0]
+def test_the_lineage_is_what_it_was() -> None:
+    """`python -m tests.pipelines.lineage --write` writes it anew."""
+    now, was = lineage.lineage(defs), lineage.read()
+    assert now.keys() == was.keys() == {read_study(file).name for file in COMMITTED}
+    for study, assets in now.items():
+        assert assets == was[study], study
+
+
+@every_study
+def test_every_asset_describes_itself(study: Study) -> None:
+    for spec in (one for one in LISTED if one.key.path[0] == study.name):
+        _, group, noun = spec.key.path
+        assert group in GROUPS
+        assert spec.group_name == study.name
         assert spec.description
-        assert spec.owners
+        assert spec.description.endswith(".")
+        assert spec.owners == ["team:stepcast"]
         assert spec.kinds
-        assert (spec.freshness_policy is not None) == (key in MEASURING)
+        assert (spec.freshness_policy is not None) == (group in MEASURING)
+        assert (spec.automation_condition is not None) == (group == "accuracy"), "measuring costs"
+        is_fitted = group in {"fits", "predictions"} or noun == "overhead"
+        assert (spec.code_version is not None) == is_fitted
+        # What disturbs measuring, or opens the database, waits for what does so already.
+        pool = defs.resolve_assets_def(spec.key).op.pool
+        assert pool == ("measuring_host" if group in MEASURING else "warehouse")
 
 
-@pytest.mark.parametrize("key", sorted(KEYS))
-def test_what_measures_and_what_opens_the_database_is_in_a_pool(key: str) -> None:
-    asset = defs.resolve_assets_def(AssetKey(key.split("/")))
-    assert asset.op.pool == ("measuring_host" if key in MEASURING else "warehouse")
+def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
+    Warehouse(home).load()
+    known = read_only(
+        home, "SELECT table_schema || '.' || table_name AS name FROM information_schema.tables"
+    )
+    named = {spec.key: spec.metadata.get("dagster/table_name") for spec in LISTED}
+    assert {name for name in named.values() if name} <= set(known["name"])
+    unnamed = {key.path[-1] for key, name in named.items() if not name}
+    assert unnamed == {"report", "http2", "end_times", "transfer_order"}
 
 
-def test_nothing_is_measured_before_it_is_predicted() -> None:
-    graph = defs.resolve_asset_graph()
-    upstream = graph.get(AssetKey(["measured", "throughput"])).parent_keys
-    assert upstream == {AssetKey(["predictions", system.name]) for system in SYSTEMS}
+@every_study
+def test_a_fit_depends_on_exactly_what_its_system_rests_on(study: Study) -> None:
+    profiled, fitted = in_group(study.name, "profiles"), in_group(study.name, "fits")
+    assert fitted
+    for system, key in fitted.items():
+        asks = list(asked_by(study, system))
+        required = {ask.probe for ask in asks if not ask.optional}
+        optional = {ask.probe for ask in asks if ask.optional}
+        assert required
+        expected = required | (optional & profiled.keys())
+        assert upstream(defs, key) == {profiled[probe] for probe in expected}
+    # Nothing is profiled that no fit rests on.
+    assert set().union(*(upstream(defs, key) for key in fitted.values())) == {*profiled.values()}
 
 
-def test_the_job_runs_everything_in_one_process() -> None:
-    job = defs.resolve_job_def("demo")
-    assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == KEYS
+@every_study
+def test_forecasts_come_between_what_is_profiled_and_what_is_measured(study: Study) -> None:
+    fits, predictions, measured, accuracy = (
+        in_group(study.name, group) for group in ("fits", "predictions", "measured", "accuracy")
+    )
+    assert fits.keys() == predictions.keys()
+    for system, key in predictions.items():
+        assert upstream(defs, key) == {fits[system]}
+    assert any(PROBES[probe].metric for probe in measured)
+    for key in measured.values():
+        assert upstream(defs, key) == {*predictions.values()}
+    assert upstream(defs, accuracy["table"]) == {*measured.values()}
+    assert upstream(defs, accuracy["report"]) == {accuracy["table"]}
+    for key in in_group(study.name, "profiles").values():
+        assert upstream(defs, key) == set()
+
+
+@every_study
+def test_a_study_has_one_job_that_runs_all_of_it_in_one_process(study: Study) -> None:
+    job = defs.resolve_job_def(study.name)
+    assert job.description == study.description
     assert job.executor_def.name == "in_process"
-    names = {check.name for check in job.asset_layer.asset_graph.asset_check_keys}
-    assert names == {
-        "links_are_as_shaped",
-        "traces_are_whole",
-        "transfers_were_captured",
-        "orders_are_kept",
-        "links_can_carry_it",
-        "not_above_linear",
-        "host_was_not_busy",
-        "everything_is_judged",
+    ours = {spec.key for spec in LISTED if spec.key.path[0] == study.name}
+    assert job.asset_layer.executable_asset_keys == ours
+    checks = defs.resolve_asset_graph().asset_check_keys
+    assert job.asset_layer.asset_graph.asset_check_keys == {
+        check for check in checks if check.asset_key in ours
     }
 
 
-@pytest.mark.parametrize("name", ["half_hourly_variance", "weekly_reprofiling"])
-def test_schedules_are_off_until_somebody_wants_them(name: str) -> None:
-    schedule = defs.resolve_schedule_def(name)
-    assert schedule.default_status.value == "STOPPED"
-    assert schedule.job_name == "demo"
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (STUDY, {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured",
+                 "links_can_carry_it", "not_above_linear"}),
+        (CAPTURING, {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured",
+                     "orders_are_kept", "links_can_carry_it", "not_above_linear"}),
+        (MIXED, {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured",
+                 "links_can_carry_it", "not_above_linear"}),
+        (DDP, {"links_are_as_shaped"}),
+        (SYNCHRONOUS, set()),
+    ],
+    ids=["servers", "capturing", "mixed", "all_reduce", "by_operations"],
+)  # fmt: skip
+def test_a_study_has_the_checks_of_its_assets(
+    text: str, expected: set[str], tmp_path: Path
+) -> None:
+    graph = made(write_study(tmp_path, text)).resolve_asset_graph()
+    names = Counter(check.name for check in graph.asset_check_keys)
+    assert names == Counter({*expected, "host_was_not_busy", "everything_is_judged"})
+    assert {check.asset_key for check in graph.asset_check_keys} <= graph.get_all_asset_keys()
 
 
-def test_variance_is_measured_of_its_own_study() -> None:
-    schedule = defs.resolve_schedule_def("half_hourly_variance")
-    (request,) = schedule.evaluate_tick(build_schedule_context()).run_requests or ()
-    assert validate_run_config(defs.resolve_job_def("demo"), request.run_config)
-    assert Path(request.run_config["resources"]["study"]["config"]["path"]).name == "variance.yaml"
-    assert read_study(VARIANCE).kind == "ddp"
+def test_checks_say_what_must_hold_and_block_where_it_must() -> None:
+    graph = defs.resolve_asset_graph()
+    blocking: dict[str, bool] = {}
+    for key in graph.asset_check_keys:
+        spec = graph.get_check_spec(key)
+        assert spec.description
+        assert "\n" not in spec.description
+        assert blocking.setdefault(key.name, spec.blocking) == spec.blocking
+    assert blocking == {
+        "links_are_as_shaped": True,
+        "traces_are_whole": True,
+        "links_can_carry_it": True,
+        "everything_is_judged": True,
+        "transfers_were_captured": False,
+        "orders_are_kept": False,
+        "not_above_linear": False,
+        "host_was_not_busy": False,
+    }
+    assert {one.op.pool for one in defs.asset_checks or ()} == {"warehouse"}
+
+
+def test_schedules_are_of_jobs_that_are_there_and_off_until_somebody_wants_them() -> None:
+    schedules = {one.name: one for one in defs.schedules or ()}
+    jobs = {name: one.job_name for name, one in schedules.items()}  # type: ignore[union-attr]
+    assert jobs == {"half_hourly_variance": "variance", "weekly_reprofiling": "demo"}
+    for name, job in jobs.items():
+        assert defs.resolve_job_def(job).name == job
+        schedule = defs.resolve_schedule_def(name)
+        assert schedule.default_status.value == "STOPPED"
+        assert schedule.description
+
+
+def test_what_has_no_job_has_no_schedule(study_file: Path) -> None:
+    assert list(made(study_file).schedules or ()) == []
+
+
+@pytest.fixture
+def warnings() -> Iterator[list[str]]:
+    """Return what is warned of, also where Dagster has told its logger to keep to itself."""
+    found: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(record.getMessage())
+
+    logger, kept = logging.getLogger("dagster"), Kept(logging.WARNING)
+    logger.addHandler(kept)
+    yield found
+    logger.removeHandler(kept)
+
+
+def jobs(of: Definitions) -> set[str]:
+    """Return the names of the jobs of definitions."""
+    return {job.name for job in of.jobs or ()}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("dnn: small_cnn, image", "image"),
+        ("probes:", "probs:"),
+        ("links:", "linsk:"),
+        ("flows: [1, 2]", "flows: [2]"),
+        ("worker: emu.native.c25", "worker: emu.x"),
+        ("name: paper", "name: [paper"),
+        ("description:", "systems: [no_such]\ndescription:"),
+        ("probes:", "probes:\n  contention: {flows: [1]}"),
+    ],
+)
+def test_a_study_that_is_wrong_takes_no_other_with_it(
+    wrong: str, said: str, tmp_path: Path, warnings: list[str]
+) -> None:
+    assert wrong in STUDY
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(STUDY.replace(wrong, said).replace("name: paper", "name: bad"))
+    good = write_study(tmp_path)
+    found = made(bad, good)
+    assert jobs(found) == {"paper"}
+    Definitions.validate_loadable(found)
+    (warning,) = warnings
+    assert warning.startswith("study left out of the lineage: ")
+    assert str(bad) in warning
+    assert "\n" not in warning
+
+
+def test_a_name_that_two_studies_have_is_warned_of(tmp_path: Path, warnings: list[str]) -> None:
+    first, second = write_study(tmp_path), tmp_path / "second.yaml"
+    second.write_text(DDP)
+    found = made(first, second)
+    assert jobs(found) == {"paper"}
+    assert "tf_trace" in in_group("paper", "profiles", found)
+    assert warnings == [f"study left out of the lineage: {second} has the name of another, paper"]
+
+
+def test_names_that_dagster_does_not_permit_are_changed_for_it(
+    tmp_path: Path, warnings: list[str]
+) -> None:
+    study = write_study(tmp_path, STUDY.replace("name: paper", "name: my-study.2"))
+    found = made(study)
+    assert jobs(found) == {"my_study_2"}
+    assert {key.path[0] for key in found.resolve_asset_graph().get_all_asset_keys()} == {
+        "my-study.2"
+    }
+    assert {spec.group_name for spec in found.resolve_all_asset_specs()} == {"my_study_2"}
+    other = tmp_path / "other.yaml"
+    other.write_text(STUDY.replace("name: paper", "name: my_study_2"))
+    assert jobs(made(study, other)) == {"my_study_2"}
+    (warning,) = warnings
+    assert "has the name of another, my_study_2" in warning
+
+
+def test_further_studies_are_named_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(STUDIES, raising=False)
+    assert list(study_files()) == COMMITTED
+    monkeypatch.setenv(STUDIES, "")
+    assert list(study_files()) == COMMITTED
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    mine, file = write_study(folder), tmp_path / "single.yaml"
+    (folder / "notes.txt").write_text("no study")
+    monkeypatch.setenv(STUDIES, f"{file}:{folder}")
+    assert list(study_files()) == [*COMMITTED, file, mine]
+    file.write_text(STUDY.replace("name: paper", "name: single"))
+    found = made(*study_files())
+    assert jobs(found) == {*jobs(defs), "paper", "single"}
+
+
+def test_a_place_that_is_not_there_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warnings: list[str]
+) -> None:
+    monkeypatch.setenv(STUDIES, str(tmp_path / "nowhere"))
+    *_, last = study_files()
+    assert jobs(made(last)) == set()
+    assert warnings == [
+        f"study left out of the lineage: study {tmp_path / 'nowhere'} does not exist"
+    ]
