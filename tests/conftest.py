@@ -28,7 +28,7 @@ get_absl_handler().python_handler.stream = sys.__stderr__
 
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES = 6 * 2**30
-"""Two workers need 2 GB of it at most, as what tests that pass have written is removed."""
+"""A warehouse with its history takes 24 MB; what tests that pass have written is removed."""
 
 
 def _is_roomy(folder: Path) -> bool:
