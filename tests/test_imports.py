@@ -29,10 +29,9 @@ _WORDS = (
     "warehouse.names",
     "warehouse.records",
 )
-_STUDIES = ("models", "networks", "profilers", "warehouse")
-_FORECASTING = (*_STUDIES, "studies")
+_STUDIES = ("networks", "profilers", "warehouse")
+_FORECASTING = (*_STUDIES, "models", "studies")
 _RESULTS = (
-    "forecasting.advice",
     "forecasting.evaluation",
     "forecasting.findings",
     "forecasting.recommending",
@@ -41,6 +40,7 @@ _RESULTS = (
     "models.async_sgd.overhead",
     "models.async_sgd.timeline",
     "models.ceer.recommendation",
+    "models.choosing",
     "studies.words",
     "warehouse.durable",
     "warehouse.records",

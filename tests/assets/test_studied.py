@@ -40,6 +40,7 @@ def test_an_asynchronous_study_has_its_own_probes_and_systems(tmp_path: Path) ->
         "measured/tf_throughput",
         "accuracy/table",
         "accuracy/report",
+        "simulations/timelines",
     }
 
 

@@ -358,7 +358,10 @@ def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
     record_fits(two_servers, warehouse, ASYNC_SGD, ONE_SERVER)
     profiles = {run.run_id: run.scenario_id for run in two_servers.runs}
     curve = two_servers.study.curves[0]
-    for system, shown in ((ASYNC_SGD, curve), (ONE_SERVER, curve.on_one_server())):
+    for system, shown in (
+        (ASYNC_SGD, curve),
+        (ONE_SERVER, curve.model_copy(update={"servers": 1})),
+    ):
         fit = fit_curves(system, two_servers, warehouse, Progress())[0]
         seen = {profiles[run_id] for run_id in fit.record.run_ids} - {None}
         assert seen == {shown.profiled("loopback").scenario_id}
@@ -382,7 +385,10 @@ def test_workers_of_two_types_are_predicted_from_a_profile_of_each(
     record_fits(mixed, warehouse, *systems)
     scenario_of = {run.run_id: run.scenario_id for run in mixed.runs}
     curve = mixed.study.curves[0]
-    profiles = [one.profiled("loopback").scenario_id for one in curve.of_each_type()]
+    profiles = [
+        curve.model_copy(update={"worker": (name,)}).profiled("loopback").scenario_id
+        for name in curve.worker
+    ]
     one, two = (scenario.scenario_id for scenario in curve.scenarios("loopback"))
     for system, shown, forecast in (
         (ASYNC_SGD, 2, {one, two}),

@@ -21,7 +21,15 @@ from warehouse.home import CHECKOUT
 from warehouse.warehouse import Warehouse, read_only
 
 COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
-GROUPS = {"profiles", "analyses", "fits", "predictions", "measured", "accuracy"}
+GROUPS = {
+    "profiles",
+    "analyses",
+    "fits",
+    "predictions",
+    "simulations",
+    "measured",
+    "accuracy",
+}
 MEASURING = {"profiles", "measured"}
 LISTED = list(defs.resolve_all_asset_specs())
 every_study = pytest.mark.parametrize(
@@ -79,7 +87,7 @@ def test_every_asset_describes_itself(study: Study) -> None:
         assert spec.kinds
         assert (spec.freshness_policy is not None) == (group in MEASURING)
         assert (spec.automation_condition is not None) == (group == "accuracy"), "measuring costs"
-        is_fitted = group in {"fits", "predictions"} or noun == "overhead"
+        is_fitted = group in {"fits", "predictions", "simulations"} or noun == "overhead"
         assert (spec.code_version is not None) == is_fitted
         # What disturbs measuring, or opens the database, waits for what does so already.
         pool = defs.resolve_assets_def(spec.key).op.pool
@@ -94,7 +102,7 @@ def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
     named = {spec.key: spec.metadata.get("dagster/table_name") for spec in LISTED}
     assert {name for name in named.values() if name} <= set(known["name"])
     unnamed = {key.path[-1] for key, name in named.items() if not name}
-    assert unnamed == {"report", "http2", "end_times", "transfer_order"}
+    assert unnamed == {"report", "http2", "end_times", "transfer_order", "timelines"}
 
 
 @every_study

@@ -62,7 +62,7 @@ def test_several_servers_are_profiled_and_one_too(tmp_path: Path) -> None:
     ]
     curve = study.curves[0]
     assert [need.scenario for need in found[:2]] == [
-        one.profiled("emulated") for one in curve.as_profiled()
+        one.profiled("emulated") for one in (curve, curve.model_copy(update={"servers": 1}))
     ]
     for system, need in ((ASYNC_SGD, found[0]), (ONE_SERVER, found[1])):
         seen = seen_of(curve, study, "emulated", system)

@@ -74,7 +74,7 @@ def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None
     assert by_probe["torch_throughput"].nodes == scenario.nodes
     # All-reduces are probed with as many of each type as there can be.
     assert [one.count for one in by_probe["allreduce"].nodes] == [2, 2, 2]
-    profiled = [one.profiled("emulated").nodes for one in curve.of_each_type()]
+    profiled = [need.nodes for need in needs(study) if need.probe == "torch_compute"]
     assert [(one.count, one.node_type, one.batch_size) for (one,) in profiled] == [
         (1, "emu.avx2.s15", None),
         (1, "emu.avx512.s15", None),

@@ -162,7 +162,7 @@ def test_a_grid_has_an_end(tmp_path: Path) -> None:
             "test[0].imagesize: no such key; did you mean image_size?",
         ),
         ("test:", "jobs:", "jobs: files of studies have train and test now"),
-        ("links:", "linkz:", "probes: no probe 'linkz'; there are links, contention, "),
+        ("links:", "linkz:", "probes: no probe 'linkz'; did you mean links?"),
         (
             "backend: loopback",
             "systems: [linear, linear]",
