@@ -1,27 +1,33 @@
 """What every system keeps to, whatever it predicts: `models.system`."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.async_sgd.systems import ONE_SERVER
 from models.ceer.fitted import FittedCeer
 from models.system import Fitted, System
 from models.systems import SYSTEMS
+from profilers.probes import PROBES
 from tests.models.async_sgd.frames import chain
 from tests.models.ceer import study as ceer
 from tests.models.runs import links, run_tables, samples, scenario
 from tests.models.srift import study as srift
 from warehouse.asks import Ask, Refusal
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
 
 SYSTEM = pytest.mark.parametrize("system", SYSTEMS, ids=[system.name for system in SYSTEMS])
+
+
+FEW = settings(max_examples=30)
+"""Properties of one answer need no more; there are many systems."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,8 @@ NODES = st.builds(
     count=st.integers(1, 4),
     batch_size=st.sampled_from([None, 4]),
 )
+Framework = Literal["tensorflow", "pytorch"]
+FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
 STRATEGIES = [
     Strategy(kind="all_reduce", workers=1),
     Strategy(kind="all_reduce", workers=1, devices_per_node=2),
@@ -151,7 +159,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     by_servers = strategy.kind == "async_parameter_server"
     if by_servers:
         groups = [one.model_copy(update={"batch_size": None}) for one in groups]
-    framework = draw(st.sampled_from(["tensorflow", "pytorch"]))
+    framework = draw(st.sampled_from(FRAMEWORKS))
     link_mbps = draw(st.sampled_from([None, 200.0]))
     return Scenario(
         workload=Workload(dnn="x", framework=framework, image_size=32, batch_size=8),
@@ -179,5 +187,134 @@ def test_it_says_what_it_rests_on_or_refuses(system: System, asked: Scenario) ->
     assert system.rests_on(asked) == found
 
 
+@SYSTEM
+@FEW
+@given(asked=scenarios())
+def test_it_asks_for_runs_that_a_probe_can_make_of_such_training(
+    system: System, asked: Scenario
+) -> None:
+    found = system.rests_on(asked)
+    for ask in () if isinstance(found, Refusal) else found:
+        assert ask.probe in PROBES
+        assert PROBES[ask.probe].concerns(ask.scenario)
+        if ask.whose == "train":
+            assert ask.scenario == asked
+        types = {group.node_type for group in ask.scenario.nodes}
+        assert types <= {group.node_type for group in asked.nodes}
+
+
+@SYSTEM
+@FEW
+@given(asked=scenarios())
+def test_its_forecast_rests_on_something_that_a_study_cannot_do_without(
+    system: System, asked: Scenario
+) -> None:
+    found = system.rests_on(asked)
+    if not isinstance(found, Refusal):
+        assert any(not ask.optional for ask in found)
+
+
+@SYSTEM
+@FEW
+@given(asked=scenarios())
+def test_training_of_another_kind_is_foreign_to_it_and_refused(
+    system: System, asked: Scenario
+) -> None:
+    trained = asked.strategy.kind, asked.workload.framework
+    found = system.rests_on(asked)
+    if trained[0] != KINDS[system.name][0] or trained[1] not in KINDS[system.name][1]:
+        assert isinstance(found, Refusal) and found.foreign
+    elif isinstance(found, Refusal) and found.foreign:
+        assert system is ONE_SERVER and asked.strategy.servers == 1
+
+
+KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    **{
+        name: ("async_parameter_server", FRAMEWORKS)
+        for name in (
+            "async_sgd",
+            "async_sgd_one_server",
+            "linear",
+            "lin",
+            "cynthia",
+            "cynthia_half",
+            "line_rate",
+        )
+    },
+    **{name: ("all_reduce", ("pytorch",)) for name in ("srift", "ideal_scaling")},
+    **{name: ("all_reduce", ("tensorflow",)) for name in ("ceer", "ceer_paper")},
+    **{name: ("all_reduce", ("pytorch",)) for name in ("ceer_pytorch", "ceer_pytorch_paper")},
+}
+"""The strategy and the frameworks that each system is about."""
+
+
+@SYSTEM
+@FEW
+@given(asked=scenarios())
+def test_it_is_checked_with_nothing_planned(system: System, asked: Scenario) -> None:
+    """What it could not forecast from is told as the user's matter."""
+    if not isinstance(system.rests_on(asked), Refusal):
+        with suppress(BadInput):
+            system.check(asked, (), 1500)
+
+
+@SYSTEM
+def test_it_reads_what_its_probes_fill(system: System) -> None:
+    asked = [_of_some_kind(one, framework) for one in STRATEGIES for framework in FRAMEWORKS]
+    probes = {
+        ask.probe
+        for one in asked
+        if not isinstance(found := system.rests_on(one), Refusal)
+        for ask in found
+    }
+    filled = {"run", "scenario"}.union(*(PROBES[probe].tables for probe in probes))
+    assert probes
+    assert set(system.tables) <= filled
+
+
+def _of_some_kind(strategy: Strategy, framework: Framework) -> Scenario:
+    servers = (NodeGroup(role="server", node_type="s", count=max(strategy.servers, 1)),)
+    return Scenario(
+        workload=Workload(dnn="x", framework=framework, image_size=32, batch_size=8),
+        strategy=strategy,
+        nodes=(
+            NodeGroup(role="worker", node_type="a", count=1),
+            *(servers if strategy.kind == "async_parameter_server" else ()),
+        ),
+    )
+
+
+@SYSTEM
+def test_it_stands_beside_a_system_with_a_name_in_words(system: System) -> None:
+    by_name = {one.name: one for one in SYSTEMS}
+    if not system.beside:
+        return
+    baseline = by_name[system.beside]
+    assert baseline is not system
+    assert not baseline.beside, "one figure has one baseline"
+    assert baseline.in_words
+    assert baseline.pooled == system.pooled or not baseline.pooled
+
+
+@SYSTEM
+@FEW
+@given(asked=scenarios())
+def test_what_it_stands_beside_forecasts_whatever_it_does(system: System, asked: Scenario) -> None:
+    """But beside cross traffic, of which linear scaling knows nothing."""
+    alone = asked.model_copy(update={"cross_traffic": None})
+    if system.beside and not isinstance(system.rests_on(alone), Refusal):
+        (baseline,) = (one for one in SYSTEMS if one.name == system.beside)
+        assert not isinstance(baseline.rests_on(alone), Refusal)
+
+
+@SYSTEM
+def test_it_is_described_in_single_lines(system: System) -> None:
+    for text in (system.name, system.version, system.what, system.source):
+        assert text and "\n" not in text
+    assert system.version.isdecimal()
+    assert "\n" not in system.in_words
+
+
 def test_names_are_given_once() -> None:
     assert len({system.name for system in SYSTEMS}) == len(SYSTEMS)
+    assert {system.name for system in SYSTEMS} == KINDS.keys()
