@@ -17,6 +17,7 @@ from warehouse.records import (
     Price,
     Recommendation,
     Record,
+    Scenario,
     content_hash,
 )
 from warehouse.systems import refuse_unregistered
@@ -104,6 +105,15 @@ def record_predictions(
         written = _append_new(connection, "pred.ledger", rows)
         _refuse_second_values(connection)
     return written
+
+
+def record_asked(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[Scenario]) -> None:
+    """Keep what scenarios are that were merely asked for, each once."""
+    for one in scenarios:
+        connection.execute(
+            "INSERT OR IGNORE INTO pred.asked_scenario VALUES (?, ?, ?)",
+            [one.scenario_id, one.label, one.canonical_json()],
+        )
 
 
 def record_recommendation(
@@ -222,9 +232,10 @@ def _refuse_second_values(connection: duckdb.DuckDBPyConnection) -> None:
     ).fetchone()
     if clash:
         system, subject, metric, study, repeat, values = clash
+        when = "for nobody's study" if study is None else f"in round {repeat} of {study}"
         raise BadInput(
-            f"the ledger is never updated: {system} has forecast {metric} of {subject} in round "
-            f"{repeat} of {study} before, with other figures: {values}"
+            f"the ledger is never updated: {system} has forecast {metric} of {subject} {when} "
+            f"before, with other figures: {values}"
         )
 
 

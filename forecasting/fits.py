@@ -1,0 +1,72 @@
+"""A system fitted to some runs: the fit that the history keeps, where this code made it."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from forecasting.version import code_version
+from models.system import Fitted, System, Tables
+from warehouse.warehouse import Warehouse
+
+DIRTY = "-dirty"
+"""How the version of a checkout ends that has changes of which no commit tells."""
+
+
+def fit_or_load(
+    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse | None = None
+) -> Fitted:
+    """Return a system as the history keeps it fitted to these runs, else fit it.
+
+    A fit is kept for a system and its version, the tables it reads, the runs whose rows it saw, and
+    the version of the code that made it. Code with changes that are not committed loads none.
+
+    Args:
+        system: that is fitted.
+        run_ids: the runs that the fit sees, in any order.
+        tables: their rows, as `System.fit` takes them.
+        warehouse: the history; None: there is none, and the system is fitted.
+
+    Raises:
+        BadInput: as `System.fit`.
+    """
+    kept = None if warehouse is None else load_kept(system, run_ids, tables, warehouse)
+    return system.fit(tables) if kept is None else kept
+
+
+def load_kept(
+    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
+) -> Fitted | None:
+    """Return what the history keeps of `fit_or_load`, None if it has to be fitted."""
+    kept = stored(system, run_ids, tables, warehouse)
+    return None if kept is None else system.load(str(kept["parameters"]), tables)
+
+
+def data_hash(tables: Tables) -> str:
+    """Return what names the content of the rows that a fit sees."""
+    digest = sha256()
+    for name, table in sorted(tables.items()):
+        digest.update(f"{name}\n{table.write_csv()}".encode())
+    return digest.hexdigest()[:16]
+
+
+def row_filter(system: System) -> str:
+    """Return which rows of its runs a fit of a system sees, in the words of its record."""
+    return f"all visible rows of these runs in {', '.join(system.tables)}"
+
+
+def stored(
+    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
+) -> Mapping[str, Any] | None:
+    """Return the newest fit that is kept for all of these, as query `fits` has it; None: none."""
+    version = code_version()
+    if version.endswith(DIRTY):
+        return None
+    kept = warehouse.query("fits", system=system.name).filter(
+        model_version=system.version,
+        code_version=version,
+        row_filter=row_filter(system),
+        row_count=sum(table.height for table in tables.values()),
+    )
+    wanted = set(run_ids)
+    found = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
+    return found[-1] if found else None
