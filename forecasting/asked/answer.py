@@ -185,7 +185,7 @@ def _answer(
 
 
 def _figures(fit: AskedFit, scenario: Scenario) -> Figures:
-    (row,) = fit.fitted.predict([scenario]).to_dicts()
+    (row,) = fit.fitted().predict([scenario]).to_dicts()
     return row["value"], row["low"], row["high"], row.get("unknown")
 
 
