@@ -16,10 +16,19 @@ def systems_of(study: Study) -> tuple[System, ...]:
     Raises:
         BadInput: there is no system of a name.
     """
+    return named(study.systems)
+
+
+def named(names: Sequence[str]) -> tuple[System, ...]:
+    """Return the systems of these names, all that there are if there is no name.
+
+    Raises:
+        BadInput: there is no system of a name.
+    """
     known = {system.name: system for system in SYSTEMS}
-    if unknown := [name for name in study.systems if name not in known]:
+    if unknown := [name for name in names if name not in known]:
         raise BadInput(f"systems: no system {unknown[0]!r}; there are {', '.join(known)}")
-    return tuple(known[name] for name in study.systems) or SYSTEMS
+    return tuple(known[name] for name in names) or SYSTEMS
 
 
 def asking(systems: Sequence[System]) -> Asking:

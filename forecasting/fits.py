@@ -1,7 +1,9 @@
 """A system fitted to some runs: the fit that the history keeps, where this code made it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -42,8 +44,39 @@ def load_kept(
     system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
 ) -> Fitted | None:
     """Return what the history keeps of `fit_or_load`, None if it has to be fitted."""
-    parameters = _stored(system, run_ids, tables, warehouse)
-    return None if parameters is None else system.load(parameters, tables)
+    kept = stored(system, run_ids, tables, warehouse)
+    return None if kept is None else system.load(str(kept["parameters"]), tables)
+
+
+def data_hash(tables: Tables) -> str:
+    """Return what names the content of the rows that a fit sees."""
+    digest = sha256()
+    for name, table in sorted(tables.items()):
+        digest.update(f"{name}\n{table.write_csv()}".encode())
+    return digest.hexdigest()[:16]
+
+
+def row_filter(system: System) -> str:
+    """Return which rows of its runs a fit of a system sees, in the words of its record."""
+    return f"all visible rows of these runs in {', '.join(system.tables)}"
+
+
+def stored(
+    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
+) -> Mapping[str, Any] | None:
+    """Return the newest fit that is kept for all of these, as query `fits` has it; None: none."""
+    version = code_version()
+    if version.endswith(DIRTY):
+        return None
+    kept = warehouse.query("fits", system=system.name).filter(
+        pl.col("made_by").list.contains(version),
+        model_version=system.version,
+        row_filter=row_filter(system),
+        row_count=sum(table.height for table in tables.values()),
+    )
+    wanted = set(run_ids)
+    found = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
+    return found[-1] if found else None
 
 
 def pooled_runs(system: System, round_: Round) -> list[Run]:
@@ -61,33 +94,6 @@ def landed_tables(system: System, runs: Iterable[Run], landing: Path) -> dict[st
     """Return the tables that a system reads, with the rows of landed runs; no database is read."""
     found = [landed.tables(landing, run) for run in runs]
     return {name: _joined(name, found) for name in system.tables}
-
-
-def row_filter(system: System) -> str:
-    """Return which rows of its runs a fit of a system sees, in the words of its record."""
-    return f"all visible rows of these runs in {', '.join(system.tables)}"
-
-
-def _stored(
-    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
-) -> str | None:
-    """Return the parameters of the newest fit that is kept for all of these; None without one."""
-    version = code_version()
-    if version.endswith(DIRTY):
-        return None
-    kept = warehouse.query("fits", system=system.name).filter(
-        model_version=system.version,
-        code_version=version,
-        row_filter=row_filter(system),
-        row_count=sum(table.height for table in tables.values()),
-    )
-    wanted = set(run_ids)
-    found = [
-        str(parameters)
-        for ids, parameters in kept.select("run_ids", "parameters").iter_rows()
-        if set(ids) == wanted
-    ]
-    return found[-1] if found else None
 
 
 def _joined(name: str, found: Sequence[Mapping[str, pl.DataFrame]]) -> pl.DataFrame:

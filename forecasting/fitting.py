@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from itertools import chain
 
 import polars as pl
 
+from forecasting.fits import data_hash, row_filter
 from forecasting.resting import Resting, rested_on, resting
 from forecasting.version import code_version
 from models.system import Fitted, System, Tables
@@ -230,9 +230,9 @@ def _record(
         model_version=system.version,
         parameters=json.loads(fitted.parameters_json()),
         run_ids=tuple(run_ids),
-        row_filter=f"all visible rows of these runs in {', '.join(system.tables)}",
+        row_filter=row_filter(system),
         row_count=sum(table.height for table in tables.values()),
-        data_hash=_hash(tables),
+        data_hash=data_hash(tables),
         backend=round_.backend,
         host_id=round_.host_id,
         code_version=code_version(),
@@ -259,10 +259,3 @@ def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:
 
 def _register(system: System, warehouse: Warehouse) -> None:
     warehouse.register(systems.System(name=system.name, what=system.what, source=system.source))
-
-
-def _hash(tables: Tables) -> str:
-    digest = sha256()
-    for name, table in sorted(tables.items()):
-        digest.update(f"{name}\n{table.write_csv()}".encode())
-    return digest.hexdigest()[:16]

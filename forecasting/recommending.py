@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import cast
 
 import polars as pl
 
 from forecasting.advisers import Adviser
+from forecasting.fits import data_hash, row_filter
 from forecasting.version import code_version
 from models.choosing.advice import Advice, Advising, Question
 from models.choosing.offers import Markets, offers, prices_in_one_region
@@ -174,9 +174,9 @@ def _fitted(
         model_version=adviser.system.version,
         parameters=json.loads(fitted.parameters_json()),
         run_ids=profiled.run_ids,
-        row_filter=f"all visible rows of these runs in {', '.join(adviser.system.tables)}",
+        row_filter=row_filter(adviser.system),
         row_count=sum(table.height for table in tables.values()),
-        data_hash=_hash(tables),
+        data_hash=data_hash(tables),
         backend=profiled.backend,
         host_id=profiled.host_id,
         code_version=code_version(),
@@ -184,10 +184,3 @@ def _fitted(
     )
     warehouse.record_fit(record)
     return adviser.of(fitted), record.fit_id
-
-
-def _hash(tables: Mapping[str, pl.DataFrame]) -> str:
-    digest = sha256()
-    for name, table in sorted(tables.items()):
-        digest.update(f"{name}\n{table.write_csv()}".encode())
-    return digest.hexdigest()[:16]

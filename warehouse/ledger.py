@@ -81,6 +81,7 @@ def record_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
     row = _row(fit, "parameters") | {"fit_id": fit.fit_id}
     with transaction(connection):
         _append_new(connection, "fit.fit", [row])
+        _note_remade(connection, "fit.fit", [row])
 
 
 def record_predictions(
@@ -102,6 +103,7 @@ def record_predictions(
     rows = [_row(one) | {"prediction_id": prediction_id(one)} for one in predictions]
     with transaction(connection):
         written = _append_new(connection, "pred.ledger", rows)
+        _note_remade(connection, "pred.ledger", rows)
         _refuse_second_values(connection)
     return written
 
@@ -186,6 +188,19 @@ def _append_new(
     return len(new)
 
 
+def _note_remade(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, object]]
+) -> None:
+    """Note which rows other code had made first."""
+    key = chain.KEYS[table]
+    for row in rows:
+        connection.execute(
+            f"INSERT OR IGNORE INTO meta.remade SELECT {key}, $version FROM {table} "
+            f"WHERE {key} = $key AND code_version != $version",
+            {"key": row[key], "version": row["code_version"]},
+        )
+
+
 def _row(record: Record, *in_json: str) -> dict[str, object]:
     whole = record.model_dump(mode="json", include=set(in_json))
     texts = {
@@ -222,9 +237,10 @@ def _refuse_second_values(connection: duckdb.DuckDBPyConnection) -> None:
     ).fetchone()
     if clash:
         system, subject, metric, study, repeat, values = clash
+        when = "for nobody's study" if study is None else f"in round {repeat} of {study}"
         raise BadInput(
-            f"the ledger is never updated: {system} has forecast {metric} of {subject} in round "
-            f"{repeat} of {study} before, with other figures: {values}"
+            f"the ledger is never updated: {system} has forecast {metric} of {subject} {when} "
+            f"before, with other figures: {values}"
         )
 
 

@@ -316,6 +316,7 @@ class Prediction(Record):
 
     `value` is None where a system can only say how little or much it may be: then `low` and `high`
     are there. `price_snapshot` names the prices it used, `code_version` the Stepcast that made it.
+    What was merely asked for belongs to no study and round, and no board of a study has it.
     """
 
     system: str
@@ -325,8 +326,8 @@ class Prediction(Record):
     subject_id: str
     backend: Backend
     host_id: str
-    study: str
-    repeat: int
+    study: str | None
+    repeat: int | None
     metric: str
     unit: str
     value: FiniteFloat | None
@@ -340,6 +341,12 @@ class Prediction(Record):
     def _says_something(self) -> "Prediction":
         if self.value is None and (self.low is None or self.high is None):
             raise ValueError("expected a value, or both ends of an interval")
+        return self
+
+    @model_validator(mode="after")
+    def _a_study_has_rounds(self) -> "Prediction":
+        if (self.study is None) != (self.repeat is None):
+            raise ValueError("expected a study and its round, or neither")
         return self
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from warehouse import ledger, limits, loader, synthetic, systems
+from warehouse import asked, ledger, limits, loader, synthetic, systems
 from warehouse.connection import PATIENCE_S, confine, connect, first_line, presence
 from warehouse.durable import sweep
 from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord
 from warehouse.loader import LoadReport
 from warehouse.publication import ensure, publish
-from warehouse.records import BadInput, Prediction, Price, Recommendation
+from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario
 from warehouse.systems import System
 from warehouse.upkeep import HISTORY, MAIN, bring_up_to_date, drop_spilled
 
@@ -35,6 +35,7 @@ class Warehouse:
         self._main = home / MAIN
         self._patience_s = patience_s
         self._registered: set[str] = set()
+        self._held: duckdb.DuckDBPyConnection | None = None
 
     def load(self) -> LoadReport:
         """Load new landed runs and publish the history; a second time changes nothing."""
@@ -73,6 +74,26 @@ class Warehouse:
     def record_predictions(self, predictions: Sequence[Prediction]) -> int:
         """Append predictions to the ledger and return how many were new."""
         with self._changing() as connection:
+            return ledger.record_predictions(connection, predictions)
+
+    def record_asked(
+        self,
+        asked_of: Sequence[System],
+        fits: Sequence[FitRecord],
+        scenarios: Sequence[Scenario],
+        predictions: Sequence[Prediction],
+    ) -> int:
+        """Write forecasts that were merely asked for, and what they rest on; return how many.
+
+        Systems are registered, and fits written, unless they are there already.
+        """
+        with self._changing() as connection:
+            for system in asked_of:
+                if not systems.is_registered(connection, system.name):
+                    systems.register(connection, system)
+            for fit in fits:
+                ledger.record_fit(connection, fit)
+            asked.record_scenarios(connection, scenarios)
             return ledger.record_predictions(connection, predictions)
 
     def record_prices(self, prices: Sequence[Price]) -> str:
@@ -138,8 +159,24 @@ class Warehouse:
                 raise BadInput(f"query {name}: {first_line(error)}") from error
 
     @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Open the warehouse once for all that the block reads: opening takes longest.
+
+        Other processes wait as long as the block takes, so nothing slow belongs there.
+        """
+        with self._open() as connection:
+            self._held = connection
+            try:
+                yield
+            finally:
+                self._held = None
+
+    @contextmanager
     def _open(self, *, files: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open the warehouse; only with `files` may statements read others than its own."""
+        if self._held is not None:
+            yield self._held
+            return
         ensure(self._main)
         with (
             presence(self.home, patience_s=self._patience_s),

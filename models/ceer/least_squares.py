@@ -4,7 +4,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 Array = NDArray[np.float64]
 Weights = Literal["equal", "balanced", "relative"]
@@ -65,6 +64,8 @@ def _weight(expected_us: Array, count: Array, weights: Weights) -> Array:
 
 
 def _non_negative(design: Array, us: Array, weight: Array) -> Array:
+    from scipy.optimize import nnls  # half a second, which only fits need
+
     root = np.sqrt(weight)
     scaled = design * root[:, None]
     size = np.sqrt((scaled * scaled).sum(axis=0))

@@ -1,5 +1,6 @@
 """Judging: which prediction a run judges, by how much it erred, and on what split."""
 
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import pytest
 
 from forecasting.sanity import LEAST_IDLE
 from profilers.steady.quiet import MOST_STOLEN
-from warehouse.records import Scenario
+from warehouse.records import BadInput, Scenario
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -85,20 +86,82 @@ def test_a_run_that_is_loaded_again_keeps_its_place(profiled: "Maker") -> None:
     assert [row["predicted"] for row in judged(profiled)] == [2.0]
 
 
-def test_each_run_judges_the_newest_prediction_before_it(profiled: "Maker") -> None:
+def test_each_run_judges_the_newest_prediction_of_its_round(profiled: "Maker") -> None:
     scenario, fit = profiled.scenario(2), profiled.fit("p1")
-    first = profiled.prediction(fit, scenario, 1.0, minute=9, repeat=1)
-    second = profiled.prediction(fit, scenario, 2.0, minute=2, repeat=2)
-    profiled.warehouse.record_predictions([first, second])
+    other = fit.model_copy(update={"parameters": {"client_gap_s": 0.016}})
+    profiled.warehouse.record_fit(other)
+    forecasts = [
+        profiled.prediction(fit, scenario, 1.0, minute=9, repeat=1),
+        profiled.prediction(other, scenario, 1.5, minute=3, repeat=1),
+        profiled.prediction(fit, scenario, 2.0, minute=2, repeat=2),
+    ]
+    profiled.warehouse.record_predictions(forecasts)
     profiled.measure("m1", scenario, [2.0], minute=5, repeat=1)
     profiled.measure("m2", scenario, [4.0], minute=5.5, repeat=2)
-    profiled.warehouse.load()
-    profiled.warehouse.record_predictions(
-        [profiled.prediction(fit, scenario, 3.0, minute=6, repeat=3)]
-    )
-    profiled.measure("m3", scenario, [6.0], minute=7, repeat=3)
+    profiled.measure("m3", scenario, [6.0], minute=5.6, repeat=2)
     rows = [(row["predicted"], row["measured"], row["runs"]) for row in judged(profiled)]
-    assert rows == [(2.0, 3.0, 2), (3.0, 6.0, 1)]
+    assert rows == [(2.0, 5.0, 2), (1.5, 2.0, 1)]
+
+
+def test_forecasts_of_other_studies_are_not_judged(profiled: "Maker") -> None:
+    scenario, fit = profiled.scenario(2), profiled.fit("p1")
+    own = profiled.prediction(fit, scenario, 2.0, minute=2)
+    others = own.model_copy(update={"study": "other", "value": 9.0})
+    profiled.warehouse.record_predictions([own, others])
+    profiled.measure("m1", scenario, [2.5], minute=5)
+    assert [(row["study"], row["predicted"]) for row in judged(profiled)] == [("demo", 2.0)]
+
+
+def test_what_was_merely_asked_for_is_judged_apart(profiled: "Maker") -> None:
+    scenario, fit = profiled.scenario(2), profiled.fit("p1")
+    own = profiled.prediction(fit, scenario, 2.0, minute=2)
+    asked = own.model_copy(update={"study": None, "repeat": None})
+    newer = profiled.fit("p1").model_copy(update={"parameters": {"client_gap_s": 0.016}})
+    again = asked.model_copy(update={"fit_id": newer.fit_id, "value": 3.0})
+    warehouse = profiled.warehouse
+    warehouse.record_fit(newer)
+    warehouse.record_predictions([own, asked])
+    warehouse.record_asked([], [], [scenario, scenario], [again])
+    profiled.measure("m1", scenario, [2.5], minute=5)
+    profiled.measure("m2", scenario, [2.5], minute=6, study="another")
+    assert [row["predicted"] for row in judged(profiled)] == [2.0]
+    (board,) = warehouse.leaderboard().to_dicts()
+    assert (board["n"], board["mape"]) == (1, pytest.approx(20))
+    (row,) = profiled.rows("FROM report.asked_accuracy").to_dicts()
+    assert (row["predicted"], row["runs"], row["split"]) == (3.0, 2, "held_out_world_size")
+    (known,) = profiled.rows("FROM pred.asked_scenario").to_dicts()
+    assert (known["scenario_id"], known["label"]) == (scenario.scenario_id, scenario.label)
+
+
+def test_what_was_merely_asked_for_changes_no_figure_either(profiled: "Maker") -> None:
+    scenario, fit = profiled.scenario(2), profiled.fit("p1")
+    asked = profiled.prediction(fit, scenario, 2.0).model_copy(
+        update={"study": None, "repeat": None}
+    )
+    profiled.warehouse.record_predictions([asked])
+    with pytest.raises(BadInput, match="for nobody's study before, with other figures"):
+        profiled.warehouse.record_predictions([asked.model_copy(update={"value": 2.1})])
+
+
+def test_splits_of_scenarios_that_nobody_measured(make: "Maker") -> None:
+    """As they would be judged: the query and the board share one definition."""
+    make.profile("p1", make.scenario(1))
+    make.profile("p2", make.scenario(2, node_type="emu.sse41.1c"))
+    make.warehouse.load()
+    subjects = {
+        "seen": make.scenario(1),
+        "held_out_dnn": make.scenario(8, dnn="vgg11", node_type="emu.new"),
+        "held_out_node_type": make.scenario(8, node_type="emu.new"),
+        "held_out_world_size": make.scenario(8),
+        "held_out_scenario": make.scenario(2),
+    }
+    asked = [
+        {"key": name, "canonical": json.loads(one.canonical_json()), "run_ids": ["p1", "p2"]}
+        for name, one in subjects.items()
+    ]
+    found = make.warehouse.query("splits", asked=json.dumps(asked))
+    assert dict(found.select("key", "split").iter_rows()) == {name: name for name in subjects}
+    assert found["subject_id"].to_list() == [subjects[name].scenario_id for name in found["key"]]
 
 
 def test_each_system_is_judged_for_itself(profiled: "Maker") -> None:
@@ -135,7 +198,7 @@ def test_a_busy_host_is_marked(profiled: "Maker", idle: float, stolen: float, bu
     scenario = profiled.scenario(2)
     profiled.warehouse.record_predictions([profiled.prediction(profiled.fit("p1"), scenario, 2.0)])
     profiled.measure("m1", scenario, [2.5], minute=5, idle=0.9)
-    profiled.measure("m2", scenario, [2.5], minute=6, idle=idle, stolen=stolen, repeat=2)
+    profiled.measure("m2", scenario, [2.5], minute=6, idle=idle, stolen=stolen)
     assert [row["host_busy"] for row in judged(profiled)] == [busy]
 
 

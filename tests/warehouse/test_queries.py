@@ -51,6 +51,10 @@ def step(
 def tell_all(make: "Maker") -> None:
     tell(make)
     synchronous(make)
+    asked = make.prediction(make.fit("p1"), make.scenario(4), 5.0).model_copy(
+        update={"study": None, "repeat": None}
+    )
+    make.warehouse.record_asked([], [], [make.scenario(4)], [asked])
 
 
 @pytest.fixture

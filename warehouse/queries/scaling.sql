@@ -1,4 +1,4 @@
--- How does a metric grow with workers, measured and as each system last predicted it?
+-- How does a metric grow with workers, measured and as each system last predicted it for a study?
 -- $metric NULL is throughput; $study NULL is all studies. One row per scenario and system; worker_mix says
 -- how many workers of each node type it has.
 WITH measured AS (
@@ -14,7 +14,7 @@ predicted AS (
         subject_id AS scenario_id, backend, host_id, metric, unit, system,
         value AS predicted, low AS predicted_low, high AS predicted_high
     FROM pred.ledger
-    WHERE subject_kind = 'scenario' AND ($study::VARCHAR IS NULL OR study = $study)
+    WHERE subject_kind = 'scenario' AND study IS NOT NULL AND ($study::VARCHAR IS NULL OR study = $study)
     QUALIFY row_number() OVER (
         PARTITION BY subject_id, backend, host_id, metric, system ORDER BY made_at DESC, prediction_id
     ) = 1

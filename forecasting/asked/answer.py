@@ -1,0 +1,233 @@
+"""Forecasts that somebody merely asks for: of scenarios that nobody measured, by all that is known.
+
+A study's forecasts rest on its own runs. These rest on all profile runs of a backend and host.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain
+
+from forecasting.asked.fits import AskedFit, made
+from forecasting.asked.groups import Group, groups_of
+from forecasting.asked.history import Figures, History, Past, read_history
+from forecasting.asked.lacking import Lacking, lacking
+from forecasting.asked.place import Place, place_of
+from forecasting.asked.runs import Met, VisibleRun, met, visible_runs
+from forecasting.version import code_version
+from models.profiled_run import refusal
+from models.system import System
+from networks import check
+from profilers.probe import Metric
+from studies.curve import Curve
+from studies.needs import resolved
+from warehouse import systems as registered
+from warehouse.asks import Refusal
+from warehouse.records import Backend, BadInput, Prediction, Scenario
+from warehouse.warehouse import Warehouse
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A system's forecast of a scenario, what it rests on, and how wrong such ones have been.
+
+    `value` is None where the system knows no more than `low` and `high`: `unknown` says why.
+    `past` is None where nothing has been judged that is as far from what its fit saw; `is_new`
+    tells a forecast that was made now from one that the ledger has.
+    """
+
+    scenario: Scenario
+    system: System
+    metric: Metric
+    value: float | None
+    low: float | None
+    high: float | None
+    unknown: str | None
+    fit: AskedFit
+    split: str
+    past: Past | None
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a system forecasts nothing of a scenario, and what could be measured to mend it.
+
+    `foreign`: the system is about other training.
+    """
+
+    scenario: Scenario
+    system: System
+    reason: str
+    foreign: bool = False
+    lacking: tuple[Lacking, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What all systems say: forecasts, refusals, and how many forecasts are new in the ledger."""
+
+    place: Place
+    forecasts: tuple[Forecast, ...]
+    refused: tuple[Refused, ...]
+    written: int
+
+
+def predict_asked(
+    warehouse: Warehouse,
+    curves: Sequence[Curve],
+    systems: Sequence[System],
+    *,
+    backend: Backend | None = None,
+    dry_run: bool = False,
+    say: Say = lambda _: None,
+) -> Answer:
+    """Forecast the scenarios of curves by systems, from all visible runs; the ledger keeps it.
+
+    Args:
+        warehouse: the history.
+        curves: what is asked about.
+        systems: that are asked.
+        backend: whose profiles count; None: this host's newest, else the newest of all.
+        dry_run: whether the ledger stays as it is.
+        say: told what takes long.
+
+    Raises:
+        BadInput: there is no such network or node type, or nothing has been profiled.
+    """
+    for curve in curves:
+        _check_network(curve)
+    with warehouse.reading():
+        runs = visible_runs(warehouse)
+        place = place_of(runs, curves, backend)
+        ours = [run for run in runs if (run.backend, run.host_id) == (place.backend, place.host_id)]
+        wanted = {
+            (system, curve, scenario): _rests(system, curve, scenario, ours, place.backend)
+            for curve in curves
+            for scenario in curve.scenarios(place.backend)
+            for system in systems
+        }
+        groups = groups_of({key: one for key, one in wanted.items() if isinstance(one, Met)})
+        history = read_history(warehouse, groups, place.backend)
+    fits = {group: made(group, history, place, say) for group in groups}
+    answers = [_answer(key, one, groups, fits, history) for key, one in wanted.items()]
+    forecasts = tuple(one for one in answers if isinstance(one, Forecast))
+    refused = tuple(one for one in answers if isinstance(one, Refused))
+    written = 0 if dry_run else _write(forecasts, history, place, warehouse)
+    return Answer(place, forecasts, refused, written)
+
+
+Key = tuple[System, Curve, Scenario]
+
+
+def _check_network(curve: Curve) -> None:
+    try:
+        check(curve.dnn, curve.image_size, curve.framework)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def _rests(
+    system: System, curve: Curve, scenario: Scenario, runs: Sequence[VisibleRun], backend: Backend
+) -> Met | Refused:
+    """Return the runs that a forecast rests on; a refusal if some are not there."""
+    asks = system.rests_on(scenario)
+    if isinstance(asks, Refusal):
+        return Refused(scenario, system, asks.reason, asks.foreign)
+    on_links = [resolved(ask, curve, backend) for ask in asks]
+    for ask, ours in zip(asks, on_links, strict=True):
+        if ask.on_its_link and (reason := refusal(ours[0].scenario, ask.scenario)):
+            return Refused(scenario, system, reason)
+    found = met(list(chain(*on_links)), runs)
+    if not found.lacking:
+        return found
+    needed = lacking(found.lacking)
+    reason = f"no {', no '.join(one.text for one in needed)}"
+    return Refused(scenario, system, reason, lacking=needed)
+
+
+def _answer(
+    key: Key,
+    rests: Met | Refused,
+    groups: Sequence[Group],
+    fits: dict[Group, AskedFit | BadInput],
+    history: History,
+) -> Forecast | Refused:
+    if isinstance(rests, Refused):
+        return rests
+    system, curve, scenario = key
+    group = next(one for one in groups if one.system == system and (curve, scenario) in one.of)
+    fit = fits[group]
+    if isinstance(fit, BadInput):
+        return Refused(scenario, system, str(fit))
+    try:
+        known = None if fit.record else history.forecast(fit.fit_id, scenario)
+        value, low, high, unknown = known or _figures(fit, scenario)
+    except BadInput as error:
+        return Refused(scenario, system, str(error))
+    split = history.split_of(group, scenario)
+    past = history.past.get((system.name, split, curve.metric.name))
+    return Forecast(
+        scenario=scenario,
+        system=system,
+        metric=curve.metric,
+        value=value,
+        low=low,
+        high=high,
+        unknown=unknown,
+        fit=fit,
+        split=split,
+        past=past,
+        is_new=known is None,
+    )
+
+
+def _figures(fit: AskedFit, scenario: Scenario) -> Figures:
+    (row,) = fit.fitted().predict([scenario]).to_dicts()
+    return row["value"], row["low"], row["high"], row.get("unknown")
+
+
+def _write(
+    forecasts: Iterable[Forecast], history: History, place: Place, warehouse: Warehouse
+) -> int:
+    """Write what was made now, and what nobody had asked for; it is not opened for nothing."""
+    new = [
+        one
+        for one in forecasts
+        if one.is_new or not history.has_asked(one.fit.fit_id, one.scenario)
+    ]
+    if not new:
+        return 0
+    return warehouse.record_asked(
+        tuple(_systems(new)),
+        [one.fit.record for one in new if one.fit.record is not None],
+        [one.scenario for one in new],
+        [_prediction(one, place) for one in new],
+    )
+
+
+def _systems(new: Iterable[Forecast]) -> Iterator[registered.System]:
+    for one in dict.fromkeys(forecast.system for forecast in new):
+        yield registered.System(name=one.name, what=one.what, source=one.source)
+
+
+def _prediction(one: Forecast, place: Place) -> Prediction:
+    return Prediction(
+        system=one.system.name,
+        model_version=one.system.version,
+        fit_id=one.fit.fit_id,
+        subject_id=one.scenario.scenario_id,
+        backend=place.backend,
+        host_id=place.host_id,
+        study=None,
+        repeat=None,
+        metric=one.metric.name,
+        unit=one.metric.unit,
+        value=one.value,
+        low=one.low,
+        high=one.high,
+        code_version=code_version(),
+        made_at=datetime.now(UTC),
+    )

@@ -1,0 +1,123 @@
+"""What the history has to say to forecasts that are asked for, read in one go."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from forecasting.asked.groups import Group
+from forecasting.fits import stored
+from forecasting.version import code_version
+from models.system import Tables
+from warehouse.records import Backend, Scenario
+from warehouse.warehouse import Warehouse
+
+Figures = tuple[float | None, float | None, float | None, str | None]
+"""Value, low and high, and why there is no value."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """How wrong a system has been, percent: the mean over `n` subjects.
+
+    `noise_floor` is how wrong repeated measurement is, over the `noise_n` subjects that have one.
+    """
+
+    n: int
+    mape: float
+    noise_floor: float | None
+    noise_n: int
+
+
+@dataclass(frozen=True)
+class History:
+    """What was read.
+
+    Attributes:
+        tables: the rows that each group's fit sees.
+        kept: the fit of a group, where it is kept.
+        fits: the runs of each fit of a system that is kept, by whatever code.
+        splits: how far scenarios are from what fits see, by group and scenario.
+        past: by system, split and metric.
+        ledger: forecasts by kept fits.
+    """
+
+    tables: Mapping[Group, Tables]
+    kept: Mapping[Group, Mapping[str, Any]]
+    fits: Mapping[str, Sequence[Sequence[str]]]
+    splits: Mapping[tuple[int, str], str]
+    groups: Sequence[Group]
+    past: Mapping[tuple[str, str, str], Past]
+    ledger: pl.DataFrame
+
+    def split_of(self, group: Group, scenario: Scenario) -> str:
+        """Return how far a scenario is from what the fit of a group sees."""
+        return self.splits[self.groups.index(group), scenario.scenario_id]
+
+    def forecast(self, fit_id: str, scenario: Scenario) -> Figures | None:
+        """Return a forecast of the ledger that this code made; None: none, or an interval only."""
+        rows = self._of(fit_id, scenario).filter(
+            pl.col("value").is_not_null(), pl.col("made_by").list.contains(code_version())
+        )
+        return next(
+            ((*figures, None) for figures in rows.select("value", "low", "high").iter_rows()), None
+        )
+
+    def has_asked(self, fit_id: str, scenario: Scenario) -> bool:
+        """Tell whether the ledger has a forecast as one that was merely asked for."""
+        return not self._of(fit_id, scenario).filter("merely_asked").is_empty()
+
+    def _of(self, fit_id: str, scenario: Scenario) -> pl.DataFrame:
+        return self.ledger.filter(fit_id=fit_id, subject_id=scenario.scenario_id)
+
+
+def read_history(warehouse: Warehouse, groups: Sequence[Group], backend: Backend) -> History:
+    """Read what forecasts of some groups need."""
+    tables = {
+        group: warehouse.visible_tables(group.system.tables, group.run_ids) for group in groups
+    }
+    kept = {
+        group: found
+        for group in groups
+        if (found := stored(group.system, group.run_ids, tables[group], warehouse)) is not None
+    }
+    known = warehouse.query("fits").select("system", "model_version", "run_ids")
+    fits = {
+        group.system.name: known.filter(
+            system=group.system.name, model_version=group.system.version
+        )["run_ids"].to_list()
+        for group in groups
+    }
+    splits = _splits(warehouse, groups) if groups else {}
+    ledger = warehouse.query("forecasts_of_fits")
+    return History(tables, kept, fits, splits, groups, _past(warehouse, backend), ledger)
+
+
+def _splits(warehouse: Warehouse, groups: Sequence[Group]) -> dict[tuple[int, str], str]:
+    asked = {
+        f"{place} {scenario.scenario_id}": {
+            "key": f"{place} {scenario.scenario_id}",
+            "canonical": scenario.model_dump(mode="json"),
+            "run_ids": group.run_ids,
+        }
+        for place, group in enumerate(groups)
+        for _, scenario in group.of
+    }
+    found = warehouse.query("splits", asked=json.dumps(list(asked.values()), sort_keys=True))
+    return {
+        (int(place), scenario_id): split
+        for key, split in found.select("key", "split").iter_rows()
+        for place, scenario_id in [key.split(" ")]
+    }
+
+
+def _past(warehouse: Warehouse, backend: Backend) -> dict[tuple[str, str, str], Past]:
+    board = warehouse.leaderboard().filter(pl.col("n") > 0, backend=backend)
+    return {
+        (row["system"], row["split"], row["metric"]): Past(
+            row["n"], row["mape"], row["noise_floor"], row["noise_n"]
+        )
+        for row in board.to_dicts()
+    }

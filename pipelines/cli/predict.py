@@ -1,0 +1,114 @@
+"""`stepcast predict`: how fast training would be on nodes that nobody has tried."""
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from warehouse.home import home
+from warehouse.records import Backend, BadInput
+
+
+def predict(
+    templates: Annotated[
+        Path | None, typer.Argument(help="A YAML list of templates, as under test: of a study.")
+    ] = None,
+    dnn: Annotated[str | None, typer.Option(help="The network; or several: a,b.")] = None,
+    framework: Annotated[str | None, typer.Option(help="tensorflow or pytorch.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="async_parameter_server or all_reduce.")
+    ] = None,
+    image_size: Annotated[str | None, typer.Option(help="Side of images, pixels.")] = None,
+    batch_size: Annotated[str | None, typer.Option(help="Images per step and device.")] = None,
+    workers: Annotated[str | None, typer.Option(help="Numbers of workers: 1,2,4.")] = None,
+    worker: Annotated[
+        str | None, typer.Option(help="Their node type; 'a + b': a mixed cluster; a,b: either.")
+    ] = None,
+    server: Annotated[str | None, typer.Option(help="Node type of parameter servers.")] = None,
+    servers: Annotated[str | None, typer.Option(help="Number of parameter servers.")] = None,
+    devices_per_node: Annotated[str | None, typer.Option(help="Devices of a worker.")] = None,
+    link_mbps: Annotated[str | None, typer.Option(help="Speed of links, 10^6 bits/s.")] = None,
+    systems: Annotated[
+        str | None, typer.Option(help="Systems that are asked, a,b; all if not given.")
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="Whose profiles count; this host's newest if not given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+) -> None:
+    """Forecast training that nobody has measured, by every system that does not refuse.
+
+    Shows each forecast with its interval, the age of the runs that its fit saw, how far the
+    scenario is from those (split), and how wrong the system has been at that distance. Beneath:
+    who refuses and why, and what to measure first. Forecasts are written to the ledger, marked as
+    merely asked for.
+
+    Example: stepcast predict --dnn resnet50 --framework pytorch --image-size 64 --batch-size 8
+    --workers 1,2,4,8 --worker emu.avx512.s15 --link-mbps 500
+
+    Example: stepcast predict --dnn small_cnn --image-size 24 --batch-size 1 --workers 8
+    --worker emu.native.s25 --server emu.server --link-mbps 200 --systems async_sgd,linear
+
+    Example: stepcast predict templates.yaml --json
+    """
+    from forecasting.asked.answer import predict_asked
+    from forecasting.chosen import named
+    from pipelines.cli.predicted import print_answer, print_json
+    from pipelines.cli.templates import curves_of, of_file, of_options
+    from warehouse.warehouse import Warehouse
+
+    options = {
+        "dnn": dnn,
+        "framework": framework,
+        "strategy": strategy,
+        "image_size": image_size,
+        "batch_size": batch_size,
+        "workers": workers,
+        "worker": worker,
+        "server": server,
+        "servers": servers,
+        "devices_per_node": devices_per_node,
+        "link_mbps": link_mbps,
+    }
+    listed = of_options(options) if templates is None else of_file(templates, options)
+    curves = curves_of(listed, templates)
+    chosen = named(_names(systems))
+    warehouse = Warehouse(home())
+    if not (warehouse.home / "warehouse.duckdb").exists():
+        raise BadInput(
+            f"nothing has been measured in {warehouse.home} yet; run a study first: `make demo` or "
+            "`stepcast run STUDY.yaml`"
+        )
+    answer = predict_asked(
+        warehouse,
+        curves,
+        chosen,
+        backend=_backend(backend),
+        dry_run=dry_run,
+        say=lambda text: typer.echo(text, err=True),
+    )
+    if as_json:
+        print_json(answer)
+    else:
+        print_answer(answer, listed, named=systems is not None)
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else [one.strip() for one in text.split(",")]
+
+
+def _backend(text: str | None) -> Backend | None:
+    """Return the backend of a name.
+
+    Raises:
+        BadInput: no nodes have it.
+    """
+    known: tuple[Backend, ...] = get_args(Backend)
+    found = [one for one in known if one != "imported"]
+    if text is None:
+        return None
+    for one in found:
+        if one == text:
+            return one
+    raise BadInput(f"--backend: no backend {text!r}; the choices are {', '.join(found)}")

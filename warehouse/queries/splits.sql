@@ -1,0 +1,59 @@
+-- How far would scenarios be from what fits to some runs saw, as report.accuracy has it?
+-- $asked: JSON, a list of key, canonical (of the scenario) and run_ids (of the fit); NULL: every prediction of the
+-- ledger that was merely asked for. One row per key.
+WITH given AS (
+    SELECT unnest(
+        from_json(
+            coalesce($asked::VARCHAR, '[]')::JSON,
+            '[{"key": "VARCHAR", "canonical": "JSON", "run_ids": ["VARCHAR"]}]'
+        )
+    ) AS one
+),
+asked AS (
+    SELECT one.key, one.canonical, one.run_ids FROM given
+    UNION ALL
+    SELECT prediction_id, canonical, run_ids
+    FROM pred.ledger AS prediction
+    JOIN pred.asked_scenario AS scenario ON scenario_id = subject_id
+    JOIN fit.fit USING (fit_id)
+    WHERE $asked::VARCHAR IS NULL AND study IS NULL
+),
+subject AS (
+    SELECT
+        key, sha256(canonical::VARCHAR)[:16] AS subject_id, canonical ->> '$.workload.dnn' AS dnn,
+        array_to_string(
+            list_sort(list_distinct(list_transform(
+                list_filter(
+                    from_json(canonical -> '$.nodes', '[{"role": "VARCHAR", "node_type": "VARCHAR"}]'),
+                    lambda node: node.role = 'worker'
+                ),
+                lambda node: node.node_type
+            ))), '+'
+        ) AS node_type,
+        (canonical ->> '$.strategy.workers')::INTEGER AS world_size
+    FROM asked
+),
+fitted AS (
+    SELECT
+        key,
+        coalesce(list(DISTINCT subject_id), []) AS subject_ids,
+        coalesce(list(DISTINCT dnn), []) AS dnns,
+        CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
+        coalesce(list(DISTINCT node_type), []) AS node_types,
+        coalesce(list(DISTINCT world_size), []) AS world_sizes
+    FROM (SELECT key, unnest(run_ids) AS run_id FROM asked)
+    JOIN raw.run USING (run_id)
+    JOIN report.subject AS known
+        ON known.subject_kind = 'scenario' AND known.subject_id = run.scenario_id
+    GROUP BY key
+)
+SELECT
+    key, subject.subject_id, dnn, subject.node_type, subject.world_size,
+    report.split_of(
+        fitted.subject_ids, fitted.dnns, fitted.families, fitted.node_types, fitted.world_sizes,
+        subject.subject_id, dnn, named.family, subject.node_type, subject.world_size
+    ) AS split
+FROM subject
+LEFT JOIN fitted USING (key)
+LEFT JOIN report.dnn_family AS named USING (dnn)
+ORDER BY key;
