@@ -41,8 +41,8 @@ def check_study(study: Study, source: Path, backend: Backend, asking: Asking) ->
     used = {need.probe for need in needed}
     if idle := [name for name in study.probes if name not in used]:
         raise BadInput(
-            f"{source}: probes.{idle[0]}: nothing of it is needed: no chosen system asks for it, and "
-            "it judges no test scenario; leave it out"
+            f"{source}: probes.{idle[0]}: nothing of it is needed: no chosen system asks for it, "
+            "and it judges no test scenario; leave it out"
         )
     for start in starts(needed):
         field = f"{source}: probes.{start[0].probe}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from forecasting.chosen import asking_of
 from profilers.steady.host import host_id
 from studies.rounds import open_round
 from studies.study import read_study
@@ -17,7 +18,8 @@ from warehouse.warehouse import read_only
 def landing(tmp_path: Path, study_file: Path, probes: PaperProbes) -> Path:
     """Return another machine's landing folder, with three runs."""
     folder = tmp_path / "elsewhere"
-    found = open_round(read_study(study_file), "loopback", host_id(), [])
+    study = read_study(study_file)
+    found = open_round(study, asking_of(study), "loopback", host_id(), [])
     profiled(found, folder)
     return folder
 
