@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+import polars as pl
+
 from forecasting.version import code_version
 from models.system import Fitted, System, Tables
 from warehouse.warehouse import Warehouse
@@ -62,8 +64,8 @@ def stored(
     if version.endswith(DIRTY):
         return None
     kept = warehouse.query("fits", system=system.name).filter(
+        pl.col("made_by").list.contains(version),
         model_version=system.version,
-        code_version=version,
         row_filter=row_filter(system),
         row_count=sum(table.height for table in tables.values()),
     )

@@ -82,6 +82,7 @@ def record_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
     row = _row(fit, "parameters") | {"fit_id": fit.fit_id}
     with transaction(connection):
         _append_new(connection, "fit.fit", [row])
+        _note_remade(connection, "fit.fit", [row])
 
 
 def record_predictions(
@@ -103,6 +104,7 @@ def record_predictions(
     rows = [_row(one) | {"prediction_id": prediction_id(one)} for one in predictions]
     with transaction(connection):
         written = _append_new(connection, "pred.ledger", rows)
+        _note_remade(connection, "pred.ledger", rows)
         _refuse_second_values(connection)
     return written
 
@@ -194,6 +196,19 @@ def _append_new(
             new.setdefault(row[key], row)
     chain.append(connection, table, list(new.values()))
     return len(new)
+
+
+def _note_remade(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, object]]
+) -> None:
+    """Note which rows other code had made first."""
+    key = chain.KEYS[table]
+    for row in rows:
+        connection.execute(
+            f"INSERT OR IGNORE INTO meta.remade SELECT {key}, $version FROM {table} "
+            f"WHERE {key} = $key AND code_version != $version",
+            {"key": row[key], "version": row["code_version"]},
+        )
 
 
 def _row(record: Record, *in_json: str) -> dict[str, object]:

@@ -34,7 +34,8 @@ class Forecast:
     """A system's forecast of a scenario, what it rests on, and how wrong such ones have been.
 
     `value` is None where the system knows no more than `low` and `high`: `unknown` says why.
-    `past` is None where nothing has been judged that is as far from what its fit saw.
+    `past` is None where nothing has been judged that is as far from what its fit saw; `is_new`
+    tells a forecast that was made now from one that the ledger has.
     """
 
     scenario: Scenario
@@ -47,6 +48,7 @@ class Forecast:
     fit: AskedFit
     split: str
     past: Past | None
+    is_new: bool
 
 
 @dataclass(frozen=True)
@@ -161,28 +163,41 @@ def _answer(
     if isinstance(fit, BadInput):
         return Refused(scenario, system, str(fit))
     try:
-        value, low, high, unknown = _figures(fit, scenario, history)
+        known = None if fit.record else history.forecast(fit.fit_id, scenario)
+        value, low, high, unknown = known or _figures(fit, scenario)
     except BadInput as error:
         return Refused(scenario, system, str(error))
     split = history.split_of(group, scenario)
     past = history.past.get((system.name, split, curve.metric.name))
-    return Forecast(scenario, system, curve.metric, value, low, high, unknown, fit, split, past)
+    return Forecast(
+        scenario=scenario,
+        system=system,
+        metric=curve.metric,
+        value=value,
+        low=low,
+        high=high,
+        unknown=unknown,
+        fit=fit,
+        split=split,
+        past=past,
+        is_new=known is None,
+    )
 
 
-def _figures(fit: AskedFit, scenario: Scenario, history: History) -> Figures:
-    """Return a fit's forecast of a scenario; one that this code has made before is read."""
-    known = history.forecast(fit.fit_id, scenario) if fit.record is None else None
-    if known is not None:
-        return known
-    (row,) = fit.fitted.predict([scenario]).to_dicts()
+def _figures(fit: AskedFit, scenario: Scenario) -> Figures:
+    (row,) = fit.fitted().predict([scenario]).to_dicts()
     return row["value"], row["low"], row["high"], row.get("unknown")
 
 
 def _write(
     forecasts: Iterable[Forecast], history: History, place: Place, warehouse: Warehouse
 ) -> int:
-    """Write what the ledger lacks; it is not even opened if it lacks nothing."""
-    new = [one for one in forecasts if not history.has_asked(one.fit.fit_id, one.scenario)]
+    """Write what was made now, and what nobody had asked for; it is not opened for nothing."""
+    new = [
+        one
+        for one in forecasts
+        if one.is_new or not history.has_asked(one.fit.fit_id, one.scenario)
+    ]
     if not new:
         return 0
     return warehouse.record_asked(

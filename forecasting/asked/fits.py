@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache, partial
 
 from forecasting.asked.groups import Group
 from forecasting.asked.history import History
@@ -22,14 +23,14 @@ class AskedFit:
 
     Attributes:
         fit_id: as the ledger names it.
-        fitted: asked for forecasts.
+        fitted: returns what can be asked for forecasts; a kept fit is read when it is asked.
         fitted_at: when it was fitted.
         runs: that it saw, the newest first.
         record: what the ledger is to keep of it; None: it does already.
     """
 
     fit_id: str
-    fitted: Fitted
+    fitted: Callable[[], Fitted]
     fitted_at: datetime
     runs: tuple[VisibleRun, ...]
     record: FitRecord | None = field(default=None)
@@ -39,12 +40,11 @@ def made(
     group: Group, history: History, place: Place, say: Callable[[str], None]
 ) -> AskedFit | BadInput:
     """Return the fit that the history keeps for a group, else fit it; or why that fails."""
-    system, kept = group.system, history.kept.get(group)
-    tables = history.tables[group]
+    system, tables = group.system, history.tables[group]
+    if (kept := history.kept.get(group)) is not None:
+        loaded = cache(partial(system.load, str(kept["parameters"]), tables))
+        return AskedFit(str(kept["fit_id"]), loaded, kept["created_at"], group.runs)
     try:
-        if kept is not None:
-            loaded = system.load(str(kept["parameters"]), tables)
-            return AskedFit(str(kept["fit_id"]), loaded, kept["created_at"], group.runs)
         say(f"fit {system.name} to {len(group.runs)} runs")
         fitted = system.fit(tables)
     except BadInput as error:
@@ -62,7 +62,7 @@ def made(
         code_version=code_version(),
         created_at=datetime.now(UTC),
     )
-    return AskedFit(record.fit_id, fitted, record.created_at, group.runs, record)
+    return AskedFit(record.fit_id, lambda: fitted, record.created_at, group.runs, record)
 
 
 def _in_known_order(run_ids: Sequence[str], known: Sequence[Sequence[str]]) -> Sequence[str]:

@@ -59,7 +59,7 @@ class History:
     def forecast(self, fit_id: str, scenario: Scenario) -> Figures | None:
         """Return a forecast of the ledger that this code made; None: none, or an interval only."""
         rows = self._of(fit_id, scenario).filter(
-            pl.col("value").is_not_null(), code_version=code_version()
+            pl.col("value").is_not_null(), pl.col("made_by").list.contains(code_version())
         )
         return next(
             ((*figures, None) for figures in rows.select("value", "low", "high").iter_rows()), None
@@ -67,7 +67,7 @@ class History:
 
     def has_asked(self, fit_id: str, scenario: Scenario) -> bool:
         """Tell whether the ledger has a forecast as one that was merely asked for."""
-        return not self._of(fit_id, scenario).filter(pl.col("study").is_null()).is_empty()
+        return not self._of(fit_id, scenario).filter("merely_asked").is_empty()
 
     def _of(self, fit_id: str, scenario: Scenario) -> pl.DataFrame:
         return self.ledger.filter(fit_id=fit_id, subject_id=scenario.scenario_id)
@@ -91,7 +91,7 @@ def read_history(warehouse: Warehouse, groups: Sequence[Group], backend: Backend
         for group in groups
     }
     splits = _splits(warehouse, groups) if groups else {}
-    ledger = warehouse.query("predictions")
+    ledger = warehouse.query("forecasts_of_fits")
     return History(tables, kept, fits, splits, groups, _past(warehouse, backend), ledger)
 
 

@@ -59,8 +59,8 @@ def _of(ask: Ask) -> str:
         return f"other networks of {load.framework}"
     types = " + ".join(dict.fromkeys(one.node_type for one in scenario.worker_groups))
     if ask.whose == "cluster":
-        links = f"{link_in_words(scenario.link_mbps)} links"
-        return links if ask.probe == "links" else f"{types} on {links}"
+        speed = link_in_words(scenario.link_mbps)
+        return speed if ask.probe == "links" else f"{types} on {speed} links"
     what = f"{load.dnn} {load.image_size}px"
     if ask.any_batch:
         return f"{what} on {types}"

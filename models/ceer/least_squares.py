@@ -4,7 +4,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 Array = NDArray[np.float64]
 Weights = Literal["equal", "balanced", "relative"]

@@ -7,8 +7,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.optimize import nnls
-
 from models.srift.allreduce_samples import Hardware, samples
 from warehouse.records import BadInput, Record
 

@@ -119,8 +119,8 @@ def _refusals(answer: Answer, *, named: bool) -> Iterator[str]:
         else:
             by_reason.setdefault((one.system.name, one.reason), []).append(one)
     for (system, reason), ours in by_reason.items():
-        takes = minutes(ours[0].lacking) if ours[0].lacking else None
-        about = "" if takes is None else f"; about {max(takes, 1):.0f} min"
+        takes = max((minutes(one.lacking) or 0.0 for one in ours if one.lacking), default=None)
+        about = "" if not takes else f"; about {max(takes, 1):.0f} min"
         about += " for each" if takes and any(one.of_train for one in ours[0].lacking) else ""
         of = "" if len(ours) == everything else f" ({some([_label(one) for one in ours])})"
         yield f"{system}: {reason}{about}{of}"

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from math import inf, sqrt
 from statistics import fmean, stdev
 
-from scipy.stats import t
-
 COVERAGE = 0.95
 
 
@@ -16,5 +14,7 @@ def half_width(values: Sequence[float]) -> float:
     """
     if len(values) < 2:
         return inf
+    from scipy.stats import t  # takes a second to import, and few who import this measure
+
     quantile = float(t.ppf(0.5 + COVERAGE / 2, len(values) - 1))
     return quantile * stdev(values) / sqrt(len(values)) / fmean(values)

@@ -16,6 +16,17 @@ COMMENT ON COLUMN pred.asked_scenario.scenario_id IS 'Hash of the canonical JSON
 COMMENT ON COLUMN pred.asked_scenario.label IS 'Short name for tables';
 COMMENT ON COLUMN pred.asked_scenario.canonical IS 'Canonical JSON: keys sorted, no white space';
 
+-- Equal fits and forecasts are written once, and name the code that made them first. What later code made again, the
+-- same, need not be made again by that code.
+CREATE TABLE meta.remade (
+    key VARCHAR,
+    code_version VARCHAR,
+    PRIMARY KEY (key, code_version)
+);
+COMMENT ON TABLE meta.remade IS 'Fits and predictions that other code than the first made again, the same; one row per version of the code';
+COMMENT ON COLUMN meta.remade.key IS 'A fit_id of fit.fit, or a prediction_id of pred.ledger';
+COMMENT ON COLUMN meta.remade.code_version IS 'Version of Stepcast that made it again';
+
 -- As of the first load of each run: per system, the newest prediction of its study and round is judged, and the
 -- newest that was merely asked for. The order is the warehouse's own: a clock that jumps back lets no prediction
 -- see its measurement. Words of an imported file mean one thing within its study only.
