@@ -64,6 +64,8 @@ def _weight(expected_us: Array, count: Array, weights: Weights) -> Array:
 
 
 def _non_negative(design: Array, us: Array, weight: Array) -> Array:
+    from scipy.optimize import nnls  # half a second, which only fits need
+
     root = np.sqrt(weight)
     scaled = design * root[:, None]
     size = np.sqrt((scaled * scaled).sum(axis=0))

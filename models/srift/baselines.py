@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
+
 from models.srift.allreduce_samples import Hardware, samples
 from warehouse.records import BadInput, Record
 
@@ -134,6 +135,8 @@ def fit_lines(rows: pl.DataFrame, mixes: Iterable[str] = ()) -> AlphaBeta:
 
 
 def _line(rows: pl.DataFrame) -> Line:
+    from scipy.optimize import nnls  # half a second, which only fits need
+
     n, size = rows["world_size"].to_numpy().astype(np.float64), rows["size_bytes"].to_numpy()
     seconds, wire_bytes = rows["seconds"].to_numpy(), 2 * size * (n - 1) / n
     # Without buffers large enough to tell, the link is at least as fast as the fastest one was.
