@@ -85,6 +85,14 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.fixture(scope="session")
+def small_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home rebuilt from a few reference runs. Tests only look at it, or copy it."""
+    from tests.small_history import build
+
+    return build(tmp_path_factory.mktemp("small"))
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a fresh, empty STEPCAST_HOME."""

@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
 
@@ -26,6 +25,10 @@ def expected_maximum(means: Floats, deviations: Floats, counts: NDArray[np.int64
     Returns:
         [rows]
     """
+    from scipy.special import (
+        ndtr,  # a fifth of a second, which whoever reads forecasts need not wait
+    )
+
     used = counts > 0
     mean = np.where(used, means, -np.inf).max(axis=1)
     # Relative to the largest mean, so that rounding does not grow with it.

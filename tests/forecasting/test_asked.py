@@ -1,0 +1,298 @@
+"""Forecasts that are merely asked for, on a few reference runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shutil import copytree
+from typing import Any, NoReturn
+
+import polars as pl
+import pytest
+
+from forecasting import fits
+from forecasting.asked import answer as asking
+from forecasting.asked import fits as asked_fits
+from forecasting.asked import history
+from forecasting.asked.answer import Answer, predict_asked
+from forecasting.asked.lacking import lacking, minutes
+from forecasting.asked.runs import VisibleRun, met
+from forecasting.chosen import named
+from models.system import System
+from profilers.probes import PROBES
+from profilers.steady.host import host_id
+from studies.curve import Curve
+from tests.small_history import PYTORCH, TENSORFLOW
+from warehouse.asks import Ask, Subject
+from warehouse.records import BadInput, Scenario
+from warehouse.warehouse import Warehouse
+
+TORCH = {
+    "dnn": "small_cnn",
+    "framework": "pytorch",
+    "strategy": "all_reduce",
+    "image_size": 32,
+    "batch_size": 12,
+    "link_mbps": 200,
+    "workers": [2],
+}
+ASYNC = {
+    "dnn": "small_cnn",
+    "image_size": 24,
+    "batch_size": 1,
+    "worker": "emu.native.s25",
+    "server": "emu.server",
+    "link_mbps": 200,
+    "workers": [1, 2, 3, 4],
+}
+TYPES = ("emu.avx512.c15", "emu.avx512.s15")
+
+
+def torch_curves(**changes: object) -> list[Curve]:
+    """Return a curve on each of the two node types that the study has."""
+    return [Curve.model_validate(TORCH | {"worker": name} | changes) for name in TYPES]
+
+
+def async_curve(**changes: object) -> Curve:
+    """Return the curve of small_cnn of the TensorFlow study, or one that is like it."""
+    return Curve.model_validate(ASYNC | changes)
+
+
+@pytest.fixture(autouse=True)
+def committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the code be of a version that is committed, whatever this checkout is."""
+    of_version(monkeypatch, "v1")
+
+
+def of_version(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """Let the code be of a version."""
+    for module in (fits, asking, asked_fits, history):
+        monkeypatch.setattr(module, "code_version", lambda: version)
+
+
+@pytest.fixture
+def warehouse(small_history: Path, tmp_path: Path) -> Warehouse:
+    """Return a copy of the history, which a test may change."""
+    return Warehouse(Path(copytree(small_history, tmp_path / "copy")))
+
+
+def asked(
+    warehouse: Warehouse, curves: Sequence[Curve], *names: str, dry_run: bool = False
+) -> Answer:
+    """Ask systems, all if none is named."""
+    return predict_asked(warehouse, curves, named(names), dry_run=dry_run)
+
+
+def figures(answer: Answer) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """Return value, low, high, fit and split by system and scenario."""
+    return {
+        (one.system.name, one.scenario.scenario_id): (
+            one.value,
+            one.low,
+            one.high,
+            one.fit.fit_id,
+            one.split,
+        )
+        for one in answer.forecasts
+    }
+
+
+def of_study(warehouse: Warehouse, study: str) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """Return the same of a study's forecasts; splits as its board has them."""
+    columns = ["system", "scenario_id", "predicted", "low", "high", "fit_id", "split"]
+    rows = warehouse.accuracy().filter(study=study).select(columns).iter_rows()
+    return {(system, scenario): tuple(found) for system, scenario, *found in rows}
+
+
+@pytest.mark.parametrize("study", [PYTORCH, TENSORFLOW])
+def test_forecasts_are_those_of_a_study_of_the_same_runs(warehouse: Warehouse, study: str) -> None:
+    """Value, interval, fit and split are its own; and so is everything of its board afterwards."""
+    board, accuracy = warehouse.leaderboard(), warehouse.accuracy()
+    curves = torch_curves() if study == PYTORCH else [async_curve()]
+    answer = asked(warehouse, curves)
+    expected = of_study(warehouse, study)
+    assert len(expected) == (4 if study == PYTORCH else 24)
+    assert figures(answer) == expected
+    assert answer.written == len(expected)
+    assert not answer.place.is_here
+    ledger = warehouse.query("predictions").filter(pl.col("study").is_null())
+    assert ledger.height == len(expected)
+    assert ledger["repeat"].null_count() == ledger.height
+    assert warehouse.accuracy().equals(accuracy)
+    assert warehouse.leaderboard().equals(board)
+    past = {(one.system.name, one.split): one.past for one in answer.forecasts}
+    for row in board.filter(pl.col("system").is_in([name for name, _ in past])).to_dicts():
+        if found := past.get((row["system"], row["split"])):
+            assert (found.n, found.mape) == (row["n"], row["mape"])
+
+
+def test_a_fit_that_is_kept_is_loaded_and_a_known_forecast_read(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> NoReturn:
+        raise AssertionError("made again")
+
+    names = ("srift", "ideal_scaling")
+    first = asked(warehouse, torch_curves(), *names)
+    unfit = [replace(system, fit=fails) for system in named(names)]
+    more = predict_asked(warehouse, torch_curves(workers=[2, 4]), unfit)
+    assert (len(more.forecasts), more.written) == (8, 4)
+    assert {one.fit.fit_id for one in more.forecasts} == {one.fit.fit_id for one in first.forecasts}
+    unasked = [replace(system, load=fails) for system in unfit]
+    again = predict_asked(warehouse, torch_curves(), unasked)
+    assert figures(again) == figures(first)
+    assert again.written == 0
+
+
+def test_what_other_code_made_is_made_again_once(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted(system: System) -> System:
+        def fit(tables: Any) -> Any:
+            fitted.append(system.name)
+            return system.fit(tables)
+
+        return replace(system, fit=fit)
+
+    fitted: list[str] = []
+    systems = [counted(system) for system in named(["linear", "ideal_scaling"])]
+    curves = [async_curve(workers=[2]), torch_curves()[0]]
+    predict_asked(warehouse, curves, systems)
+    of_version(monkeypatch, "v2")
+    assert predict_asked(warehouse, curves, systems).written == 0
+    assert sorted(fitted) == ["ideal_scaling"] * 2 + ["linear"] * 2
+    predict_asked(warehouse, curves, systems)
+    assert len(fitted) == 4
+    of_version(monkeypatch, "v2-dirty")
+    predict_asked(warehouse, curves, systems)
+    assert len(fitted) == 6
+
+
+def test_a_dry_run_writes_nothing(warehouse: Warehouse) -> None:
+    before = (warehouse.home / "warehouse.duckdb").read_bytes()
+    answer = asked(warehouse, [async_curve(workers=[8])], "linear", "line_rate", dry_run=True)
+    assert (len(answer.forecasts), answer.written) == (2, 0)
+    assert warehouse.query("predictions").filter(pl.col("study").is_null()).is_empty()
+    assert (warehouse.home / "warehouse.duckdb").read_bytes() == before
+
+
+def test_refusals_name_what_to_measure(warehouse: Warehouse) -> None:
+    answer = asked(warehouse, torch_curves(dnn="resnet18", image_size=64, workers=[2, 4])[1:])
+    assert answer.forecasts == ()
+    reasons = {one.system.name: one for one in answer.refused if not one.foreign}
+    assert sorted(reasons) == ["ceer_pytorch", "ceer_pytorch_paper", "ideal_scaling", "srift"]
+    wanted = "no torch_compute of resnet18 64px on emu.avx512.s15"
+    assert reasons["srift"].reason == reasons["ideal_scaling"].reason == wanted
+    (one,) = reasons["srift"].lacking
+    assert one.minutes is not None
+    assert one.minutes > 0
+    assert all(needed.of_train for needed in reasons["ceer_pytorch"].lacking)
+    assert {one.system.name for one in answer.refused if one.foreign} >= {"async_sgd", "ceer"}
+    slower = asked(warehouse, torch_curves(link_mbps=100)[1:], "srift")
+    assert [one.reason for one in slower.refused] == [
+        "no links of 100 Mb/s, no allreduce of emu.avx512.s15 on 100 Mb/s links"
+    ]
+
+
+def test_what_cannot_be_fitted_is_a_refusal_with_its_reason(warehouse: Warehouse) -> None:
+    def fails(*_: object) -> NoReturn:
+        raise BadInput("too few rows")
+
+    (linear,) = named(["linear"])
+    answer = predict_asked(warehouse, [async_curve(workers=[8])], [replace(linear, fit=fails)])
+    assert [one.reason for one in answer.refused] == ["too few rows"]
+    assert answer.written == 0
+
+
+def test_questions_that_cannot_be(warehouse: Warehouse, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="unknown DNN 'smal_cnn'"):
+        asked(warehouse, [async_curve(dnn="smal_cnn")])
+    with pytest.raises(BadInput, match="needs images of at least 16 pixels"):
+        asked(warehouse, [async_curve(image_size=8)])
+    with pytest.raises(BadInput, match=r"unknown node type 'emu.none'"):
+        asked(warehouse, [async_curve(worker="emu.none")])
+    with pytest.raises(BadInput, match=r"no nodes of type 'emu.native.s25' on backend ssh"):
+        predict_asked(warehouse, [async_curve()], named(["linear"]), backend="ssh")
+    empty = Warehouse(tmp_path / "empty")
+    with pytest.raises(BadInput, match="nothing has been profiled yet; run a study first"):
+        asked(empty, [async_curve()])
+
+
+def test_a_backend_without_runs_is_refused_by_each_system(warehouse: Warehouse) -> None:
+    answer = predict_asked(
+        warehouse, [async_curve(workers=[2])], named(["linear"]), backend="loopback"
+    )
+    assert (answer.place.backend, answer.place.host_id) == ("loopback", host_id())
+    assert [one.reason[:23] for one in answer.refused] == ["no tf_trace of small_cn"]
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def run(
+    probe: str, scenario: Scenario | None, round_: int, config: dict[str, Any] | None = None
+) -> VisibleRun:
+    """Return a run of a round; later rounds are newer."""
+    speed = 200.0 if scenario is None else scenario.link_mbps
+    return VisibleRun(
+        run_id=f"{probe}-{round_}-{len(config or {})}",
+        subject=Subject(probe, scenario, speed, config or {}),
+        round=("study", round_),
+        backend="emulated",
+        host_id="host",
+        started_at=START + timedelta(hours=round_),
+    )
+
+
+def test_the_newest_round_that_has_everything_counts() -> None:
+    scenario = async_curve().scenario(1, "emulated")
+    needed = [
+        Ask("tf_trace", "own", scenario),
+        Ask("links", "cluster", scenario),
+        Ask("contention", "cluster", scenario, optional=True),
+    ]
+    runs = [
+        run("links", None, 3),
+        run("links", None, 2),
+        run("tf_trace", scenario, 2),
+        run("links", None, 1),
+        run("tf_trace", scenario, 1),
+        run("contention", None, 1, {"worker": "emu.native.s25"}),
+    ]
+    found = met(needed, runs)
+    assert {one.run_id for one in found.runs} == {"links-2-0", "tf_trace-2-0"}
+    assert found.rounds == {("study", 2)}
+    mixed = met(needed, [runs[0], *runs[4:]])
+    assert [one.run_id for one in mixed.runs] == ["links-3-0", "tf_trace-1-0"]
+    assert met(needed, runs[:2]).lacking == (needed[0],)
+
+
+def test_links_of_nodes_with_other_devices_do_not_do() -> None:
+    scenario = torch_curves()[0].scenario(2, "emulated")
+    rings = Ask("allreduce", "cluster", scenario)
+    of = {"worker": "emu.avx512.c15", "world_size": 2}
+    assert met([rings], [run("allreduce", None, 1, {**of, "devices_per_node": 2})]).lacking
+    assert not met([rings], [run("allreduce", None, 1, {**of, "devices_per_node": 1})]).lacking
+
+
+def test_of_all_that_trains_the_newest_of_each_counts() -> None:
+    scenario = torch_curves()[0].scenario(2, "emulated")
+    others = [torch_curves(dnn=dnn)[0].scenario(1, "emulated") for dnn in ("vgg11", "alexnet")]
+    runs = [
+        run("tf_sync", others[0], 2),
+        run("tf_sync", others[1], 1),
+        run("tf_sync", others[0], 1),
+    ]
+    found = met([Ask("tf_sync", "train", scenario)], runs)
+    assert found.runs == tuple(runs[:2])
+    assert found.rounds == {("study", 1), ("study", 2)}
+
+
+@pytest.mark.parametrize("probe", sorted(PROBES))
+def test_what_is_lacking_has_words_and_minutes(probe: str) -> None:
+    trained = async_curve() if "tf_t" in probe or probe == "contention" else torch_curves()[0]
+    scenario = trained.scenario(2, "emulated")
+    for whose in ("own", "train", "cluster"):
+        (one,) = lacking([Ask(probe, whose, scenario)])
+        assert one.text.startswith(f"{probe} of ")
+        assert minutes([one, one]) == one.minutes

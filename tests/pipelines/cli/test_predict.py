@@ -1,0 +1,213 @@
+"""`stepcast predict` on a few reference runs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree
+
+import polars as pl
+import pytest
+
+from tests.pipelines.ran import Answer, Stepcast
+from warehouse.home import CHECKOUT
+from warehouse.warehouse import Warehouse
+
+TENSORFLOW = {
+    "--dnn": "small_cnn",
+    "--image-size": "24",
+    "--batch-size": "1",
+    "--worker": "emu.native.s25",
+    "--server": "emu.server",
+    "--link-mbps": "200",
+    "--workers": "2,8",
+}
+PYTORCH = {
+    "--dnn": "small_cnn",
+    "--framework": "pytorch",
+    "--image-size": "32",
+    "--batch-size": "12",
+    "--worker": "emu.avx512.c15,emu.avx512.s15",
+    "--link-mbps": "200",
+    "--workers": "2",
+}
+FIELDS = {
+    "scenario_id",
+    "scenario",
+    "system",
+    "model_version",
+    "metric",
+    "unit",
+    "value",
+    "low",
+    "high",
+    "unknown",
+    "fit_id",
+    "fitted_at",
+    "runs",
+    "oldest_run_at",
+    "newest_run_at",
+    "split",
+    "past_mape_percent",
+    "past_n",
+    "noise_floor_percent",
+    "noise_n",
+}
+
+
+@pytest.fixture
+def history(small_history: Path, home: Path) -> Path:
+    """Return this test's home with a copy of the small history."""
+    return Path(copytree(small_history, home, dirs_exist_ok=True))
+
+
+def predict(
+    stepcast: Stepcast, asked: dict[str, str], *options: str, **changes: str | None
+) -> Answer:
+    """Ask, with some options changed, None: left out."""
+    named = {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    given = [(name, value) for name, value in (asked | named).items() if value is not None]
+    answer = stepcast("predict", *(word for pair in given for word in pair), *options)
+    assert isinstance(answer.code, int)
+    return answer
+
+
+def test_forecasts_are_shown_with_their_past_errors(stepcast: Stepcast, history: Path) -> None:
+    answer = predict(stepcast, PYTORCH, systems="srift,ideal_scaling,async_sgd")
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("Backend emulated, host 47b887f2098888d8")
+    rows = [line for line in lines if " srift " in line or " ideal_scaling " in line]
+    assert [("s   " in row, " d old" in row, "held out world size" in row) for row in rows] == [
+        (True, True, True)
+    ] * 4
+    # One round has no noise floor.
+    assert all(", n = 2 (noise not known)" in row for row in rows)
+    assert [" to " in row for row in rows] == [" srift " in row for row in rows]
+    assert "async_sgd: it is about asynchronous training with servers, not all_reduce" in lines
+    assert lines[-1] == "4 forecasts are new in the ledger, marked as merely asked for."
+    asked = Warehouse(history).query("predictions").filter(pl.col("study").is_null())
+    assert asked["repeat"].to_list() == [None] * 4
+
+
+def test_json_has_everything(stepcast: Stepcast, history: Path) -> None:
+    answer = predict(stepcast, TENSORFLOW, "--json", "--dry-run", systems="linear,lin,srift")
+    assert answer.code == 0, answer.err
+    found = json.loads(answer.out)
+    assert (found["backend"], found["this_host"], found["written"]) == ("emulated", False, 0)
+    assert [one["system"] for one in found["forecasts"]] == ["linear", "lin"] * 2
+    for one in found["forecasts"]:
+        assert one.keys() == FIELDS
+        assert one["split"] == "held_out_world_size"
+        assert (one["metric"], one["unit"]) == ("throughput_steps_per_s", "step/s")
+        assert one["value"] > 0
+        assert one["past_n"] == 3
+    assert [(one["system"], one["foreign"]) for one in found["refused"]] == [("srift", True)] * 2
+
+
+def test_a_dry_run_writes_nothing(stepcast: Stepcast, history: Path) -> None:
+    before = (history / "warehouse.duckdb").read_bytes()
+    answer = predict(stepcast, TENSORFLOW, "--dry-run", systems="linear")
+    assert (answer.code, "ledger" in answer.out) == (0, False)
+    assert (history / "warehouse.duckdb").read_bytes() == before
+
+
+def test_what_is_lacking_comes_with_a_study_file(
+    stepcast: Stepcast, history: Path, tmp_path: Path
+) -> None:
+    answer = predict(stepcast, PYTORCH, dnn="resnet50", image_size="64")
+    assert answer.code == 0, answer.err
+    assert "srift: no torch_compute of resnet50 64px on emu.avx512.c15; about" in answer.out
+    assert "About other training: async_sgd," in answer.out
+    lines = answer.out.splitlines()
+    first = next(place for place, line in enumerate(lines) if line == "  name: asked")
+    study = tmp_path / "asked.yaml"
+    study.write_text("\n".join(line[2:] for line in lines[first : first + 4]))
+    from studies.study import read_study
+
+    read = read_study(study)
+    assert read.systems == ("srift", "ideal_scaling")
+    assert [curve.dnn for curve in read.curves] == ["resnet50"] * 2
+    assert lines[-1].startswith("What learns from other networks needs a study that lists some")
+
+
+def test_templates_may_be_in_a_file(stepcast: Stepcast, history: Path, tmp_path: Path) -> None:
+    file = tmp_path / "templates.yaml"
+    file.write_text(
+        "- {dnn: small_cnn, image_size: 24, batch_size: 1, worker: emu.native.s25, "
+        "server: emu.server, link_mbps: 200, workers: [2, 3]}\n"
+        "- {dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 32, "
+        "batch_size: 12, worker: emu.avx512.c15, link_mbps: 200, workers: 2}\n"
+    )
+    answer = stepcast(
+        "predict", str(file), "--json", "--dry-run", "--systems", "linear,ideal_scaling"
+    )
+    assert answer.code == 0, answer.err
+    found = [one["system"] for one in json.loads(answer.out)["forecasts"]]
+    assert found == ["linear", "linear", "ideal_scaling"]
+    both = stepcast("predict", str(file), "--dnn", "vgg11")
+    assert (both.code, "expected either options or a file" in both.err) == (2, True)
+    file.write_text("dnn: small_cnn\n")
+    wrong = stepcast("predict", str(file))
+    assert (wrong.code, "expected a list of templates" in wrong.err) == (2, True)
+    file.write_text("- {dnn: small_cnn, image_sise: 24}\n")
+    wrong = stepcast("predict", str(file))
+    assert wrong.code == 2
+    assert f"{file}: [0].image_sise: no such key; did you mean image_size?" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"dnn": "smal_cnn"}, "unknown DNN 'smal_cnn': the closest are small_cnn"),
+        ({"worker": "emu.native"}, "unknown node type 'emu.native'; did you mean"),
+        ({"systems": "linaer"}, "systems: no system 'linaer'; there are async_sgd"),
+        ({"backend": "moon"}, "--backend: no backend 'moon'; the choices are emulated, loopback"),
+        ({"backend": "ec2"}, "no nodes of type"),
+        ({"batch_size": "0"}, "--batch-size: input should be greater than or equal to 1, found 0"),
+        ({"workers": "two"}, "--workers"),
+        ({"link_mbps": None}, "--link-mbps: missing, and it has no default"),
+        ({"server": None}, "--server: missing; name the node type of the parameter servers"),
+        ({"framework": "jax"}, "--framework: input should be 'tensorflow' or 'pytorch'"),
+        ({"image_size": "8"}, "needs images of at least 16 pixels"),
+    ],
+)
+def test_wrong_questions_are_one_line(
+    stepcast: Stepcast, history: Path, changes: dict[str, str | None], told: str
+) -> None:
+    answer = predict(stepcast, TENSORFLOW, **changes)
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_without_a_question_or_a_history_it_says_what_to_do(stepcast: Stepcast, home: Path) -> None:
+    nothing = stepcast("predict")
+    assert (nothing.code, "nothing asked: give --dnn" in nothing.err) == (2, True)
+    answer = predict(stepcast, TENSORFLOW)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "nothing has been measured in" in answer.err
+    assert "`stepcast run STUDY.yaml`" in answer.err
+    assert not list(home.iterdir())
+
+
+def test_it_loads_neither_dagster_nor_a_framework(history: Path) -> None:
+    code = (
+        "import sys\nfrom pipelines.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    asked = [word for pair in (TENSORFLOW | {"--systems": "linear"}).items() for word in pair]
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "predict", *asked, "--dry-run"],
+        cwd=CHECKOUT,
+        env={**os.environ, "STEPCAST_HOME": str(history)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    loaded = set(ran.stderr.split())
+    assert "forecasting.asked.answer" in loaded
+    assert not loaded & {"dagster", "tensorflow", "torch", "matplotlib", "boto3", "scipy.stats"}
