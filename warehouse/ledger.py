@@ -17,7 +17,6 @@ from warehouse.records import (
     Price,
     Recommendation,
     Record,
-    Scenario,
     content_hash,
 )
 from warehouse.systems import refuse_unregistered
@@ -107,15 +106,6 @@ def record_predictions(
         _note_remade(connection, "pred.ledger", rows)
         _refuse_second_values(connection)
     return written
-
-
-def record_asked(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[Scenario]) -> None:
-    """Keep what scenarios are that were merely asked for, each once."""
-    for one in scenarios:
-        connection.execute(
-            "INSERT OR IGNORE INTO pred.asked_scenario VALUES (?, ?, ?)",
-            [one.scenario_id, one.label, one.canonical_json()],
-        )
 
 
 def record_recommendation(

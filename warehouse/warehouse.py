@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from warehouse import ledger, limits, loader, synthetic, systems
+from warehouse import asked, ledger, limits, loader, synthetic, systems
 from warehouse.connection import PATIENCE_S, confine, connect, first_line, presence
 from warehouse.durable import sweep
 from warehouse.landing import SCHEMAS
@@ -93,7 +93,7 @@ class Warehouse:
                     systems.register(connection, system)
             for fit in fits:
                 ledger.record_fit(connection, fit)
-            ledger.record_asked(connection, scenarios)
+            asked.record_scenarios(connection, scenarios)
             return ledger.record_predictions(connection, predictions)
 
     def record_prices(self, prices: Sequence[Price]) -> str:

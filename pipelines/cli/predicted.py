@@ -110,7 +110,8 @@ def _age(then: datetime) -> str:
 
 def _refusals(answer: Answer, *, named: bool) -> Iterator[str]:
     """Yield a line for each system and reason, and one for all systems about other training."""
-    everything = len({one.scenario for one in (*answer.forecasts, *answer.refused)})
+    answers: list[Forecast | Refused] = [*answer.forecasts, *answer.refused]
+    everything = len({one.scenario for one in answers})
     by_reason: dict[tuple[str, str], list[Refused]] = {}
     foreign: dict[str, None] = {}
     for one in answer.refused:
