@@ -123,7 +123,8 @@ def _refusals(answer: Answer, *, named: bool) -> Iterator[str]:
         takes = max((minutes(one.lacking) or 0.0 for one in ours if one.lacking), default=None)
         about = "" if not takes else f"; about {max(takes, 1):.0f} min"
         about += " for each" if takes and any(one.of_train for one in ours[0].lacking) else ""
-        of = "" if len(ours) == everything else f" ({some([_label(one) for one in ours])})"
+        told = len(ours) == everything or ours[0].scenario.label in reason
+        of = "" if told else f" ({some([_label(one) for one in ours])})"
         yield f"{system}: {reason}{about}{of}"
     if foreign:
         yield f"About other training: {', '.join(foreign)}."
