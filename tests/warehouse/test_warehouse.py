@@ -1,5 +1,5 @@
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
@@ -150,3 +150,22 @@ def test_statements_that_read_are_run(make: "Maker", sql: str) -> None:
     make.land(make.run("p1", None, "profile"), None)
     make.warehouse.load()
     assert read_only(make.home, sql).height > 0
+
+
+def test_much_may_be_read_in_one_go(make: "Maker", monkeypatch: pytest.MonkeyPatch) -> None:
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    warehouse, opened = make.warehouse, []
+    connect = duckdb.connect
+
+    def counted(*arguments: Any, **options: Any) -> duckdb.DuckDBPyConnection:
+        opened.append(arguments)
+        return connect(*arguments, **options)
+
+    monkeypatch.setattr(duckdb, "connect", counted)
+    with warehouse.reading():
+        assert warehouse.visible("run").height == 1
+        assert warehouse.query("fits").is_empty()
+    assert len(opened) == 1
+    assert warehouse.visible("run").height == 1
+    assert len(opened) == 2

@@ -27,6 +27,7 @@ def test_there_is_a_command_for_everything() -> None:
         "networks",
         "node-types",
         "plan",
+        "predict",
         "query",
         "reap",
         "recommend",
