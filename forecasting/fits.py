@@ -1,6 +1,8 @@
 """A system fitted to some runs: the fit that the history keeps, where this code made it."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ from forecasting.version import code_version
 from models.system import Fitted, System, Tables
 from studies import landed
 from studies.rounds import Round
-from warehouse.records import Run
+from warehouse.ledger import FitRecord
+from warehouse.records import Backend, Run
 from warehouse.warehouse import Warehouse
 
 DIRTY = "-dirty"
@@ -48,6 +51,31 @@ def load_kept(
     return None if kept is None else system.load(str(kept["parameters"]), tables)
 
 
+def record_of(
+    system: System,
+    fitted: Fitted,
+    run_ids: Sequence[str],
+    tables: Tables,
+    *,
+    backend: Backend,
+    host_id: str,
+) -> FitRecord:
+    """Return what the ledger keeps of a system that this code fitted to some runs."""
+    return FitRecord(
+        system=system.name,
+        model_version=system.version,
+        parameters=json.loads(fitted.parameters_json()),
+        run_ids=tuple(run_ids),
+        row_filter=row_filter(system),
+        row_count=sum(table.height for table in tables.values()),
+        data_hash=data_hash(tables),
+        backend=backend,
+        host_id=host_id,
+        code_version=code_version(),
+        created_at=datetime.now(UTC),
+    )
+
+
 def data_hash(tables: Tables) -> str:
     """Return what names the content of the rows that a fit sees."""
     digest = sha256()
@@ -62,9 +90,12 @@ def row_filter(system: System) -> str:
 
 
 def stored(
-    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
+    system: System, run_ids: Sequence[str], tables: Tables | None, warehouse: Warehouse
 ) -> Mapping[str, Any] | None:
-    """Return the newest fit that is kept for all of these, as query `fits` has it; None: none."""
+    """Return the newest fit that is kept for all of these, as query `fits` has it; None: none.
+
+    Without `tables`, runs of which rows were loaded since count as those that the fit saw.
+    """
     version = code_version()
     if version.endswith(DIRTY):
         return None
@@ -72,8 +103,9 @@ def stored(
         pl.col("made_by").list.contains(version),
         model_version=system.version,
         row_filter=row_filter(system),
-        row_count=sum(table.height for table in tables.values()),
     )
+    if tables is not None:
+        kept = kept.filter(row_count=sum(table.height for table in tables.values()))
     wanted = set(run_ids)
     found = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
     return found[-1] if found else None

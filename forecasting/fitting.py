@@ -1,6 +1,5 @@
 """The way from visible rows to fits and predictions, and what has to be there before measuring."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,10 +7,10 @@ from itertools import chain
 
 import polars as pl
 
-from forecasting.fits import data_hash, row_filter
+from forecasting.fits import fit_or_load, record_of
 from forecasting.resting import Resting, rested_on, resting
 from forecasting.version import code_version
-from models.system import Fitted, System, Tables
+from models.system import Fitted, System
 from profilers.probes import PROBES
 from studies.curve import Curve
 from studies.plan import prediction_name
@@ -209,7 +208,7 @@ def _fit(
         of_job = pl.col("run_id").is_in(run_ids)
         tables = {name: table.filter(of_job) for name, table in rows.items()}
         try:
-            model = system.fit(tables)
+            model = fit_or_load(system, run_ids, tables, warehouse)
         except BadInput as error:
             unfit = [
                 curve.profiled(round_.backend).label
@@ -218,26 +217,11 @@ def _fit(
             ]
             progress.warn(f"{system.name} is left out for {some(unfit)}: {error}")
             continue
-        fitted[run_ids] = model, _record(system, round_, run_ids, model, tables)
+        record = record_of(
+            system, model, run_ids, tables, backend=round_.backend, host_id=round_.host_id
+        )
+        fitted[run_ids] = model, record
     return [CurveFit(curve, *fitted[ids]) for curve, ids in seen.items() if ids in fitted]
-
-
-def _record(
-    system: System, round_: Round, run_ids: Sequence[str], fitted: Fitted, tables: Tables
-) -> FitRecord:
-    return FitRecord(
-        system=system.name,
-        model_version=system.version,
-        parameters=json.loads(fitted.parameters_json()),
-        run_ids=tuple(run_ids),
-        row_filter=row_filter(system),
-        row_count=sum(table.height for table in tables.values()),
-        data_hash=data_hash(tables),
-        backend=round_.backend,
-        host_id=round_.host_id,
-        code_version=code_version(),
-        created_at=datetime.now(UTC),
-    )
 
 
 def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:

@@ -1,6 +1,5 @@
 """From a question to an answer in the ledger, the same way for every system that recommends."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,14 +8,13 @@ from typing import cast
 import polars as pl
 
 from forecasting.advisers import Adviser
-from forecasting.fits import data_hash, row_filter
+from forecasting.fits import record_of, stored
 from forecasting.version import code_version
 from models.choosing.advice import Advice, Advising, Question
 from models.choosing.offers import Markets, offers, prices_in_one_region
 from models.choosing.options import Option
 from networks import check
 from warehouse import limits
-from warehouse.ledger import FitRecord
 from warehouse.records import Backend, BadInput, Price, Recommendation
 from warehouse.warehouse import Warehouse
 
@@ -159,28 +157,14 @@ def _fitted(
     warehouse: Warehouse, adviser: Adviser, profiled: _Profiled, say: Say
 ) -> tuple[Advising, str]:
     """Return the system as it was fitted to these runs, and the id of the fit."""
-    known = warehouse.query("fits", system=adviser.system.name).filter(
-        model_version=adviser.system.version, backend=profiled.backend, host_id=profiled.host_id
-    )
-    for row in known.to_dicts():
-        if set(row["run_ids"]) == set(profiled.run_ids):
-            loaded = adviser.system.load(row["parameters"], {})
-            return adviser.of(loaded), str(row["fit_id"])
-    say(f"fit {adviser.system.name} to {len(profiled.run_ids)} profile runs")
-    tables = warehouse.visible_tables(adviser.system.tables, profiled.run_ids)
-    fitted = adviser.system.fit(tables)
-    record = FitRecord(
-        system=adviser.system.name,
-        model_version=adviser.system.version,
-        parameters=json.loads(fitted.parameters_json()),
-        run_ids=profiled.run_ids,
-        row_filter=row_filter(adviser.system),
-        row_count=sum(table.height for table in tables.values()),
-        data_hash=data_hash(tables),
-        backend=profiled.backend,
-        host_id=profiled.host_id,
-        code_version=code_version(),
-        created_at=datetime.now(UTC),
+    system, run_ids = adviser.system, profiled.run_ids
+    if (kept := stored(system, run_ids, None, warehouse)) is not None:
+        return adviser.of(system.load(str(kept["parameters"]), {})), str(kept["fit_id"])
+    say(f"fit {system.name} to {len(run_ids)} profile runs")
+    tables = warehouse.visible_tables(system.tables, run_ids)
+    fitted = system.fit(tables)
+    record = record_of(
+        system, fitted, run_ids, tables, backend=profiled.backend, host_id=profiled.host_id
     )
     warehouse.record_fit(record)
     return adviser.of(fitted), record.fit_id

@@ -1,17 +1,15 @@
 """The fits that forecasts rest on which somebody merely asks for: kept ones, or made now."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache, partial
 
 from forecasting.asked.groups import Group
 from forecasting.asked.history import History
 from forecasting.asked.place import Place
 from forecasting.asked.runs import VisibleRun
-from forecasting.fits import data_hash, row_filter
-from forecasting.version import code_version
+from forecasting.fits import record_of
 from models.system import Fitted
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput
@@ -49,18 +47,9 @@ def made(
         fitted = system.fit(tables)
     except BadInput as error:
         return error
-    record = FitRecord(
-        system=system.name,
-        model_version=system.version,
-        parameters=json.loads(fitted.parameters_json()),
-        run_ids=tuple(_in_known_order(group.run_ids, history.fits[system.name])),
-        row_filter=row_filter(system),
-        row_count=sum(table.height for table in tables.values()),
-        data_hash=data_hash(tables),
-        backend=place.backend,
-        host_id=place.host_id,
-        code_version=code_version(),
-        created_at=datetime.now(UTC),
+    run_ids = _in_known_order(group.run_ids, history.fits[system.name])
+    record = record_of(
+        system, fitted, run_ids, tables, backend=place.backend, host_id=place.host_id
     )
     return AskedFit(record.fit_id, lambda: fitted, record.created_at, group.runs, record)
 
