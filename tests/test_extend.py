@@ -162,3 +162,8 @@ def test_the_added_system_is_judged_by_what_the_study_measures(
     (row,) = json.loads(found)
     assert row["system"] == "read_once"
     assert 0 < row["predicted"] < row["measured"]
+    asked = "--dnn small_cnn --framework pytorch --strategy all_reduce --image-size 32"
+    more = "--batch-size 8 --worker emu.native.c25 --workers 1,2 --systems read_once --json"
+    answer = json.loads(stepcast("predict", *asked.split(), *more.split()))
+    values = [one["value"] for one in answer["forecasts"]]
+    assert values == pytest.approx([2 * row["predicted"]] * 2)
