@@ -163,7 +163,8 @@ def test_the_added_system_is_judged_by_what_the_study_measures(
     assert row["system"] == "read_once"
     assert 0 < row["predicted"] < row["measured"]
     asked = "--dnn small_cnn --framework pytorch --strategy all_reduce --image-size 32"
-    more = "--batch-size 8 --worker emu.native.c25 --workers 1,2 --systems read_once --json"
-    answer = json.loads(stepcast("predict", *asked.split(), *more.split()))
+    more = "--batch-size 8 --worker emu.native.c25 --workers 1,2 --link-mbps 500"
+    options = [*asked.split(), *more.split(), "--systems", "read_once", "--json"]
+    answer = json.loads(stepcast("predict", *options))
     values = [one["value"] for one in answer["forecasts"]]
     assert values == pytest.approx([2 * row["predicted"]] * 2)
