@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from forecasting.results import Summary
+from studies.words import count
 
 DASH = "—"
 
@@ -45,6 +46,17 @@ def floor(result: Summary) -> str:
     if result.noise_floor is None:
         return f"{DASH} (known from the second round on)"
     return f"{percent(result.noise_floor)} (n = {result.noise_n})"
+
+
+def opening(scenarios: int, result: Summary, baseline: str) -> str:
+    """Return the sentence above the table of a round of so many scenarios."""
+    done = f"{count(scenarios, 'scenario')} forecast from profiles, and only then measured"
+    if result.error is None:
+        return f"{done}."
+    return (
+        f"{done}: with several workers, forecasts are off by {percent(result.error)} in the mean, "
+        f"{baseline} by {percent(result.linear_error)}."
+    )
 
 
 def headline(result: Summary, baseline: str) -> str:

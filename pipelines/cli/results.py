@@ -6,7 +6,7 @@ from rich.table import Table
 
 from forecasting.results import summary
 from pipelines.cli.tables import console
-from reports.wording import headline, interval, number, percent
+from reports.wording import headline, interval, number, opening, percent
 
 
 def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
@@ -37,7 +37,8 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
             percent(row["linear_error_percent"], signed=True),
             (row["split"] or "").replace("_", " "),
         )
-    out = console()
+    out, result = console(), summary(rows)
+    out.print(opening(rows.height, result, baseline))
     out.print(table)
     out.print(f"Figures are {metric}. * within-run: between windows.")
-    out.print(headline(summary(rows), baseline))
+    out.print(headline(result, baseline))
