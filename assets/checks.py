@@ -43,7 +43,7 @@ def checks(of: Studied) -> list[AssetChecksDefinition]:
             others = [of.key("predictions", LINEAR.name)]
             found.append(_check(of, key, _not_above_linear, others=others))
     found += [
-        _check(of, ("measured", probe), _host_was_not_busy)
+        _check(of, ("measured", probe), _host_was_not_busy(probe))
         for probe in of.measuring
         if PROBES[probe].metric is not None
     ]
@@ -136,15 +136,13 @@ def _not_above_linear(round_: Round, warehouse: WarehouseResource) -> list[str]:
     return sanity.superlinear(forecasts(round_, ledger))
 
 
-def _host_was_not_busy(round_: Round, warehouse: WarehouseResource) -> list[str]:
-    """In every window a fifth of the processor time was idle, and hardly any was stolen."""
-    return [
-        one
-        for probe in PROBES.values()
-        if probe.metric is not None
-        and (samples := landed.rows(round_, warehouse.landing, probe.name, "sample")).height
-        for one in sanity.disturbed_windows(samples)
-    ]
+def _host_was_not_busy(probe: str) -> Found:
+    def host_was_not_busy(round_: Round, warehouse: WarehouseResource) -> list[str]:
+        """In every window a fifth of the processor time was idle, and hardly any was stolen."""
+        samples = landed.rows(round_, warehouse.landing, probe, "sample", "measurement")
+        return sanity.disturbed_windows(samples) if samples.height else []
+
+    return host_was_not_busy
 
 
 def _everything_is_judged(round_: Round, warehouse: WarehouseResource) -> list[str]:

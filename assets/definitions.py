@@ -11,15 +11,18 @@ from assets.forecasts import fit_asset, prediction_asset
 from assets.probing import measured_asset, profile_asset
 from assets.simulations import simulations
 from assets.studied import studied
+from warehouse.records import Backend
 
 
-def definitions_of(path: Path) -> Definitions:
+def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
     """Return what Dagster is to know of a study: only the probes and systems that it concerns.
+
+    Which these are may depend on the backend: one whose links are as they are has one speed.
 
     Raises:
         BadInput: as `studied`.
     """
-    of = studied(path)
+    of = studied(path, backend)
     predicted = [of.key("predictions", system.name) for system in of.systems]
     assets = [
         *(profile_asset(of, probe) for probe in of.profiling),

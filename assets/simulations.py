@@ -9,8 +9,10 @@ from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.simulations import FittedModels
 from forecasting.timelines import simulated
+from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
 from reports import timeline_plot
+from warehouse.records import Scenario
 
 STEPS = 3
 """Steps of each worker that are shown."""
@@ -37,11 +39,11 @@ def _timelines(of: Studied) -> AssetsDefinition:
         models = FittedModels(round_, warehouse.landing, warehouse.open())
         figures: list[Figure] = []
         rows = []
-        for dnn in dict.fromkeys(curve.dnn for curve in round_.study.curves):
-            curve = next(one for one in round_.study.curves if one.dnn == dnn)
-            scenario = curve.scenarios(round_.backend)[-1]
-            if (model := models.of_curve(curve)) is None:
-                continue
+        found: dict[str, tuple[Scenario, AsyncSGD]] = {}
+        for curve in round_.study.curves:
+            if curve.is_judged and (model := models.of_curve(curve)) is not None:
+                found.setdefault(curve.dnn, (curve.scenarios(round_.backend)[-1], model))
+        for scenario, model in found.values():
             shown, steps_per_s = simulated(model, scenario, STEPS)
             halves = [timeline_plot.predicted(shown)]
             figures.append(timeline_plot.timelines(halves, scenario.label))

@@ -16,9 +16,6 @@ from studies.needs import needs
 from studies.study import Study, read_study
 from warehouse.records import Backend, BadInput, Purpose
 
-BACKEND: Backend = "emulated"
-"""Which probes and systems a study concerns does not depend on the backend; one has to be named."""
-
 
 @dataclass(frozen=True)
 class Studied:
@@ -66,8 +63,8 @@ class Studied:
         return AssetKey([self.study.name, group, noun])
 
 
-def studied(path: Path) -> Studied:
-    """Read a study file for its lineage.
+def studied(path: Path, backend: Backend = "emulated") -> Studied:
+    """Read a study file for its lineage where it runs on a backend.
 
     Raises:
         BadInput: as `read_study`, or a system or the settings of a probe are not possible.
@@ -75,7 +72,7 @@ def studied(path: Path) -> Studied:
     study = read_study(path)
     try:
         systems = systems_of(study)
-        needed = needs(study, BACKEND, asking(systems))
+        needed = needs(study, backend, asking(systems))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     rests = {}
@@ -84,7 +81,7 @@ def studied(path: Path) -> Studied:
             need
             for curve in study.curves
             if curve.is_judged
-            for need in rested_on(system, curve, needed, BACKEND)
+            for need in rested_on(system, curve, needed, backend)
         }
         if found:
             rests[system] = tuple(need for need in needed if need in found)

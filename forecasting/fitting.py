@@ -104,13 +104,13 @@ def predict_missing(
     missing = {curve: None for curve, scenario in wanted if scenario.scenario_id not in known}
     if fits is None and missing:
         fits = _fit(system, round_, list(missing), warehouse, progress)
-    by_job = {fit.curve: fit for fit in fits or ()}
+    by_curve = {fit.curve: fit for fit in fits or ()}
     new: list[Prediction] = []
     for curve, scenario in wanted:
         name = prediction_name(scenario.label)
-        if scenario.scenario_id not in known and curve in by_job:
+        if scenario.scenario_id not in known and curve in by_curve:
             progress.say(f"{name} by {system.name}")
-            new.append(predict(by_job[curve], round_, scenario, progress))
+            new.append(predict(by_curve[curve], round_, scenario, progress))
         progress.finished(name)
     if not new:
         return ledger
@@ -139,7 +139,8 @@ def check_predicted(round_: Round, ledger: pl.DataFrame) -> None:
         if (*key, metric.name, need.scenario.scenario_id) not in there:
             raise BadInput(
                 f"{need.title}: the ledger has no prediction of it for round {round_.repeat} of "
-                f"{round_.study.name}; predict it before it is measured"
+                f"{round_.study.name}, and what is measured before it is predicted judges nothing; "
+                "if no chosen system could be fitted, choose another, or leave the scenario out"
             )
 
 
@@ -205,8 +206,8 @@ def _fit(
     rows = warehouse.visible_tables(system.tables, list(dict.fromkeys(chain(*seen.values()))))
     fitted: dict[tuple[str, ...], tuple[Fitted, FitRecord]] = {}
     for run_ids in dict.fromkeys(seen.values()):
-        of_job = pl.col("run_id").is_in(run_ids)
-        tables = {name: table.filter(of_job) for name, table in rows.items()}
+        of_runs = pl.col("run_id").is_in(run_ids)
+        tables = {name: table.filter(of_runs) for name, table in rows.items()}
         try:
             model = fit_or_load(system, run_ids, tables, warehouse)
         except BadInput as error:

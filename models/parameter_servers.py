@@ -40,10 +40,11 @@ def steps_of(tables: Tables) -> Steps:
 
 def foreign(scenario: Scenario) -> Refusal | None:
     """Refuse other training than asynchronous TensorFlow's with parameter servers."""
-    kind = scenario.strategy.kind
-    if kind == "async_parameter_server":
+    kind, framework = scenario.strategy.kind, scenario.workload.framework
+    if (kind, framework) == ("async_parameter_server", "tensorflow"):
         return None
-    return Refusal(f"it is about asynchronous training with servers, not {kind}", foreign=True)
+    reason = f"it is about asynchronous training of tensorflow, not {kind} of {framework}"
+    return Refusal(reason, foreign=True)
 
 
 def as_profiled(scenario: Scenario) -> tuple[Scenario, ...]:

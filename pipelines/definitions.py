@@ -15,7 +15,7 @@ from assets.definitions import definitions_of
 from pipelines.resources import resources
 from pipelines.schedules import schedules
 from warehouse.home import CHECKOUT
-from warehouse.records import StepcastError
+from warehouse.records import Backend, StepcastError
 
 STUDIES = "STEPCAST_STUDIES"
 """Names further folders or files of studies, as PATH does."""
@@ -28,8 +28,10 @@ def study_files() -> Iterator[Path]:
         yield from sorted(place.glob("*.yaml")) if place.is_dir() else (place,)
 
 
-def definitions(with_resources: Mapping[str, object], *files: Path) -> Definitions:
-    """Return the definitions of studies, with the resources of a run.
+def definitions(
+    with_resources: Mapping[str, object], *files: Path, backend: Backend = "emulated"
+) -> Definitions:
+    """Return the definitions of studies on a backend, with the resources of a run.
 
     A study that is wrong has no assets, and a warning says why; it takes no other with it. Steps
     run one after another in one process: nothing may run beside what measures.
@@ -37,7 +39,7 @@ def definitions(with_resources: Mapping[str, object], *files: Path) -> Definitio
     found: dict[str, Definitions] = {}
     for file in files:
         try:
-            of = definitions_of(file)
+            of = definitions_of(file, backend)
         except StepcastError as error:
             logging.getLogger("dagster").warning("study left out of the lineage: %s", error)
             continue

@@ -1,4 +1,4 @@
-"""Running the demo job in this process, in the history that the web interface shows."""
+"""Running a study in this process, in the history that the web interface shows."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ from assets.studied import studied
 from pipelines.definitions import definitions
 from pipelines.resources import resources
 from studies.progress import Progress
-from warehouse.records import StepcastError
+from warehouse.records import Backend, StepcastError
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _LOCATION = {".dagster/repository": "__repository__@pipelines.definitions"}
@@ -47,7 +47,7 @@ class Verdict:
 
 
 def execute(
-    instance: DagsterInstance, study: Path, backend: str, progress: Progress
+    instance: DagsterInstance, study: Path, backend: Backend, progress: Progress
 ) -> Sequence[Verdict]:
     """Materialise every asset for a study; return the checks that warn.
 
@@ -56,8 +56,9 @@ def execute(
         KeyboardInterrupt: the run was interrupted; everything is torn down.
         StepcastError: as an asset raised it.
     """
-    of = studied(study)
-    job = definitions(resources(backend, progress), study).resolve_job_def(of.name)
+    of = studied(study, backend)
+    everything = definitions(resources(backend, progress), study, backend=backend)
+    job = everything.resolve_job_def(of.name)
     run_id = str(uuid4())
     # Reading traces imports TensorFlow, which would talk on stderr.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

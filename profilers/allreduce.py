@@ -51,6 +51,7 @@ def measure(
     concurrent: Sequence[int] = (1,),
     trials: int,
     devices_per_node: int = 1,
+    worker: str = "",
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[ProbeResult]:
     """Time all-reduces of every size, by every number of ranks, so many at once.
@@ -66,6 +67,7 @@ def measure(
         concurrent: numbers of transfers at once, each between connections of its own.
         trials: counted repetitions of each combination, after `WARM_UPS` more.
         devices_per_node: ranks of each node.
+        worker: what runs call the types of nodes; none: those of the cluster, joined by " + ".
         progress: told what runs now.
 
     Returns:
@@ -83,14 +85,14 @@ def measure(
     def config(node: Node, device: int) -> str:
         return RankConfig(cluster.interface, node.group.threads, device).to_json()
 
-    worker = " + ".join(dict.fromkeys(node.group.node_type for node in nodes))
+    types = " + ".join(dict.fromkeys(node.group.node_type for node in nodes))
     with host_lock(progress), Programs(cluster, "all-reduce") as programs:
         progress(f"start all-reduce: {len(nodes)} node(s) load PyTorch")
         ranks = Ranks(cluster, programs, nodes, "profilers.nodes.allreduce", config, each)
         for world_size in world_sizes:
             started_at = clock.now()
             rows, settings = _grid(ranks, world_size, sizes_bytes, concurrent, trials, progress)
-            settings["worker"] = worker
+            settings["worker"] = worker or types
             run = finished_run("allreduce", cluster, None, context, started_at, settings)
             taking_part = cluster_nodes(ranks.members(ranks.first(world_size)))
             yield ProbeResult(run, None, {"allreduce": rows, "cluster_node": taking_part})
@@ -240,7 +242,8 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
                 ),
                 "profile",
                 f"probe allreduce, {link_in_words(speed)}, {worker}, {world_size} ranks",
-                turns(scenario.nodes, -(-world_size // each)),
+                # All of them, whatever is missing: a round that is resumed has the same cluster.
+                nodes,
                 told,
                 expected_s=points * settings.trials * _REDUCE_S,
                 start=key,
@@ -267,6 +270,7 @@ def _run(
         **needs[0].settings,
         world_sizes=[int(need.subject.config["world_size"]) for need in needs],
         devices_per_node=int(needs[0].subject.config["devices_per_node"]),
+        worker=str(needs[0].subject.config["worker"]),
         progress=say,
     )
 

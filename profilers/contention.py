@@ -161,6 +161,8 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
             for one in asked.cluster
             if one.link_mbps == speed and worker in {group.node_type for group in one.worker_groups}
         )
+        if not settings.flows and scenario.strategy.workers < 2:
+            continue  # nobody to share a link with
         flows = settings.flows or tuple(range(1, scenario.strategy.workers + 1))
         if max(flows) < 2:
             raise BadInput(f"flows: contention needs 2 or more, found {list(flows)}; add 2")

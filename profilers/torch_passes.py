@@ -248,6 +248,11 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
         largest[bare] = max(batch_size, largest.get(bare, 0))
     for bare, most in largest.items():
         sizes = settings.batch_sizes or tuple(sorted({-(-most // 4), -(-most // 2), most, 2}))
+        if both := sorted({*sizes} & {*settings.held_out}):
+            raise BadInput(
+                f"held_out: {both} are among the batch sizes that are profiled, {list(sizes)}; "
+                "hold out others"
+            )
         yield _need(bare, told | {"batch_sizes": sizes}, "profile")
         if settings.held_out:
             # No more time each than profiles have.

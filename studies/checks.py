@@ -35,6 +35,7 @@ def check_study(study: Study, source: Path, backend: Backend, asking: Asking) ->
         trained_by = curve.scenarios(backend)[-1].nodes
         field = "mix" if curve.mix else "workers"
         tell(f"{place}.{field}", partial(_check_nodes, trained_by, backend))
+    _check_hidden(study, source, backend)
     try:
         needed = needs(study, backend, asking)
     except BadInput as error:
@@ -63,6 +64,19 @@ def _check_train(study: Study, source: Path, backend: Backend, wanted: Mapping[s
             raise BadInput(
                 f"{source}: {study.place_of(curve)}: no chosen system learns from it; leave it "
                 "out, or choose a system that does"
+            )
+
+
+def _check_hidden(study: Study, source: Path, backend: Backend) -> None:
+    """Refuse test scenarios that are train scenarios where links are as they are."""
+    curves = [curve for curve in study.curves if not curve.is_judged]
+    shown = {scenario for curve in curves for scenario in curve.scenarios(backend)}
+    for curve in study.curves:
+        if curve.is_judged and (both := shown & set(curve.scenarios(backend))):
+            raise BadInput(
+                f"{source}: {study.place_of(curve)}: on {backend}, whose links are as they are, "
+                f"{min(one.label for one in both)} is a train scenario too, where fits would see "
+                "it; leave one out"
             )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from profilers.probe import Asked, Need
-from profilers.probes import PROBES
+from profilers.probes import PROBES, judge_of
 from studies.curve import Curve
 from studies.study import Study
 from warehouse.asks import Ask
@@ -108,7 +108,9 @@ def asked_of(study: Study, backend: Backend, asking: Asking) -> Mapping[str, Ask
     found = {}
     for name, probe in PROBES.items():
         test = tuple(one for one in tests if probe.concerns(one))
-        judges = probe.metric is not None and bool(test)
+        judges = any(judge_of(one) is probe for one in test)
+        if probe.metric is not None:
+            test = tuple(one for one in test if judge_of(one) is probe)
         wanted = by_probe.get(name, _Wanted())
         is_named = name in study.probes and name in by_probe
         if not (judges or wanted.required or is_named):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
+_PLUGINS = 'pytest_plugins = ("tests.paper",)\n'
 TESTS = """
 import pytest
 
@@ -34,7 +35,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_it.py").write_text(TESTS)
-    shutil.copy(CHECKOUT / "tests/conftest.py", tmp_path / "tests")
+    # Without the fixtures of studies on paper, whose modules are not there.
+    conftest = (CHECKOUT / "tests/conftest.py").read_text()
+    assert _PLUGINS in conftest
+    (tmp_path / "tests/conftest.py").write_text(conftest.replace(_PLUGINS, ""))
     shutil.copy(CHECKOUT / "pyproject.toml", tmp_path)
     return tmp_path
 

@@ -86,4 +86,4 @@ def _by_share(prices: Mapping[str, float]) -> Mapping[str, float]:
     known = node_types()
     shares = {name: known[name].cpu_share or 1.0 for name in prices}
     dearest = max(prices, key=lambda name: (prices[name], name))
-    return {name: prices[dearest] * need / shares[dearest] for name, need in shares.items()}
+    return {name: prices[dearest] * share / shares[dearest] for name, share in shares.items()}

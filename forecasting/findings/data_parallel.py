@@ -28,4 +28,4 @@ def data_parallel(round_: Round, landing: Path) -> DataParallel | None:
 
 
 def _named(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    return {str(name): need for (name,), need in landed.by_name(rows)}
+    return {str(name): one for (name,), one in landed.by_name(rows)}

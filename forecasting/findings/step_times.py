@@ -8,7 +8,7 @@ import polars as pl
 from studies.study import Study
 
 UNDERESTIMATED = 0.9
-"""In this need of the scenarios step times are underestimated by at most what tables show."""
+"""In this part of the scenarios step times are underestimated by at most what tables show."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ def step_times(study: Study, rows: pl.DataFrame) -> StepTimes | None:
     )
     if judged.is_empty():
         return None
-    groups = pl.concat(_figures(name, need) for name, need in _groups(judged))
+    groups = pl.concat(_figures(name, group) for name, group in _groups(judged))
     return StepTimes(groups, judged["error_percent"])
 
 
 def _groups(judged: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     several = judged.filter(~pl.col("single"))
-    for (name,), need in several.group_by("types", maintain_order=True):
-        yield str(name), need
-    for (workers,), need in several.sort("workers").group_by("workers", maintain_order=True):
-        yield f"{workers} nodes", need
+    for (name,), group in several.group_by("types", maintain_order=True):
+        yield str(name), group
+    for (workers,), group in several.sort("workers").group_by("workers", maintain_order=True):
+        yield f"{workers} nodes", group
     yield "all", several
     yield "one image on each node", judged.filter("single")
 

@@ -105,15 +105,15 @@ def _errors(dnn: str | None, judged: pl.DataFrame) -> StepErrors:
 
 
 def _heavy(errors: pl.DataFrame) -> pl.DataFrame:
-    n, need = pl.col("n"), pl.col("share")
+    n, share = pl.col("n"), pl.col("share")
     return (
         errors.filter(pl.col("class") == "heavy")
         .group_by("type")
         .agg(
             n.sum(),
             ((n * pl.col("mean_absolute_error")).sum() / n.sum()).alias("error"),
-            ((need * pl.col("sum_error")).sum() / need.sum()).alias("sum_error"),
-            (need.sum() / errors["node_type"].n_unique()).alias("share"),
+            ((share * pl.col("sum_error")).sum() / share.sum()).alias("sum_error"),
+            (share.sum() / errors["node_type"].n_unique()).alias("share"),
         )
         .sort("share", "type", descending=[True, False])
     )

@@ -21,7 +21,7 @@ PREDICTIONS = {
     "high": pl.Float64,
     "unknown": pl.String,
 }
-_MEASURE = "add it to the profiles of the study and measure it with `stepcast run`"
+_MEASURE = "list a train scenario with so many devices in the study, and `stepcast run` it"
 
 
 def network_of(load: Workload) -> Network:

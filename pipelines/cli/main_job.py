@@ -62,6 +62,7 @@ def run_study(path: Path, backend: str | None, minutes: float = 0) -> None:
 def _run_round(path: Path, backend: str | None) -> None:
     place = home()
     with turn(place, _tell), history.instance(place) as instance:
+        Warehouse(place).load()  # what landed before a kill, and completed its round
         ahead = _prospect(path, backend, place)
         _announce(ahead)
         with shown(ahead.tasks) as progress:
@@ -85,6 +86,7 @@ def write_report(path: Path, backend: str | None) -> None:
     study, chosen = found.study, found.backend
     place = home()
     warehouse = Warehouse(place)
+    warehouse.load()
     runs = landed_runs(warehouse.landing)
     latest = latest_round(study, found.asking, chosen, host_id(chosen), runs)
     if latest is None:

@@ -230,7 +230,7 @@ def test_training_of_another_kind_is_foreign_to_it_and_refused(
 
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     **{
-        name: ("async_parameter_server", FRAMEWORKS)
+        name: ("async_parameter_server", ("tensorflow",))
         for name in (
             "async_sgd",
             "async_sgd_one_server",

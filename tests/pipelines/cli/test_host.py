@@ -59,6 +59,6 @@ def test_the_web_interface_shows_the_history_of_this_home(
     assert stepcast("ui", "--port", "3456").code == 0
     ((program, *arguments),) = started
     assert program == arguments[0] == sys.executable
-    assert arguments[1:6] == ["-m", "dagster", "dev", "-m", "pipelines.definitions"]
+    assert arguments[3:8] == ["-m", "dagster", "dev", "-m", "pipelines.definitions"]
     assert arguments[-2:] == ["--port", "3456"]
     assert (home / "dagster.yaml").exists()

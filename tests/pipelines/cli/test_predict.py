@@ -85,7 +85,10 @@ def test_forecasts_are_shown_with_their_past_errors(stepcast: Stepcast, history:
     # One round has no noise floor.
     assert all(", n = 2 (noise not known)" in row for row in rows)
     assert [" to " in row for row in rows] == [" srift " in row for row in rows]
-    assert "async_sgd: it is about asynchronous training with servers, not all_reduce" in lines
+    assert (
+        "async_sgd: it is about asynchronous training of tensorflow, not all_reduce of pytorch"
+        in lines
+    )
     assert lines[-1] == "4 forecasts are new in the ledger, marked as merely asked for."
     asked = Warehouse(history).query("predictions").filter(pl.col("study").is_null())
     assert asked["repeat"].to_list() == [None] * 4

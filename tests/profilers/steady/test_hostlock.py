@@ -75,7 +75,7 @@ def test_is_re_entrant_and_released(lock: str) -> None:
             [
                 sys.executable,
                 "-c",
-                f"from profilers import hostlock;"
+                f"from profilers.steady import hostlock;"
                 f"hostlock.NAME = '\\0' + {lock!r}; print(hostlock.holder())",
             ],
             capture_output=True,
