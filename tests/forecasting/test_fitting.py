@@ -135,8 +135,8 @@ def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
 def test_nothing_is_measured_before_it_is_predicted(round_: Round, warehouse: Warehouse) -> None:
     record_fits(round_, warehouse, LINEAR)
     message = (
-        r"measure small_cnn .*W=1: the ledger has no prediction of it for round 1 of paper; "
-        "predict it before it is measured"
+        r"measure small_cnn .*W=1: the ledger has no prediction of it for round 1 of paper, and "
+        "what is measured before it is predicted judges nothing"
     )
     with pytest.raises(BadInput, match=message):
         check_predicted(round_, ledger(warehouse))
@@ -281,7 +281,9 @@ class OnlyAnInterval:
 def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, probes: PaperProbes
 ) -> None:
-    vague = replace(LINEAR, fit=lambda tables: OnlyAnInterval())
+    vague = replace(
+        LINEAR, fit=lambda tables: OnlyAnInterval(), load=lambda text, tables: OnlyAnInterval()
+    )
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
     record_fits(round_, warehouse, vague)
