@@ -1,14 +1,22 @@
 """The assets, checks and job of a study."""
 
+import warnings
 from pathlib import Path
 
-from dagster import Definitions, define_asset_job, in_process_executor
+from dagster import (
+    BetaWarning,
+    Definitions,
+    define_asset_job,
+    in_process_executor,
+    with_source_code_references,
+)
 
 from assets.accuracy import report_asset, table_asset
 from assets.analyses import analyses
 from assets.checks import checks
 from assets.forecasts import fit_asset, prediction_asset
 from assets.probing import measured_asset, profile_asset
+from assets.recommendations import recommendations
 from assets.simulations import simulations
 from assets.studied import studied
 from warehouse.records import Backend
@@ -30,6 +38,7 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         *(fit_asset(of, system) for system in of.systems),
         *(prediction_asset(of, system) for system in of.systems),
         *simulations(of),
+        *recommendations(of),
         *(measured_asset(of, probe, predicted) for probe in of.measuring),
         table_asset(of),
         report_asset(of),
@@ -41,4 +50,8 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         executor_def=in_process_executor,
         description=of.study.description or f"Profile, predict and measure {of.study.name}.",
     )
-    return Definitions(assets=assets, asset_checks=checks(of), jobs=[job])
+    with warnings.catch_warnings():
+        # The link from an asset to its code is a beta of Dagster's; nothing rests on it.
+        warnings.simplefilter("ignore", BetaWarning)
+        linked = with_source_code_references(assets)
+    return Definitions(assets=linked, asset_checks=checks(of), jobs=[job])

@@ -27,6 +27,7 @@ GROUPS = {
     "fits",
     "predictions",
     "simulations",
+    "recommendations",
     "measured",
     "accuracy",
 }
@@ -87,7 +88,16 @@ def test_every_asset_describes_itself(study: Study) -> None:
         assert spec.kinds
         assert (spec.freshness_policy is not None) == (group in MEASURING)
         assert (spec.automation_condition is not None) == (group == "accuracy"), "measuring costs"
-        is_fitted = group in {"fits", "predictions", "simulations"} or noun == "overhead"
+        is_fitted = (
+            group
+            in {
+                "fits",
+                "predictions",
+                "simulations",
+                "recommendations",
+            }
+            or noun == "overhead"
+        )
         assert (spec.code_version is not None) == is_fitted
         # What disturbs measuring, or opens the database, waits for what does so already.
         pool = defs.resolve_assets_def(spec.key).op.pool
