@@ -21,7 +21,7 @@ PREDICTIONS = {
     "high": pl.Float64,
     "unknown": pl.String,
 }
-_MEASURE = "list a train scenario with so many devices in the study, and `stepcast run` it"
+_MEASURE = "list such a scenario under train of a study, and `stepcast run`"
 
 
 def network_of(load: Workload) -> Network:

@@ -84,7 +84,7 @@ def test_parameters_are_what_was_fitted() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (study.scenario("g", "other", 1), r"on other: .* found nothing; add it to the profiles"),
+        (study.scenario("g", "other", 1), r"on other: .* found nothing; list such a scenario"),
         (study.scenario("g", "slow", 3), r"3 device\(s\) at 200 Mb/s of any DNN, found 1 device"),
         (study.scenario("g", "slow", 2, 100.0), r"2 device\(s\) at 100 Mb/s"),
         (with_server(), "not async_parameter_server"),
