@@ -152,7 +152,7 @@ def test_a_worker_that_dies_is_told_with_its_words(alone: None) -> None:
     one = scenario(1)
     with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
         with AsyncJob(cluster, one, lambda _: None) as job:
-            cluster.run(job.workers[0], ["pkill", "-KILL", "-f", r'tf_node.*"role": "worker"'])
+            cluster.run(job.workers[0], ["pkill", "-KILL", "-f", r'tf_async.*"role": "worker"'])
             with pytest.raises(ProbeFailed, match=r"worker0 of small_cnn .* ended early \(killed"):
                 job.run(job.workers[0], 1)
 
