@@ -179,6 +179,13 @@ class Settings(Record):
             raise ValueError(f"should be 1 or more each and hold 1, found {list(flows)}")
         return tuple(sorted(set(flows)))
 
+    @field_validator("seconds")
+    @classmethod
+    def _iperf3_counts_whole_ones(cls, seconds: float) -> float:
+        if seconds % 1:
+            raise ValueError(f"should be whole, as iperf3 counts them, found {seconds:g}")
+        return seconds
+
 
 def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
     """Yield each speed of links once, between the nodes of the largest scenario that has it."""

@@ -1,0 +1,119 @@
+"""Tiny studies for real: of Ceer alone, and of Srift and Ceer on one scenario."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warehouse.landing import landed_runs
+from warehouse.warehouse import Warehouse, read_only
+
+pytestmark = pytest.mark.cluster
+
+TENSORFLOW = """
+name: tiny
+backend: emulated
+probes:
+  tf_operations: {traced_steps: 6, untraced_steps: 4, test: true}
+  tf_sync: {windows: 1, window_s: 2}
+train:
+  - {dnn: cuda_convnet, strategy: all_reduce, image_size: 24, batch_size: 2, worker: emu.avx2.s40,
+     link_mbps: 1000, workers: [2]}
+test:
+  - {dnn: small_cnn, strategy: all_reduce, image_size: 16, batch_size: 4, worker: emu.avx2.s40,
+     link_mbps: 1000, workers: [2]}
+"""
+PYTORCH = """
+name: tiny
+backend: emulated
+systems: [ceer_pytorch, ceer_pytorch_paper]
+probes:
+  torch_operations: {timed_steps: 6, untimed_steps: 4, test: true}
+  torch_throughput: {iterations: 20}
+train:
+  - {dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 16,
+     batch_size: 2, worker: emu.avx2.s40, link_mbps: 1000, workers: [2]}
+test:
+  - {dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 16,
+     batch_size: 8, worker: emu.avx2.s40, link_mbps: 1000, workers: [2]}
+"""
+BOTH = PYTORCH.replace(", test: true", "").replace(
+    "systems: [ceer_pytorch, ceer_pytorch_paper]\nprobes:\n",
+    """systems: [srift, ideal_scaling, ceer_pytorch]
+probes:
+  links: {flows: [1], seconds: 1, trials: 1}
+  allreduce: {sizes_bytes: [4, 1024, 65536, 1048576], world_sizes: [2], trials: 2}
+  torch_compute: {batch_sizes: [2, 8], trials: 4, watched_trials: 1}
+""",
+)
+PROBES = {
+    "ceer": ("tf_operations", "tf_sync"),
+    "ceer_pytorch": ("torch_operations", "torch_throughput"),
+}
+
+
+def run(folder: Path, text: str) -> None:
+    """Run a study."""
+    study = folder / "tiny.yaml"
+    study.write_text(text)
+    command = [sys.executable, "-m", "pipelines.cli.main", "run", str(study)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def predicted_first(home: Path) -> bool:
+    """Tell whether all forecasts were in the ledger before anything that judges them began."""
+    order = read_only(
+        home,
+        "SELECT (SELECT max(made_at) FROM pred.ledger) < (SELECT min(started_at) FROM raw.run "
+        "WHERE purpose = 'measurement') AS predicted_first",
+    )
+    return order["predicted_first"].to_list() == [True]
+
+
+@pytest.mark.parametrize(("text", "system"), [(TENSORFLOW, "ceer"), (PYTORCH, "ceer_pytorch")])
+def test_steps_are_forecast_from_operations_and_judged(
+    home: Path, tmp_path: Path, text: str, system: str
+) -> None:
+    run(tmp_path, text)
+    operations, steps = PROBES[system]
+    assert sorted((run.probe, run.purpose) for run in landed_runs(home / "landing")) == [
+        (operations, "measurement"),
+        (operations, "profile"),
+        (steps, "measurement"),
+        (steps, "profile"),
+    ]
+    assert predicted_first(home)
+    rows = read_only(
+        home, "SELECT system, split, predicted, measured FROM report.accuracy ORDER BY system"
+    ).rows()
+    assert [row[:2] for row in rows] == [(system, rows[0][1]), (f"{system}_paper", rows[0][1])]
+    assert 0 < rows[0][2] < 10 * rows[0][3]
+    assert "<h2>Operations</h2>" in (home / "report.html").read_text()
+
+
+def test_srift_and_ceer_are_judged_by_one_measurement(home: Path, tmp_path: Path) -> None:
+    """Srift sees passes of the network that is tested, Ceer what was trained to be seen alone."""
+    run(tmp_path, BOTH)
+    assert sorted((run.probe, run.purpose) for run in landed_runs(home / "landing")) == [
+        ("allreduce", "profile"),
+        ("links", "profile"),
+        ("torch_compute", "profile"),
+        ("torch_operations", "profile"),
+        ("torch_throughput", "measurement"),
+        ("torch_throughput", "profile"),
+    ]
+    assert predicted_first(home)
+    judged = read_only(home, "SELECT system, scenario_id, measured FROM report.accuracy")
+    assert sorted(judged["system"]) == ["ceer_pytorch", "ideal_scaling", "srift"]
+    assert judged.select("scenario_id", "measured").n_unique() == 1
+    saw = Warehouse(home).query("fit_inputs")
+    assert {
+        system: set(saw.filter(system=system)["probe"])
+        for system in ("ceer_pytorch", "ideal_scaling", "srift")
+    } == {
+        "ceer_pytorch": {"torch_operations", "torch_throughput"},
+        "ideal_scaling": {"torch_compute"},
+        "srift": {"links", "allreduce", "torch_compute"},
+    }
