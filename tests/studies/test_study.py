@@ -145,7 +145,6 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
         ),
         ("workers: [1, 2]", "workers: []", "test[0].workers: "),
         (
-            STUDY,
             "seconds: 1, trials",
             "seconds: 0.5, trials",
             "probes.links.seconds: should be whole, as iperf3 counts them, found 0.5",
