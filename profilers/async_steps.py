@@ -19,7 +19,7 @@ from profilers.captures import JobCapture, check_tcpdump
 from profilers.clusters import Cluster
 from profilers.clusters.fleet import BACKENDS
 from profilers.nodes.tf_async_job import ROLES, AsyncJob, StepTime
-from profilers.probe import STEP_S, Asked, Need, Probe, Say, start_s
+from profilers.probe import STEP_S, Asked, Need, Probe, one_by_one, start_s
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_async
@@ -210,13 +210,6 @@ def _check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:
         check_tcpdump()
 
 
-def _run(
-    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    for need in needs:
-        yield profile(cluster, need.scenario, context, **need.settings, progress=say)
-
-
 PROBE = Probe(
     name="tf_trace",
     what="Steps of one asynchronous worker, operation by operation, untraced steps beside them.",
@@ -224,7 +217,7 @@ PROBE = Probe(
     tables=("operation", "edge", "timing", "step", "sample", "stream", "http2_frame"),
     settings=Settings,
     needs=_needs,
-    run=_run,
+    run=one_by_one(lambda: profile),
     concerns=is_async,
     essential=frozenset({"capture"}),
     one_node=True,

@@ -22,7 +22,7 @@ from profilers.clusters import Cluster
 from profilers.clusters.fleet import BACKENDS
 from profilers.links import check_flows, link_in_words
 from profilers.nodes.tf_async_job import AsyncJob, StepTime
-from profilers.probe import Asked, Need, Probe, Say, start_s
+from profilers.probe import Asked, Need, Probe, one_by_one, start_s
 from profilers.readers.shares import shares
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import in_turn, is_async, largest
@@ -186,13 +186,6 @@ def _check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:
         check_tcpdump()
 
 
-def _run(
-    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    for need in needs:
-        yield measure(cluster, context, **need.settings, progress=say)
-
-
 PROBE = Probe(
     name="contention",
     what="What transfers of training get of a link that n workers use.",
@@ -200,7 +193,7 @@ PROBE = Probe(
     tables=("contention",),
     settings=Settings,
     needs=_needs,
-    run=_run,
+    run=one_by_one(lambda: measure),
     concerns=is_async,
     essential=frozenset({"flows"}),
     check=_check,

@@ -14,7 +14,7 @@ from profilers import clock
 from profilers.clusters import Cluster
 from profilers.nodes.compute_job import ComputeJob, check_single
 from profilers.nodes.programs import Killed
-from profilers.probe import Asked, Need, Probe, Say, start_s
+from profilers.probe import Asked, Need, Probe, one_by_one, start_s
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_all_reduce
 from profilers.steady import host
@@ -182,13 +182,6 @@ def _check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:
         check_limited(backend, need.nodes[0])
 
 
-def _run(
-    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    for need in needs:
-        yield search(cluster, need.scenario, context, **need.settings, progress=say)
-
-
 PROBE = Probe(
     name="torch_memory",
     what="The largest batch that fits one node of a type.",
@@ -196,7 +189,7 @@ PROBE = Probe(
     tables=("sample", "cluster_node"),
     settings=Settings,
     needs=_needs,
-    run=_run,
+    run=one_by_one(lambda: search),
     concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
     essential=frozenset({"most"}),
     one_node=True,

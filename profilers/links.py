@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 from profilers import clock
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
-from profilers.probe import Asked, Need, Probe, Say
+from profilers.probe import Asked, Need, Probe, one_by_one
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import in_turn, largest
 from profilers.steady.hostlock import host_lock
@@ -233,13 +233,6 @@ def _between(scenario: Scenario, flows: int) -> tuple[NodeGroup, ...]:
     return (*found, node_group("server", found[0].node_type, 1))
 
 
-def _run(
-    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    for need in needs:
-        yield measure(cluster, context, **need.settings, progress=say)
-
-
 PROBE = Probe(
     name="links",
     what="Goodput of 1 to n simultaneous flows between the server and the workers, each direction.",
@@ -247,7 +240,7 @@ PROBE = Probe(
     tables=("link",),
     settings=Settings,
     needs=_needs,
-    run=_run,
+    run=one_by_one(lambda: measure),
     essential=frozenset({"flows"}),
     check=lambda asked, needs, backend: check_flows(asked, needs),
 )

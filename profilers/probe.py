@@ -178,3 +178,24 @@ def start_s(nodes: Sequence[NodeGroup]) -> float:
     """Return about how many seconds programs on these nodes take to start."""
     workers = sum(group.count for group in nodes if group.role == "worker")
     return START_S + START_PER_NODE_S * workers
+
+
+def one_by_one(
+    measure: Callable[[], Callable[..., ProbeResult]],
+) -> Callable[[Cluster, Sequence[Need], RunContext, Say], Iterator[ProbeResult]]:
+    """Return a `Probe.run` that measures needs one after the other, by a function for one.
+
+    Args:
+        measure: returns that function, which takes a cluster, the scenario where the need is about
+            one, the context, the settings of the need by name, and `progress`.
+    """
+
+    def run(
+        cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+    ) -> Iterator[ProbeResult]:
+        for need in needs:
+            scenario = need.subject.scenario
+            about = () if scenario is None else (scenario,)
+            yield measure()(cluster, *about, context, **need.settings, progress=say)
+
+    return run

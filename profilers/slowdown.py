@@ -27,7 +27,7 @@ from profilers.nodes.ranks import Ranks
 from profilers.nodes.slowdown import SlowdownConfig
 from profilers.nodes.torch_program import cluster_nodes
 from profilers.nodes.torch_training import Step
-from profilers.probe import STEP_S, Asked, Need, Probe, Say, start_s
+from profilers.probe import STEP_S, Asked, Need, Probe, one_by_one, start_s
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_all_reduce
 from profilers.steady.hostlock import host_lock
@@ -305,13 +305,6 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
         )
 
 
-def _run(
-    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    for need in needs:
-        yield measure(cluster, need.scenario, context, **need.settings, progress=say)
-
-
 PROBE = Probe(
     name="slowdown",
     what="What passes take longer while all-reduces go on beside them.",
@@ -319,6 +312,6 @@ PROBE = Probe(
     tables=("sample", "cluster_node"),
     settings=Settings,
     needs=_needs,
-    run=_run,
+    run=one_by_one(lambda: measure),
     concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
 )

@@ -19,7 +19,7 @@ from profilers.clusters import Cluster
 from profilers.nodes.tf_async_job import StepTime
 from profilers.nodes.tf_sync_job import Shapes, SyncJob
 from profilers.operation_tables import dnn_row, needs_of_operations, operation_time, step_samples
-from profilers.probe import STEP_S, Asked, Need, Probe, Say
+from profilers.probe import STEP_S, Asked, Need, Probe, one_by_one
 from profilers.readers import run_metadata
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_all_reduce
@@ -213,13 +213,6 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
     return needs_of_operations("tf_operations", asked, told, steps_s, test=settings.test)
 
 
-def _run(
-    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    for need in needs:
-        yield profile(cluster, need.scenario, context, **need.settings, progress=say)
-
-
 PROBE = Probe(
     name="tf_operations",
     what="Operations of one TensorFlow device that trains alone, at full speed, and its steps.",
@@ -235,7 +228,7 @@ PROBE = Probe(
     ),
     settings=Settings,
     needs=_needs,
-    run=_run,
+    run=one_by_one(lambda: profile),
     concerns=lambda scenario: is_all_reduce(scenario, "tensorflow"),
     one_node=True,
 )

@@ -23,7 +23,7 @@ from profilers.nodes.compute_job import STEP_TIMEOUT_S, check_single
 from profilers.nodes.programs import Job, Message
 from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, cluster_nodes, environment
 from profilers.operation_tables import dnn_row, needs_of_operations, operation_time, step_samples
-from profilers.probe import STEP_S, Asked, Need, Probe, Say
+from profilers.probe import STEP_S, Asked, Need, Probe, one_by_one
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_all_reduce
 from profilers.steady.hostlock import host_lock
@@ -215,13 +215,6 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
     return needs_of_operations("torch_operations", asked, told, steps_s, test=settings.test)
 
 
-def _run(
-    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    for need in needs:
-        yield profile(cluster, need.scenario, context, **need.settings, progress=say)
-
-
 PROBE = Probe(
     name="torch_operations",
     what="Operators of one PyTorch device that trains alone, at full speed, and its steps.",
@@ -236,7 +229,7 @@ PROBE = Probe(
     ),
     settings=Settings,
     needs=_needs,
-    run=_run,
+    run=one_by_one(lambda: profile),
     concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
     one_node=True,
 )

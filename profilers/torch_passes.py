@@ -18,7 +18,7 @@ from profilers import clock
 from profilers.clusters import Cluster
 from profilers.nodes.compute_job import ComputeJob, check_single
 from profilers.nodes.torch_training import Layer, Step
-from profilers.probe import STEP_S, Asked, Need, Probe, Say, start_s
+from profilers.probe import STEP_S, Asked, Need, Probe, one_by_one, start_s
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_all_reduce
 from profilers.steady.confidence import half_width
@@ -288,13 +288,6 @@ def _of_batch(scenario: Scenario, batch_size: int) -> Scenario:
     return scenario.model_copy(update={"workload": load, "nodes": nodes})
 
 
-def _run(
-    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    for need in needs:
-        yield profile(cluster, need.scenario, context, **need.settings, progress=say)
-
-
 PROBE = Probe(
     name="torch_compute",
     what="Passes of one node, and when its gradients are ready.",
@@ -302,7 +295,7 @@ PROBE = Probe(
     tables=("compute", "layer", "layer_time", "cluster_node", "sample"),
     settings=Settings,
     needs=_needs,
-    run=_run,
+    run=one_by_one(lambda: profile),
     concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
     essential=frozenset({"batch_sizes"}),
     one_node=True,

@@ -91,7 +91,7 @@ def measure(
         for scenario in scenarios:
             started_at = clock.now()
             progress(f"measure {scenario.label}")
-            trained = _train(ranks, scenario, batches[scenario], goal)
+            trained = _train(ranks, batches[scenario], goal)
             yield _result(cluster, scenario, context, started_at, trained)
 
 
@@ -110,7 +110,7 @@ class _Trained:
         return [step_s for one in self.pieces for step_s in one.value.steps_s]
 
 
-def _train(ranks: Ranks, scenario: Scenario, batches: Batches, goal: Goal) -> _Trained:
+def _train(ranks: Ranks, batches: Batches, goal: Goal) -> _Trained:
     names = ranks.on(batches)
     ranks.connect(names, 1)
     ranks.programs.ask(names, "replicated", STEP_TIMEOUT_S, do="replicate")

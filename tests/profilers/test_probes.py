@@ -107,7 +107,7 @@ def test_a_probe_says_what_it_is(probe: Probe) -> None:
 
 @every_probe
 def test_runs_land_under_the_name_of_their_probe(probe: Probe) -> None:
-    source = inspect.getsource(modules[probe.run.__module__])
+    source = inspect.getsource(modules[probe.needs.__module__])
     assert set(re.findall(r'finished_run\(\s*"(\w+)"', source)) == {probe.name}
     assert {need.probe for need in needs_of(probe)} == {probe.name}
 
