@@ -1,5 +1,8 @@
 """Assets of what probes' rows say without forecasting: overhead, HTTP/2, end times, kept orders."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import polars as pl
 from dagster import AssetsDefinition, MaterializeResult, MetadataValue, asset
 
@@ -26,17 +29,27 @@ def analyses(of: Studied) -> list[AssetsDefinition]:
     return [_overhead(of), _http2(of), _end_times(of), _transfer_order(of)]
 
 
-def _overhead(of: Studied) -> AssetsDefinition:
-    @asset(
-        key=of.key("analyses", "overhead"),
+def _of_captures(
+    of: Studied,
+    noun: str,
+    code_version: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Callable[[Callable[..., MaterializeResult]], AssetsDefinition]:
+    """Return what makes an asset of a function that analyses captured packets."""
+    return asset(
+        key=of.key("analyses", noun),
         deps=[of.key("profiles", "tf_trace")],
         group_name=of.name,
         owners=OWNERS,
         kinds={"analysis", "tcpdump"},
         pool="warehouse",
-        code_version=overhead_fits.VERSION,
-        metadata=of_table("fit.fit"),
+        code_version=code_version,
+        metadata=metadata,
     )
+
+
+def _overhead(of: Studied) -> AssetsDefinition:
+    @_of_captures(of, "overhead", overhead_fits.VERSION, of_table("fit.fit"))
     def overhead(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """Overhead of received tensors against their size, by receiving role and node type."""
         round_, house = rounds.latest(of.path), warehouse.open()
@@ -56,14 +69,7 @@ def _overhead(of: Studied) -> AssetsDefinition:
 
 
 def _http2(of: Studied) -> AssetsDefinition:
-    @asset(
-        key=of.key("analyses", "http2"),
-        deps=[of.key("profiles", "tf_trace")],
-        group_name=of.name,
-        owners=OWNERS,
-        kinds={"analysis", "tcpdump"},
-        pool="warehouse",
-    )
+    @_of_captures(of, "http2")
     def http2(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """Flow-control windows, suspended streams and the order of service, run by run."""
         round_ = rounds.latest(of.path)
@@ -76,14 +82,7 @@ def _http2(of: Studied) -> AssetsDefinition:
 
 
 def _end_times(of: Studied) -> AssetsDefinition:
-    @asset(
-        key=of.key("analyses", "end_times"),
-        deps=[of.key("profiles", "tf_trace")],
-        group_name=of.name,
-        owners=OWNERS,
-        kinds={"analysis", "tcpdump"},
-        pool="warehouse",
-    )
+    @_of_captures(of, "end_times")
     def end_times(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """How well the model of a link tells when each downlink stream ends (ICPE'20, Table 1)."""
         round_ = rounds.latest(of.path)
@@ -98,14 +97,7 @@ def _end_times(of: Studied) -> AssetsDefinition:
 
 
 def _transfer_order(of: Studied) -> AssetsDefinition:
-    @asset(
-        key=of.key("analyses", "transfer_order"),
-        deps=[of.key("profiles", "tf_trace")],
-        group_name=of.name,
-        owners=OWNERS,
-        kinds={"analysis", "tcpdump"},
-        pool="warehouse",
-    )
+    @_of_captures(of, "transfer_order")
     def transfer_order(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """Share of the pairs of transfers that came in the order that was enforced."""
         round_ = rounds.latest(of.path)

@@ -2,6 +2,8 @@
 
 import base64
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,6 +13,7 @@ from matplotlib.figure import Figure
 from assets.resources import WarehouseResource
 from reports.plots import to_png
 from studies.rounds import Round
+from warehouse.warehouse import Warehouse
 
 OWNERS = ["team:stepcast"]
 
@@ -20,9 +23,10 @@ def of_table(name: str) -> Mapping[str, Any]:
     return {"dagster/table_name": name}
 
 
-def _comments(warehouse: WarehouseResource) -> dict[str, str]:
-    """Return what the history says of columns by name, where all of a name have one comment."""
-    found = warehouse.open().query("columns").drop_nulls("comment")
+@cache
+def _comments(home: str) -> dict[str, str]:
+    """Return what a history says of columns by name, where all of a name have one comment."""
+    found = Warehouse(Path(home)).query("columns").drop_nulls("comment")
     alike = found.group_by("column_name").agg(pl.col("comment").unique())
     return {name: said[0] for name, said in alike.rows() if len(said) == 1}
 
@@ -37,7 +41,7 @@ def of_frame(
 
     Columns are described by the comments of the history's columns of that name, where all agree.
     """
-    said = _comments(warehouse) if warehouse is not None else {}
+    said = _comments(warehouse.home) if warehouse is not None else {}
     columns = [
         TableColumn(name, str(kind), description=said.get(name))
         for name, kind in frame.schema.items()

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from profilers.clusters.node_types import node_group
 from profilers.probe import Metric
 from profilers.probes import judge_of
+from profilers.scenarios import in_turn
 from warehouse import limits
 from warehouse.amounts import Batch, Mbps, Nodes, Pixels
 from warehouse.records import (
@@ -148,14 +149,10 @@ class Curve(Record):
 
     def nodes(self, workers: int) -> tuple[NodeGroup, ...]:
         """Return the groups of workers and servers for a number of workers, its types in turn."""
-        counts = {
-            name: len(range(place, workers, len(self.worker)))
-            for place, name in enumerate(self.worker)
-        }
-        groups = [node_group("worker", name, count) for name, count in counts.items() if count]
+        groups = [node_group("worker", name, 1) for name in self.worker]
         if self.server is not None:
             groups.append(node_group("server", self.server, self.servers))
-        return tuple(groups)
+        return in_turn(groups, workers)
 
     def scenario(self, workers: int, backend: Backend) -> Scenario:
         """Return the scenario with a number of workers; only emulated links are shaped."""
@@ -168,7 +165,7 @@ class Curve(Record):
                 batch_size=self.batch_size,
             ),
             strategy=self._strategy(workers),
-            nodes=self._mixed() if self.mix else self.nodes(workers),
+            nodes=self._mixed() if self.mix and workers in self.workers else self.nodes(workers),
             link_mbps=self.link_mbps if shaped else None,
             cross_traffic=self.cross_traffic if shaped else None,
         )

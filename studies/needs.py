@@ -3,8 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from profilers.probe import Asked, Need
+from profilers.probe import Asked, Need, Probe
 from profilers.probes import PROBES, judge_of
 from studies.curve import Curve
 from studies.study import Study
@@ -107,10 +108,9 @@ def asked_of(study: Study, backend: Backend, asking: Asking) -> Mapping[str, Ask
                     (wanted.own if ask.whose == "own" else wanted.cluster)[one.scenario] = None
     found = {}
     for name, probe in PROBES.items():
-        test = tuple(one for one in tests if probe.concerns(one))
-        judges = any(judge_of(one) is probe for one in test)
-        if probe.metric is not None:
-            test = tuple(one for one in test if judge_of(one) is probe)
+        of_probe = probe.concerns if probe.metric is None else partial(_judges, probe)
+        test = tuple(filter(of_probe, tests))
+        judges = probe.metric is not None and bool(test)
         wanted = by_probe.get(name, _Wanted())
         is_named = name in study.probes and name in by_probe
         if not (judges or wanted.required or is_named):
@@ -118,6 +118,10 @@ def asked_of(study: Study, backend: Backend, asking: Asking) -> Mapping[str, Ask
         train = tuple(one for one in trains if probe.concerns(one)) if wanted.of_train else ()
         found[name] = Asked(tuple(wanted.own), tuple(wanted.cluster), train, test)
     return found
+
+
+def _judges(probe: Probe, scenario: Scenario) -> bool:
+    return judge_of(scenario) is probe
 
 
 def _scenarios(study: Study, backend: Backend, *, judged: bool) -> tuple[Scenario, ...]:

@@ -80,6 +80,7 @@ def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None
         (1, "emu.avx512.s15", None),
         (1, "emu.sse41.s15", None),
     ]
+    assert [one.count for one in curve.profiled("emulated").nodes] == [1]
     assert study.curve_of(scenario, "emulated") == curve
 
 
