@@ -47,7 +47,8 @@ def checks(of: Studied) -> list[AssetChecksDefinition]:
         for probe in of.measuring
         if PROBES[probe].metric is not None
     ]
-    found.append(_check(of, ("accuracy", "table"), _everything_is_judged, blocking=True))
+    if of.study.test:
+        found.append(_check(of, ("accuracy", "table"), _everything_is_judged, blocking=True))
     return found
 
 

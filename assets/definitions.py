@@ -40,8 +40,7 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         *simulations(of),
         *recommendations(of),
         *(measured_asset(of, probe, predicted) for probe in of.measuring),
-        table_asset(of),
-        report_asset(of),
+        *((table_asset(of), report_asset(of)) if of.study.test else ()),
     ]
     job = define_asset_job(
         of.name,

@@ -31,13 +31,10 @@ def _comments(home: str) -> dict[str, str]:
     return {name: said[0] for name, said in alike.rows() if len(said) == 1}
 
 
-def of_frame(
-    frame: pl.DataFrame,
-    round_: Round,
-    figures: Sequence[Figure] = (),
-    warehouse: WarehouseResource | None = None,
+def of_rows(
+    frame: pl.DataFrame, warehouse: WarehouseResource | None = None
 ) -> dict[str, MetadataValue]:
-    """Return metadata of an asset whose rows are `frame`: count, columns, round and plots.
+    """Return metadata of rows: their count and columns.
 
     Columns are described by the comments of the history's columns of that name, where all agree.
     """
@@ -46,9 +43,20 @@ def of_frame(
         TableColumn(name, str(kind), description=said.get(name))
         for name, kind in frame.schema.items()
     ]
-    metadata: dict[str, MetadataValue] = {
+    return {
         "dagster/row_count": MetadataValue.int(frame.height),
         "dagster/column_schema": MetadataValue.table_schema(TableSchema(columns)),
+    }
+
+
+def of_frame(
+    frame: pl.DataFrame,
+    round_: Round,
+    figures: Sequence[Figure] = (),
+    warehouse: WarehouseResource | None = None,
+) -> dict[str, MetadataValue]:
+    """Return metadata of an asset whose rows are `frame`: count, columns, round and plots."""
+    metadata = of_rows(frame, warehouse) | {
         "study": MetadataValue.text(round_.study.name),
         "round": MetadataValue.int(round_.repeat),
         "backend": MetadataValue.text(round_.backend),

@@ -52,7 +52,7 @@ def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
     ) -> MaterializeResult:
         round_ = profile(rounds.opened(of.path), probe, warehouse.landing, progress)
         loaded = load(warehouse, progress)
-        shown, figures = _drawn(round_, warehouse.landing, probe)
+        shown, figures = drawn(round_, warehouse.landing, probe)
         return MaterializeResult(metadata=of_frame(shown, round_, figures, warehouse) | loaded)
 
     return profiled
@@ -97,15 +97,15 @@ def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, Metadata
     }
 
 
-def _drawn(round_: Round, landing: Path, probe: str) -> tuple[pl.DataFrame, list[Figure]]:
+def drawn(round_: Round, landing: Path, probe: str) -> tuple[pl.DataFrame, list[Figure]]:
     """Return rows of what predictors see of a probe, and a plot of those of each need."""
-    drawn = DRAWN.get(probe)
-    names = drawn.tables if drawn else PROBES[probe].tables[:1]
+    how = DRAWN.get(probe)
+    names = how.tables if how else PROBES[probe].tables[:1]
     purpose: Purpose = "profile"
     frames = [landed.rows(round_, landing, probe, name, purpose) for name in names]
     rows = reduce(_joined, frames)
-    parts = landed.by_name(rows) if drawn else ()
-    return rows, [drawn.plot(part, str(name)) for (name,), part in parts if drawn]
+    parts = landed.by_name(rows) if how else ()
+    return rows, [how.plot(part, str(name)) for (name,), part in parts if how]
 
 
 def _joined(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:

@@ -45,6 +45,17 @@ class WarehouseResource(ConfigurableResource):
         return Warehouse(Path(self.home))
 
 
+@contextmanager
+def own_turn(context: InitResourceContext, home: Path) -> Iterator[None]:
+    """Wait for the turn of a Dagster run in a home, and keep it while the block runs."""
+    if context.instance is not None and context.run is not None:
+        context.instance.add_run_tags(context.run.run_id, {OWNER_TAG: owner_tag()})
+    with turn(home, get_dagster_logger().info):
+        if context.instance is not None:
+            free_dead_runs(context.instance)
+        yield
+
+
 class RoundsResource(ConfigurableResource):
     """The rounds of studies that a run works on; `backend` overrules what their files say.
 
@@ -59,11 +70,7 @@ class RoundsResource(ConfigurableResource):
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator["RoundsResource"]:
         """Wait for this run's turn and keep it until the run ends."""
-        if context.instance is not None and context.run is not None:
-            context.instance.add_run_tags(context.run.run_id, {OWNER_TAG: owner_tag()})
-        with turn(Path(self.warehouse.home), get_dagster_logger().info):
-            if context.instance is not None:
-                free_dead_runs(context.instance)
+        with own_turn(context, Path(self.warehouse.home)):
             yield self
 
     def opened(self, path: Path) -> Round:

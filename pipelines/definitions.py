@@ -11,7 +11,9 @@ from dagster import (
     in_process_executor,
 )
 
+from assets import fleet as fleet_assets
 from assets.definitions import definitions_of
+from pipelines import fleet
 from pipelines.resources import resources
 from pipelines.schedules import schedules
 from warehouse.home import CHECKOUT
@@ -26,6 +28,14 @@ def study_files() -> Iterator[Path]:
     more = [Path(one) for one in os.environ.get(STUDIES, "").split(os.pathsep) if one]
     for place in (CHECKOUT / "studies", *more):
         yield from sorted(place.glob("*.yaml")) if place.is_dir() else (place,)
+
+
+def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
+    """Return everything: the definitions of studies, and those of the fleet."""
+    studies = definitions(with_resources, *files)
+    return Definitions.merge(
+        studies, fleet_assets.definitions(), Definitions(sensors=[fleet.sensor()])
+    )
 
 
 def definitions(
@@ -58,4 +68,4 @@ def definitions(
     return merged
 
 
-defs = definitions(resources(), *study_files())
+defs = whole(resources(), *study_files())

@@ -13,13 +13,19 @@ from uuid import uuid4
 from dagster import (
     AssetCheckEvaluation,
     AssetCheckSeverity,
+    AssetKey,
     DagsterError,
     DagsterEventType,
     DagsterExecutionInterruptedError,
     DagsterInstance,
+    Definitions,
+    JobDefinition,
 )
 
+from assets import fleet as fleet_assets
 from assets.studied import studied
+from fleet.agenda import Item
+from pipelines import fleet
 from pipelines.definitions import definitions
 from pipelines.resources import resources
 from studies.progress import Progress
@@ -58,13 +64,42 @@ def execute(
     """
     of = studied(study, backend)
     everything = definitions(resources(backend, progress), study, backend=backend)
-    job = everything.resolve_job_def(of.name)
+    return _execute(instance, everything.resolve_job_def(of.name))
+
+
+def execute_item(instance: DagsterInstance, item: Item, progress: Progress) -> None:
+    """Make a visit to a member of the fleet, or watch it.
+
+    Raises:
+        KeyboardInterrupt: as `execute`.
+        StepcastError: as an asset raised it.
+    """
+    ours = Definitions(resources=resources(item.member.backend, progress))
+    job = Definitions.merge(fleet_assets.definitions(), ours).resolve_job_def(
+        fleet_assets.WATCHES if item.watches else fleet_assets.PROFILES
+    )
+    _execute(instance, job, item.member.node_type, fleet.selection(item))
+
+
+def _execute(
+    instance: DagsterInstance,
+    job: JobDefinition,
+    partition: str | None = None,
+    selection: Sequence[AssetKey] | None = None,
+) -> Sequence[Verdict]:
     run_id = str(uuid4())
     # Reading traces imports TensorFlow, which would talk on stderr.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         with _no_interrupt_lost():
-            job.execute_in_process(_QUIET, instance, run_id=run_id, tags=_LOCATION)
+            job.execute_in_process(
+                _QUIET,
+                instance,
+                run_id=run_id,
+                tags=_LOCATION,
+                partition_key=partition,
+                asset_selection=selection,
+            )
     except DagsterExecutionInterruptedError:
         raise KeyboardInterrupt from None
     except DagsterError as error:

@@ -1,5 +1,6 @@
 """What assets work with: rounds of studies, a warehouse, and somebody to tell about progress."""
 
+from assets.fleet_resource import FleetResource
 from assets.progress import LoggedProgress
 from assets.resources import RoundsResource, WarehouseResource
 from studies.progress import Progress
@@ -10,6 +11,7 @@ def resources(backend: str | None = None, progress: Progress | None = None) -> d
     """Return the resources of runs in the home that STEPCAST_HOME names."""
     warehouse = WarehouseResource(home=str(home()))
     return {
+        "fleet": FleetResource(warehouse=warehouse),
         "rounds": RoundsResource(backend=backend, warehouse=warehouse),
         "warehouse": warehouse,
         "progress": progress or LoggedProgress(),

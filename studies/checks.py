@@ -57,14 +57,14 @@ def check_study(study: Study, source: Path, backend: Backend, asking: Asking) ->
 
 
 def _check_train(study: Study, source: Path, backend: Backend, wanted: Mapping[str, Asked]) -> None:
-    """Refuse train scenarios that would be of no use to any chosen system."""
+    """Refuse train scenarios that would be of no use to any chosen system, or named probe."""
+    use = "no named probe concerns it; leave it out, or name one that does"
+    if not study.only_profiles:
+        use = "no chosen system learns from it; leave it out, or choose a system that does"
     shown = {scenario for asked in wanted.values() for scenario in asked.train}
     for curve in study.curves:
         if not curve.is_judged and shown.isdisjoint(curve.scenarios(backend)):
-            raise BadInput(
-                f"{source}: {study.place_of(curve)}: no chosen system learns from it; leave it "
-                "out, or choose a system that does"
-            )
+            raise BadInput(f"{source}: {study.place_of(curve)}: {use}")
 
 
 def _check_hidden(study: Study, source: Path, backend: Backend) -> None:

@@ -1,6 +1,6 @@
 """Running the probes a round still needs, and landing what each returns as soon as it is there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from profilers.probes import PROBES
 from profilers.result import ProbeResult, RunContext
 from profilers.steady.hostlock import host_lock
 from studies.lanes import Clusters, lanes, side_by_side
-from studies.needs import nodes_of, starts
+from studies.needs import expected_s, nodes_of, starts
 from studies.progress import Progress
 from studies.rounds import Round, refreshed
 from studies.settings import noted
@@ -21,13 +21,28 @@ from warehouse.landing import land, landed_runs
 from warehouse.records import ProbeFailed, Purpose
 
 
-def profile(round_: Round, probe: str, landing: Path, progress: Progress) -> Round:
+MayTake = Callable[[float], None]
+"""Told the seconds that what comes next is expected to take; raises if there is no time for it."""
+
+
+def _any_time(expected_s: float) -> None:
+    """Let everything take as long as it does."""
+
+
+def profile(
+    round_: Round,
+    probe: str,
+    landing: Path,
+    progress: Progress,
+    may_take: MayTake = _any_time,
+) -> Round:
     """Run what the round lacks of one probe for predictors to see; return the round as it is then.
 
     Raises:
         ProbeFailed: a probe failed; its failed run has landed.
+        StepcastError: as `may_take`, which is asked before each start of programs.
     """
-    _run(round_, probe, "profile", landing, progress)
+    _run(round_, probe, "profile", landing, progress, may_take)
     return refreshed(round_, landed_runs(landing))
 
 
@@ -50,7 +65,14 @@ def measure(
     return refreshed(round_, landed_runs(landing))
 
 
-def _run(round_: Round, probe: str, purpose: Purpose, landing: Path, progress: Progress) -> None:
+def _run(
+    round_: Round,
+    probe: str,
+    purpose: Purpose,
+    landing: Path,
+    progress: Progress,
+    may_take: MayTake = _any_time,
+) -> None:
     groups = list(starts(round_.missing_of(probe, purpose)))
     several = [groups]
     if PROBES[probe].one_node and round_.backend in BACKENDS:
@@ -58,6 +80,7 @@ def _run(round_: Round, probe: str, purpose: Purpose, landing: Path, progress: P
     is_alone = len(several) <= 1
 
     def run(start: Sequence[Need], clusters: Clusters) -> None:
+        may_take(expected_s(start))
         where = "" if is_alone else f"{' + '.join(sorted(_node_types(start)))}: "
         cluster = open_cluster(round_.backend, nodes_of(start), start[0].subject.link_mbps)
         last: tuple[str, ProbeResult] | None = None

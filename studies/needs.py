@@ -7,6 +7,7 @@ from functools import partial
 
 from profilers.probe import Asked, Need, Probe
 from profilers.probes import PROBES, judge_of
+from profilers.scenarios import alone
 from studies.curve import Curve
 from studies.study import Study
 from warehouse.asks import Ask
@@ -62,6 +63,11 @@ def starts(some: Sequence[Need]) -> Iterator[list[Need]]:
     yield from groups.values()
 
 
+def expected_s(start: Sequence[Need]) -> float:
+    """Return about how many seconds needs of one start take."""
+    return start[0].start_s + sum(need.expected_s for need in start)
+
+
 def nodes_of(start: Sequence[Need]) -> tuple[NodeGroup, ...]:
     """Return the nodes of the cluster that measures needs of one start: those of the largest."""
     return max((need.nodes for need in start), key=lambda nodes: sum(one.count for one in nodes))
@@ -95,6 +101,10 @@ class _Wanted:
 
 def asked_of(study: Study, backend: Backend, asking: Asking) -> Mapping[str, Asked]:
     """Return what is asked of each probe that runs, in the order in which probes run."""
+    if study.only_profiles:
+        return {
+            name: _all_of(study, backend, PROBES[name]) for name in PROBES if name in study.probes
+        }
     by_probe: dict[str, _Wanted] = defaultdict(_Wanted)
     tests = _scenarios(study, backend, judged=True)
     trains = _scenarios(study, backend, judged=False)
@@ -118,6 +128,26 @@ def asked_of(study: Study, backend: Backend, asking: Asking) -> Mapping[str, Ask
         train = tuple(one for one in trains if probe.concerns(one)) if wanted.of_train else ()
         found[name] = Asked(tuple(wanted.own), tuple(wanted.cluster), train, test)
     return found
+
+
+def _all_of(study: Study, backend: Backend, probe: Probe) -> Asked:
+    """Return all that a probe can tell of train scenarios: what systems could ask it for."""
+    found = [
+        (curve, scenario)
+        for curve in study.curves
+        for scenario in curve.scenarios(backend)
+        if probe.concerns(scenario)
+    ]
+    scenarios = tuple(dict.fromkeys(scenario for _, scenario in found))
+    own = (one for curve, scenario in found for one in _own(curve, scenario, backend))
+    return Asked(own=tuple(dict.fromkeys(own)), cluster=scenarios, train=scenarios)
+
+
+def _own(curve: Curve, scenario: Scenario, backend: Backend) -> tuple[Scenario, ...]:
+    """Return one worker of each type, as forecasts of a scenario would ask for it."""
+    if scenario.strategy.kind == "all_reduce":
+        return alone(scenario)
+    return (curve.profiled(backend),)
 
 
 def _judges(probe: Probe, scenario: Scenario) -> bool:

@@ -39,7 +39,8 @@ def _tasks(round_: Round) -> Iterator[Task]:
         for scenario in curve.scenarios(round_.backend) if curve.is_judged else ():
             yield Task(prediction_name(scenario.label), _PREDICT_S)
     yield from _of([need for need in missing if not need.profiles])
-    yield Task(REPORT_NAME, _REPORT_S + _REPORT_PER_CURVE_S * len(round_.study.curves))
+    if not round_.study.only_profiles:
+        yield Task(REPORT_NAME, _REPORT_S + _REPORT_PER_CURVE_S * len(round_.study.curves))
 
 
 def _of(missing: Sequence[Need]) -> Iterator[Task]:

@@ -42,7 +42,8 @@ class Study(Record):
             run only if they are named.
         again: what later rounds repeat.
         train: scenarios that fits may see, as templates.
-        test: scenarios that are forecast, then measured, as templates.
+        test: scenarios that are forecast, then measured, as templates; none: the study only
+            profiles, by the probes that it names, what it lists under train.
     """
 
     name: Name
@@ -52,7 +53,7 @@ class Study(Record):
     probes: Mapping[str, Any] = Field(default_factory=dict)
     again: Again = Again(fraction=1.0)
     train: tuple[Train, ...] = Field(default=(), max_length=limits.LISTED)
-    test: tuple[Test, ...] = Field(min_length=1, max_length=limits.LISTED)
+    test: tuple[Test, ...] = Field(default=(), max_length=limits.LISTED)
 
     @model_validator(mode="before")
     @classmethod
@@ -79,6 +80,19 @@ class Study(Record):
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PROBES)}"
             raise ValueError(f"no probe {unknown[0]!r}; {hint}")
         return probes
+
+    @model_validator(mode="after")
+    def _has_something_to_do(self) -> Self:
+        if self.test:
+            return self
+        if not (self.train and self.probes):
+            raise ValueError(
+                "test: missing; a study without it only profiles, and names under probes what "
+                "with, under train what of"
+            )
+        if self.systems:
+            raise ValueError("systems: nothing is forecast without test; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _settings_are_valid(self) -> Self:
@@ -134,6 +148,11 @@ class Study(Record):
     def metrics(self) -> frozenset[str]:
         """The names of all metrics that it is judged by."""
         return frozenset(curve.metric.name for template in self.test for curve in template)
+
+    @property
+    def only_profiles(self) -> bool:
+        """Whether nothing of it is forecast or judged."""
+        return not self.test
 
     @property
     def carries_train(self) -> bool:

@@ -13,6 +13,7 @@ CHECKOUT = Path(__file__).parents[1]
 ROOMS = (
     "assets",
     "benchmarks",
+    "fleet",
     "forecasting",
     "models",
     "networks",
@@ -45,7 +46,8 @@ _RESULTS = (
     "warehouse.durable",
     "warehouse.records",
 )
-_ASSETS = (*_FORECASTING, "forecasting", "reports")
+_FLEET = (*_FORECASTING, "forecasting")
+_ASSETS = (*_FLEET, "fleet", "reports")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "networks": (),
     "warehouse": (),
@@ -53,6 +55,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "models": ("networks", "warehouse.asks", *_WORDS),
     "studies": _STUDIES,
     "forecasting": _FORECASTING,
+    "fleet": _FLEET,
     "reports": _RESULTS,
     "assets": _ASSETS,
     "benchmarks": _ASSETS,

@@ -96,6 +96,11 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "provider text, node_type text, region text, zone text?, market text",
         "usd_per_hour real, observed_at time, source text",
     ),
+    "judgement": (
+        "node_type text, metric text, unit text, value real, expected real?, change_percent real?",
+        "robust_z real?, earlier_n int, alarm flag, confirmed flag?, watched text",
+        "confirmed_by text?",
+    ),
     "external": ("row_number big, subject json, metric text, unit text, value real?, repeat int",),
     "source": (
         "format text, file_name text, sha256 text, source text, licence text?, url text?",

@@ -10,7 +10,7 @@ from itertools import chain
 
 from forecasting.asked.fits import AskedFit, made
 from forecasting.asked.groups import Group, groups_of
-from forecasting.asked.history import Figures, History, Past, read_history
+from forecasting.asked.history import Changed, Figures, History, Past, read_history
 from forecasting.asked.lacking import Lacking, lacking
 from forecasting.asked.place import Place, place_of
 from forecasting.asked.runs import Met, VisibleRun, met, visible_runs
@@ -35,7 +35,8 @@ class Forecast:
 
     `value` is None where the system knows no more than `low` and `high`: `unknown` says why.
     `past` is None where nothing has been judged that is as far from what its fit saw; `is_new`
-    tells a forecast that was made now from one that the ledger has.
+    tells a forecast that was made now from one that the ledger has. `changed` are node types that
+    are not any more what the profiles say that it rests on.
     """
 
     scenario: Scenario
@@ -49,6 +50,7 @@ class Forecast:
     split: str
     past: Past | None
     is_new: bool
+    changed: tuple[Changed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,7 @@ def _answer(
         split=split,
         past=past,
         is_new=known is None,
+        changed=history.changed_since(group),
     )
 
 

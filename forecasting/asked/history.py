@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -32,6 +33,23 @@ class Past:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """A node type that has changed since it was profiled, as the fleet's watch confirmed.
+
+    Attributes:
+        node_type: its name.
+        since: when the alarm was raised, UTC.
+        metric: what changed.
+        percent: how much worse it had become.
+    """
+
+    node_type: str
+    since: datetime
+    metric: str
+    percent: float
+
+
+@dataclass(frozen=True)
 class History:
     """What was read.
 
@@ -42,6 +60,7 @@ class History:
         splits: how far scenarios are from what fits see, by group and scenario.
         past: by system, split and metric.
         ledger: forecasts by kept fits.
+        changed: by run, the node types that changed after it.
     """
 
     tables: Mapping[Group, Tables]
@@ -51,6 +70,12 @@ class History:
     groups: Sequence[Group]
     past: Mapping[tuple[str, str, str], Past]
     ledger: pl.DataFrame
+    changed: Mapping[str, Sequence[Changed]]
+
+    def changed_since(self, group: Group) -> tuple[Changed, ...]:
+        """Return the node types that changed after a fit's runs, each change once."""
+        found = (one for run_id in group.run_ids for one in self.changed.get(run_id, ()))
+        return tuple(dict.fromkeys(found))
 
     def split_of(self, group: Group, scenario: Scenario) -> str:
         """Return how far a scenario is from what the fit of a group sees."""
@@ -92,7 +117,16 @@ def read_history(warehouse: Warehouse, groups: Sequence[Group], backend: Backend
     }
     splits = _splits(warehouse, groups) if groups else {}
     ledger = warehouse.query("forecasts_of_fits")
-    return History(tables, kept, fits, splits, groups, _past(warehouse, backend), ledger)
+    past = _past(warehouse, backend)
+    return History(tables, kept, fits, splits, groups, past, ledger, _changed(warehouse))
+
+
+def _changed(warehouse: Warehouse) -> dict[str, list[Changed]]:
+    found: dict[str, list[Changed]] = {}
+    columns = "run_id", "node_type", "stale_since", "metric", "change_percent"
+    for run_id, *fields in warehouse.query("stale_runs").select(columns).iter_rows():
+        found.setdefault(run_id, []).append(Changed(*fields))
+    return found
 
 
 def _splits(warehouse: Warehouse, groups: Sequence[Group]) -> dict[tuple[int, str], str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from profilers.links import link_in_words
 from profilers.probe import Asked, Need
 from profilers.probes import PROBES
-from studies.needs import starts
+from studies.needs import expected_s, starts
 from warehouse.asks import Ask
 from warehouse.records import BadInput, Scenario
 
@@ -78,7 +78,7 @@ def _minutes(ask: Ask) -> float | None:
         return None
     if not needs:
         return None
-    return sum(_seconds(start) for start in starts(needs)) / 60
+    return sum(expected_s(start) for start in starts(needs)) / 60
 
 
 def _asked(ask: Ask) -> Asked:
@@ -90,7 +90,3 @@ def _asked(ask: Ask) -> Asked:
     if ask.whose == "train":
         return Asked(train=one)
     return Asked(own=one) if ask.whose == "own" else Asked(cluster=one)
-
-
-def _seconds(start: Sequence[Need]) -> float:
-    return start[0].start_s + sum(need.expected_s for need in start)

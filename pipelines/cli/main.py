@@ -11,6 +11,7 @@ import typer
 from pipelines.cli import (
     ask,
     bench,
+    fleet,
     host,
     imports,
     load,
@@ -57,6 +58,7 @@ for command in (
     app.command()(command)
 app.command("import")(imports.import_)
 app.add_typer(bench.bench)
+app.add_typer(fleet.app)
 app.add_typer(warehouse.app)
 
 

@@ -84,6 +84,8 @@ def write_report(path: Path, backend: str | None) -> None:
     """Write the report of the newest round of the whole study again."""
     found = ready(path, backend)
     study, chosen = found.study, found.backend
+    if study.only_profiles:
+        raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")
     place = home()
     warehouse = Warehouse(place)
     warehouse.load()
@@ -129,6 +131,11 @@ def _loopback_warnings(round_: Round) -> Iterator[str]:
 
 
 def _show(round_: Round, place: Path) -> None:
+    if round_.study.only_profiles:
+        profiled = f"{len(round_.needs)} profiles of study {round_.study.name}"
+        typer.echo(f"{profiled}, round {round_.repeat}, have landed and are loaded")
+        typer.echo(f"warehouse  {place / HISTORY} (stepcast query history)")
+        return
     rows = outcome(round_, Warehouse(place).accuracy())
     print_results(rows, round_.study.metric.in_words, baseline_in_words(round_.study))
     typer.echo(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")

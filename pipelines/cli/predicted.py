@@ -52,6 +52,8 @@ def print_answer(answer: Answer, listed: Listed, *, named: bool) -> None:
     for one in answer.forecasts:
         if one.value is None:
             typer.echo(f"{one.system.name} knows only an interval of {_label(one)}: {one.unknown}")
+    for line in _changes(answer.forecasts):
+        typer.echo(line)
     for line in _refusals(answer, named=named):
         typer.echo(line)
     for line in _to_measure(answer, listed):
@@ -106,6 +108,20 @@ def _age(then: datetime) -> str:
     if age < timedelta(hours=1):
         return f"{max(age, timedelta(0)).seconds // 60} min"
     return f"{age.days} d" if age >= timedelta(days=2) else f"{age / timedelta(hours=1):.0f} h"
+
+
+def _changes(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield a line for each node type that has changed since it was profiled."""
+    for one in dict.fromkeys(change for forecast in forecasts for change in forecast.changed):
+        systems = dict.fromkeys(
+            forecast.system.name for forecast in forecasts if one in forecast.changed
+        )
+        yield (
+            f"Stale: {one.node_type} has changed since it was profiled ({one.metric} "
+            f"{one.percent:+.0f} % worse, confirmed {one.since:%Y-%m-%d %H:%M}); forecasts of "
+            f"{', '.join(systems)} rest on profiles from before. `stepcast fleet run "
+            f"{one.node_type}` profiles it again."
+        )
 
 
 def _refusals(answer: Answer, *, named: bool) -> Iterator[str]:
@@ -179,6 +195,15 @@ def _forecast(one: Forecast) -> dict[str, Any]:
         "past_n": past.n if past else 0,
         "noise_floor_percent": past and past.noise_floor,
         "noise_n": past.noise_n if past else 0,
+        "changed_since": [
+            {
+                "node_type": change.node_type,
+                "since": change.since.isoformat(),
+                "metric": change.metric,
+                "percent_worse": change.percent,
+            }
+            for change in one.changed
+        ],
     }
 
 

@@ -1,14 +1,17 @@
-"""Node types by name: emulated ones from node_types.yaml, others from the fleet file."""
+"""Node types by name: emulated ones from node_types.yaml and the home, others from the fleet file."""
 
 import difflib
 from functools import cache
 from pathlib import Path
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, ValidationError
 
 from profilers.clusters.fleet import FleetType, fleet, has_fleet
+from profilers.record_file import fault
 from profilers.steady.host import instruction_sets
 from warehouse.documents import read_document
+from warehouse.home import home
+from warehouse.names import checked_name
 from warehouse.records import BadInput, NodeGroup, Record, Role
 
 ISA_ORDER = ("SSE41", "AVX2", "AVX512_CORE", "AVX512_CORE_VNNI")
@@ -36,11 +39,42 @@ class NodeType(Record):
     usd_per_hour: float = Field(ge=0)
 
 
-@cache
+OWN = "node-types.yaml"
+"""The file of a home that lists node types of one's own, in the form of ours."""
+
+
 def node_types() -> dict[str, NodeType]:
-    """All emulated node types by name."""
-    listed = read_document(Path(__file__).parent / "node_types.yaml", "node types")
-    return TypeAdapter(dict[str, NodeType]).validate_python(listed)
+    """All emulated node types by name: ours, and those of the home.
+
+    Raises:
+        BadInput: the home's file is wrong, or has a name of ours.
+    """
+    ours, path = _ours(), home() / OWN
+    if not path.is_file():
+        return ours
+    theirs = _read(path, path.stat().st_mtime_ns)
+    if both := sorted(ours.keys() & theirs.keys()):
+        raise BadInput(f"{path}: {both[0]} is the name of a node type of Stepcast; choose another")
+    return {**ours, **theirs}
+
+
+@cache
+def _ours() -> dict[str, NodeType]:
+    return _read(Path(__file__).parent / "node_types.yaml", 0)
+
+
+@cache
+def _read(path: Path, modified_ns: int) -> dict[str, NodeType]:
+    listed = read_document(path, "node types")
+    if not isinstance(listed, dict):
+        raise BadInput(f"{path}: expected a mapping of names to node types, found {listed!r:.60}")
+    found = {}
+    for name, fields in listed.items():
+        try:
+            found[checked_name(str(name), "node type")] = NodeType.model_validate(fields)
+        except ValidationError as error:
+            raise BadInput(f"{path}: {fault(error, NodeType, (str(name),))}") from None
+    return found
 
 
 def fleet_types() -> dict[str, FleetType]:

@@ -1,0 +1,228 @@
+"""The fleet in Dagster: node types are partitions, and each probe that profiles them is an asset.
+
+Dagster's own freshness policies judge whole assets, and its checks of single partitions are a
+preview in the locked version: so `fleet/checks` is an asset, with one verdict for each node type.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+from dagster import (
+    AssetExecutionContext,
+    AssetKey,
+    AssetSpec,
+    DataVersion,
+    Definitions,
+    DynamicPartitionsDefinition,
+    MaterializeResult,
+    MetadataValue,
+    ResourceParam,
+    asset,
+    define_asset_job,
+    in_process_executor,
+    multi_asset,
+)
+
+from assets.fleet_resource import FleetResource
+from assets.metadata import OWNERS, of_frame, of_rows, of_table
+from assets.probing import POOL, drawn, load
+from assets.resources import WarehouseResource
+from fleet.budget import BudgetExceeded
+from fleet.checking import findings
+from fleet.forecasts import refit
+from fleet.history import drifted_at
+from fleet.members import WATCH, now
+from fleet.watching import watch
+from profilers.probes import PROBES
+from studies.measuring import profile
+from studies.progress import Progress
+from studies.rounds import Round
+from warehouse.records import BadInput
+
+TYPES = DynamicPartitionsDefinition(name="node_type")
+GROUP = "fleet"
+MEASURES = {"stepcast/measures": "this host"}
+"""Tag of runs that measure: dagster.yaml lets one of them through at a time."""
+PROFILES, WATCHES = "fleet_profiles", "fleet_watch"
+AFTER = tuple(AssetKey([GROUP, noun]) for noun in ("loaded", "forecasts", "checks"))
+"""What follows a member's probes."""
+_PROBES = tuple(name for name in PROBES if name != WATCH)
+
+
+def key(noun: str) -> AssetKey:
+    """Return the key of an asset of the fleet."""
+    return AssetKey([GROUP, noun])
+
+
+def _spec(noun: str, description: str, table: str, kind: str, *deps: str) -> AssetSpec:
+    return AssetSpec(
+        key(noun),
+        description=description,
+        deps=[key(one) for one in deps],
+        skippable=noun in _PROBES,
+        group_name=GROUP,
+        owners=OWNERS,
+        kinds={kind},
+        metadata=of_table(table),
+        partitions_def=TYPES,
+    )
+
+
+@asset(
+    key=key("condition"),
+    description="Whether a node type still is what its profiles say: a new version if it changed.",
+    partitions_def=TYPES,
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"probe"},
+    pool=POOL,
+    metadata=of_table("raw.judgement"),
+)
+def condition(
+    context: AssetExecutionContext,
+    fleet: FleetResource,
+    warehouse: WarehouseResource,
+    progress: ResourceParam[Progress],
+) -> MaterializeResult:
+    """Watch a node type; what looks changed is probed a second time at once."""
+    found = fleet.watches(context.partition_key)
+    rows = watch(found, warehouse.open(), progress)
+    changed = drifted_at(warehouse.open().home).get(found.whose)
+    version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
+    return MaterializeResult(data_version=DataVersion(version), metadata=of_rows(rows, warehouse))
+
+
+@multi_asset(
+    name=PROFILES,
+    specs=[
+        *(
+            _spec(
+                name,
+                PROBES[name].what,
+                f"raw.{PROBES[name].tables[0]}",
+                PROBES[name].kind,
+                "condition",
+            )
+            for name in _PROBES
+        ),
+        _spec("loaded", "What has been measured of a node type.", "raw.run", "duckdb", *_PROBES),
+    ],
+    can_subset=True,
+    pool=POOL,
+)
+def profiles(
+    context: AssetExecutionContext,
+    fleet: FleetResource,
+    warehouse: WarehouseResource,
+    progress: ResourceParam[Progress],
+) -> Iterator[MaterializeResult]:
+    """Profile a node type by its member's probes, as long as its minutes last."""
+    found = fleet.visits(context.partition_key)
+    budget, round_ = fleet.budget(found), found.round_
+    try:
+        for probe in _chosen(found.member.probes, context):
+            round_ = profile(round_, probe, warehouse.landing, progress, budget.may_take)
+            yield _profiled(round_, probe, warehouse, progress)
+    except BudgetExceeded as error:
+        progress.warn(f"{found.member.node_type}: {error}")
+    finally:
+        load(warehouse, progress)
+    if key("loaded") in context.selected_asset_keys:
+        found = fleet.visits(context.partition_key)
+        rows = pl.DataFrame([run.model_dump(include=_SHOWN) for run in found.latest_runs])
+        yield MaterializeResult(asset_key=key("loaded"), metadata=of_rows(rows, warehouse))
+
+
+_SHOWN = {"run_id", "probe", "repeat", "status", "error", "started_at", "ended_at"}
+
+
+def _chosen(probes: tuple[str, ...], context: AssetExecutionContext) -> list[str]:
+    """Return those of a member's probes that a run is to materialise.
+
+    Raises:
+        BadInput: none of them is.
+    """
+    chosen = [name for name in probes if key(name) in context.selected_asset_keys]
+    if not chosen and context.selected_asset_keys != {key("loaded")}:
+        raise BadInput(
+            f"{context.partition_key} is profiled by {', '.join(probes)}; choose some of these, or "
+            "`stepcast fleet add` others"
+        )
+    return chosen
+
+
+def _profiled(
+    round_: Round, probe: str, warehouse: WarehouseResource, progress: Progress
+) -> MaterializeResult:
+    loaded = load(warehouse, progress)
+    shown, figures = drawn(round_, warehouse.landing, probe)
+    return MaterializeResult(
+        asset_key=key(probe), metadata=of_frame(shown, round_, figures, warehouse) | loaded
+    )
+
+
+@asset(
+    key=key("forecasts"),
+    deps=[key("loaded")],
+    partitions_def=TYPES,
+    group_name=GROUP,
+    owners=OWNERS,
+    kinds={"forecast", "duckdb"},
+    pool="warehouse",
+    metadata=of_table("pred.ledger"),
+)
+def forecasts(
+    context: AssetExecutionContext,
+    fleet: FleetResource,
+    warehouse: WarehouseResource,
+    progress: ResourceParam[Progress],
+) -> MaterializeResult:
+    """Fits to the newest profiles of a node type, and what they forecast of its networks."""
+    found = fleet.visits(context.partition_key)
+    rows = refit(found.member, found.round_.backend, warehouse.open(), progress.say)
+    return MaterializeResult(metadata=of_rows(rows, warehouse))
+
+
+@asset(
+    key=key("checks"),
+    deps=[key("loaded"), key("condition")],
+    partitions_def=TYPES,
+    group_name=GROUP,
+    owners=OWNERS,
+    pool="warehouse",
+)
+def checks(
+    context: AssetExecutionContext,
+    fleet: FleetResource,
+    warehouse: WarehouseResource,
+    progress: ResourceParam[Progress],
+) -> MaterializeResult:
+    """What is wrong with the profiles of a node type: age, drift, unfinished visits, odd links."""
+    found = fleet.visits(context.partition_key)
+    changed = drifted_at(warehouse.open().home).get(found.whose)
+    wrong = list(findings(found, warehouse.landing, now(), changed))
+    for one in wrong:
+        progress.warn(f"{context.partition_key}: {one}")
+    lines = MetadataValue.md("\n".join(f"* {one}" for one in wrong) or "nothing")
+    return MaterializeResult(metadata={"passed": not wrong, "wrong": lines})
+
+
+JOBS = tuple(
+    define_asset_job(
+        name,
+        selection=selected,
+        partitions_def=TYPES,
+        executor_def=in_process_executor,
+        tags=MEASURES,
+        description=description,
+    )
+    for name, description, selected in (
+        (PROFILES, "Profile a node type, and forecast anew.", [profiles, forecasts, checks]),
+        (WATCHES, "Watch a node type for drift.", [condition]),
+    )
+)
+
+
+def definitions() -> Definitions:
+    """Return the assets and jobs of the fleet; resources come from elsewhere."""
+    return Definitions(assets=[condition, profiles, forecasts, checks], jobs=JOBS)

@@ -1,0 +1,66 @@
+"""What the published history says of the fleet: its runs, and the changes that were confirmed."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+
+from warehouse.records import Backend, Run
+from warehouse.tables import JSON_COLUMNS
+from warehouse.upkeep import HISTORY
+from warehouse.warehouse import QUERIES, read_only
+
+Whose = tuple[str, Backend, str]
+"""A node type, where it is, and on which host."""
+
+
+def runs(home: Path) -> tuple[Run, ...]:
+    """Return the runs that the fleet of a home has made, in order of their starts.
+
+    The database is not opened, only its published copy: it is never locked.
+    """
+    found = _published(home, "fleet_runs")
+    return tuple(
+        Run.model_validate({**row, **{name: json.loads(row[name]) for name in JSON_COLUMNS}})
+        for row in found.to_dicts()
+    )
+
+
+def drifted_at(home: Path) -> Mapping[Whose, datetime]:
+    """Return when the last confirmed alarm of each node type was raised."""
+    rows = _published(home, "last_alarms").rows()
+    return {(node_type, backend, host): at for node_type, backend, host, at in rows}
+
+
+def judged_runs(home: Path) -> Mapping[str, bool]:
+    """Return, by probe that has been judged, whether it was in an alarm that was not confirmed."""
+    return dict(_published(home, "judged_probes").iter_rows())
+
+
+def last_judgements(home: Path) -> Mapping[str, str]:
+    """Return, by node type, what the last watch made of it: its largest change, in words."""
+    return {
+        node_type: _in_words(metric, change, alarm, confirmed, at)
+        for node_type, metric, change, alarm, confirmed, at in _published(
+            home, "last_judgements"
+        ).rows()
+    }
+
+
+def _in_words(
+    metric: str, change: float | None, alarm: bool, confirmed: bool | None, at: datetime
+) -> str:
+    if change is None:
+        return "too little history"
+    known = {True: "confirmed", False: "not confirmed"} if alarm else {}
+    worse = f"{metric} {change:+.1f} %"
+    return f"{known.get(bool(confirmed), 'none')}: {worse} ({at:%m-%d})"
+
+
+def _published(home: Path, query: str) -> pl.DataFrame:
+    """Return the rows of a query without parameters, none where nothing has been published."""
+    if not (home / HISTORY).exists():
+        return pl.DataFrame()
+    return read_only(home, (QUERIES / f"{query}.sql").read_text())

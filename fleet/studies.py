@@ -1,0 +1,97 @@
+"""What is measured of a member of the fleet: studies that only profile, one for visits, one to watch."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import networks
+from fleet.members import WATCH, Member
+from profilers.clusters.node_types import fleet_types, node_types
+from profilers.probes import PROBES
+from studies.curve import Curve
+from studies.study import Study
+from warehouse.records import BadInput
+
+_SIDE_PX = 32
+"""Of images, where a network takes them so small."""
+_SERVER = "emu.server"
+_TRAINING = (
+    ("pytorch", "all_reduce"),
+    ("tensorflow", "all_reduce"),
+    ("tensorflow", "async_parameter_server"),
+)
+
+
+def visit(member: Member) -> Study:
+    """Return the study whose rounds are the visits to a member.
+
+    Raises:
+        BadInput: a probe has nothing to measure, or there is no such network or node type.
+    """
+    return _study(f"fleet.{member.node_type}", member, member.probes)
+
+
+def watching(member: Member) -> Study:
+    """Return the study whose rounds watch a member for drift.
+
+    Raises:
+        BadInput: there is no such node type.
+    """
+    return _study(f"watch.{member.node_type}", member, (WATCH,))
+
+
+def _study(name: str, member: Member, probes: tuple[str, ...]) -> Study:
+    every = list(_templates(member))
+    # What every training has, such as links, needs no other training than the other probes do.
+    picky = [one for one in probes if not all(_concerned(way, (one,)) for way in every)]
+    train = [template for template in every if _concerned(template, picky)] or every[:1]
+    for probe in probes:
+        if not any(_concerned(template, (probe,)) for template in train):
+            raise BadInput(
+                f"{probe} has nothing to measure of {', '.join(member.networks)} on "
+                f"{member.node_type}; name a network of its framework: `stepcast networks`"
+            )
+    return Study.model_validate(
+        {
+            "name": name,
+            "description": f"The node type {member.node_type}, profiled by the fleet.",
+            "backend": member.backend,
+            "probes": dict.fromkeys(probes),
+            "train": train,
+        }
+    )
+
+
+def _concerned(template: Mapping[str, object], probes: Sequence[str]) -> bool:
+    scenarios = Curve.model_validate({**template, "is_judged": False}).scenarios("emulated")
+    return any(PROBES[probe].concerns(one) for probe in probes for one in scenarios)
+
+
+def _templates(member: Member) -> Iterator[dict[str, object]]:
+    """Yield each network in each way in which its frameworks train it on these nodes."""
+    for dnn in member.networks:
+        ways = [way for way in _TRAINING if dnn in networks.names(way[0])]
+        if not ways:
+            networks.check(dnn, framework="pytorch")
+        for framework, strategy in ways:
+            least = networks.minimum_image_size(dnn, framework)
+            yield {
+                "dnn": dnn,
+                "framework": framework,
+                "strategy": strategy,
+                "image_size": member.image_size or max(least, _SIDE_PX),
+                "batch_size": member.batch_size,
+                "worker": member.node_type,
+                "link_mbps": member.link_mbps or _bandwidth_mbps(member.node_type),
+                "workers": sorted({1, member.workers}),
+                **({} if strategy == "all_reduce" else {"server": _server(member.node_type)}),
+            }
+
+
+def _server(node_type: str) -> str:
+    """Return the type of parameter servers beside workers of a type: machines serve each other."""
+    return node_type if node_type in fleet_types() else _SERVER
+
+
+def _bandwidth_mbps(node_type: str) -> float:
+    """Return the speed of a type's links, where a backend shapes them."""
+    emulated = node_types().get(node_type)
+    return 1000.0 if emulated is None else emulated.bandwidth_mbps

@@ -1,0 +1,180 @@
+"""What has been measured of a member of the fleet, and whether it is due."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from fleet.calendar import VISITS_A_MONTH, beginning, following, month_of
+from fleet.history import Whose
+from fleet.members import WATCH, Every, Member
+from fleet.studies import visit, watching
+from forecasting.ready import chosen_backend
+from profilers.clusters import host_id
+from studies.plan import tasks
+from studies.rounds import Round, open_round
+from studies.study import Study
+from warehouse.asks import Ask
+from warehouse.records import Run, Scenario
+
+
+@dataclass(frozen=True)
+class Due:
+    """Whether something is to be done now, why or why not, and when it is by the calendar."""
+
+    now: bool
+    why: str
+    next: datetime
+
+
+@dataclass(frozen=True)
+class Visits:
+    """The rounds of one study of a member.
+
+    Attributes:
+        member: whose.
+        every: how often there is to be one.
+        round_: the one that is to be done next, or to be gone on with.
+        runs: of all of them, failed ones too, on this backend and host, in order of their starts.
+    """
+
+    member: Member
+    every: Every
+    round_: Round
+    runs: tuple[Run, ...]
+
+    @property
+    def whose(self) -> Whose:
+        """The member's node type, where it is, and on which host."""
+        return self.member.node_type, self.round_.backend, self.round_.host_id
+
+    @property
+    def latest_runs(self) -> tuple[Run, ...]:
+        """The runs of the last complete visit and of the one under way, failed ones too."""
+        return tuple(run for run in self.runs if run.repeat >= self.round_.repeat - 1)
+
+    @property
+    def done(self) -> tuple[Run, ...]:
+        """The runs of complete visits."""
+        return tuple(run for run in self.runs if run.repeat < self.round_.repeat)
+
+    @property
+    def last_began(self) -> datetime | None:
+        """When the last complete visit began."""
+        last = [run.started_at for run in self.done if run.repeat == self.round_.repeat - 1]
+        return min(last, default=None)
+
+    @property
+    def last_ended(self) -> datetime | None:
+        """When the last complete visit ended."""
+        return max((run.ended_at for run in self.done if run.status == "ok"), default=None)
+
+    @property
+    def latest(self) -> Round:
+        """The last complete visit; the first one, if none is complete."""
+        repeat = max(self.round_.repeat - 1, 1)
+        runs = (run for run in self.runs if run.repeat == repeat and run.status == "ok")
+        return replace(self.round_, repeat=repeat, runs=tuple(runs))
+
+    @property
+    def expected_s(self) -> float:
+        """How many seconds of runs a whole visit has: as the last one had, else as planned."""
+        last = [run for run in self.done if run.repeat == self.round_.repeat - 1]
+        if last:
+            return sum(map(_seconds, last))
+        return sum(task.expected_s for task in tasks(replace(self.round_, runs=())))
+
+    @property
+    def month_s(self) -> float:
+        """How long the visits of a mean month take."""
+        return VISITS_A_MONTH[self.every] * self.expected_s
+
+    def spent_s(self, since: datetime) -> float:
+        """Return how many seconds of runs there have been since then."""
+        return spent_s(self.runs, since)
+
+    def due(self, now: datetime, drifted_at: datetime | None = None) -> Due:
+        """Tell whether a visit is due.
+
+        A visit that was interrupted goes on while it has minutes; one that failed waits for its
+        next turn, so that what always fails does not cost every minute there is.
+
+        Args:
+            now: UTC.
+            drifted_at: when the type was last found to have changed, if it was.
+        """
+        member = self.member
+        began = beginning(self.every, member.at, now)
+        then = following(self.every, member.at, now)
+        recent = [run for run in self.runs if run.started_at >= began]
+        if member.paused:
+            return Due(False, "paused", then)
+        if member.month_minutes is not None:
+            if self.spent_s(month_of(now)) >= 60 * member.month_minutes:
+                return Due(False, "the minutes of the month are spent", then)
+        if any(run.status == "failed" for run in recent):
+            return Due(False, "failed", then)
+        if self.round_.runs:
+            if spent_s(recent, began) >= 60 * member.max_minutes:
+                return Due(False, "unfinished: its minutes are spent", then)
+            return Due(True, "unfinished", now)
+        if self.last_ended is None or self.last_began is None:
+            return Due(True, "never done", now)
+        if drifted_at is not None and self.last_began < drifted_at:
+            return Due(True, "it has drifted", now)
+        if self.last_ended < began:
+            return Due(True, f"last done {self.last_ended:%Y-%m-%d %H:%M}", now)
+        return Due(False, "done", then)
+
+
+def visits(member: Member, runs: Iterable[Run]) -> Visits:
+    """Return the visits that profile a member, among runs of all kinds.
+
+    Raises:
+        BadInput: the member cannot be profiled here.
+        MissingTool: its backend does not work here.
+    """
+    return _visits(member, member.every, visit(member), runs)
+
+
+def watches(member: Member, runs: Iterable[Run]) -> Visits:
+    """Return the visits that watch a member for drift, which is each night.
+
+    Raises:
+        BadInput: the member cannot be watched here.
+        MissingTool: its backend does not work here.
+    """
+    return _visits(member, "night", watching(member), runs)
+
+
+def probes(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs that watched a type, in order of their starts, of runs in that order."""
+    return [run for run in runs if run.probe == WATCH and run.status == "ok"]
+
+
+def last_probe(runs: Iterable[Run]) -> Run | None:
+    """Return the last of these, None if there is none."""
+    return next(reversed(probes(runs)), None)
+
+
+def asking_nothing(scenario: Scenario) -> Sequence[Ask]:
+    """Return what systems ask for of a study that forecasts nothing."""
+    return ()
+
+
+def spent_s(runs: Iterable[Run], since: datetime) -> float:
+    """Return how many seconds runs took that started since then."""
+    return sum(_seconds(run) for run in runs if run.started_at >= since)
+
+
+def _seconds(run: Run) -> float:
+    return (run.ended_at - run.started_at).total_seconds()
+
+
+def _visits(member: Member, every: Every, study: Study, runs: Iterable[Run]) -> Visits:
+    backend, _ = chosen_backend(member.backend)
+    here = host_id(backend)
+    ours = [
+        run for run in runs if (run.study, run.backend, run.host_id) == (study.name, backend, here)
+    ]
+    round_ = open_round(study, asking_nothing, backend, here, ours)
+    return Visits(member, every, round_, tuple(sorted(ours, key=lambda run: run.started_at)))

@@ -1,0 +1,162 @@
+"""Watching a member for drift: a probe, its judge, and a second probe before anything is believed."""
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+
+import polars as pl
+
+from fleet.drift import Judgement, Thresholds, confirmed, judge
+from fleet.history import drifted_at, judged_runs
+from fleet.members import WATCH, now
+from fleet.readings import METRICS, readings
+from fleet.visits import Visits, last_probe, probes, watches
+from profilers.watch import UNITS
+from studies.measuring import profile
+from studies.progress import Progress
+from warehouse.landing import SCHEMAS, land, landed_runs
+from warehouse.records import Run
+from warehouse.warehouse import Warehouse
+
+JUDGE = "drift"
+"""The probe of runs that hold judgements."""
+THRESHOLDS = Thresholds()
+
+
+def watch(found: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFrame:
+    """Probe a member, judge it by its history, and probe again at once if it seems to have changed.
+
+    A probe that was landed and never judged, because its process died, is judged in place of a new
+    one.
+
+    Args:
+        found: the visits that watch a member.
+        warehouse: the history; it has what has landed afterwards.
+        progress: told what runs.
+
+    Returns:
+        The rows of `raw.judgement` that have landed, without run_id.
+
+    Raises:
+        ProbeFailed: a probe failed; its failed run has landed.
+    """
+    warehouse.load()
+    first = _unjudged(found, warehouse) or _probed(found, warehouse, progress)
+    judged = _judged(found, first, warehouse)
+    second = None
+    if any(one.alarm for one in judged):
+        told = ", ".join(_in_words(one) for one in judged if one.alarm)
+        progress.warn(f"{found.member.node_type} seems to have changed: {told}; probing again")
+        again = watches(found.member, landed_runs(warehouse.landing))
+        second = _probed(again, warehouse, progress)
+    same = confirmed(judged, _judged(found, second, warehouse, but=first)) if second else ()
+    rows = _rows(found, judged, first, second, same)
+    _land(first, rows, warehouse)
+    warehouse.load()
+    if same:
+        progress.warn(
+            f"{found.member.node_type} has changed: {', '.join(same)}; its profiles are stale"
+        )
+    return rows
+
+
+def _probed(found: Visits, warehouse: Warehouse, progress: Progress) -> Run:
+    """Probe a member once, and load it."""
+    round_ = profile(found.round_, WATCH, warehouse.landing, progress)
+    warehouse.load()
+    return max(round_.runs_of(WATCH).values(), key=lambda run: run.started_at)
+
+
+def _unjudged(found: Visits, warehouse: Warehouse) -> Run | None:
+    """Return the last probe if nothing has judged it, or been confirmed by it; None if it has."""
+    last = last_probe(found.runs)
+    return last if last and last.run_id not in judged_runs(warehouse.home) else None
+
+
+def _judged(
+    found: Visits, fresh: Run, warehouse: Warehouse, but: Run | None = None
+) -> tuple[Judgement, ...]:
+    """Judge a probe by those before it, since the type was last found to have changed.
+
+    What raised an alarm that was not confirmed is no history, nor is the probe `but`.
+    """
+    changed = drifted_at(warehouse.home).get(found.whose)
+    odd = {run_id for run_id, is_odd in judged_runs(warehouse.home).items() if is_odd}
+    known = watches(found.member, landed_runs(warehouse.landing)).runs
+    earlier = [
+        run
+        for run in probes(known)
+        if run.started_at < fresh.started_at
+        and run.run_id not in odd
+        and run != but
+        and run.config.get("link_mbps") == fresh.config.get("link_mbps")
+        and (changed is None or run.started_at >= changed)
+    ]
+    rows = readings(_windows([*earlier, fresh], warehouse))
+    is_fresh = pl.col("run_id") == fresh.run_id
+    return judge(rows.filter(~is_fresh), rows.filter(is_fresh), THRESHOLDS)
+
+
+def _windows(runs: Sequence[Run], warehouse: Warehouse) -> pl.DataFrame:
+    """Return the windows of probes, as `readings` takes them."""
+    samples = warehouse.visible("sample", [run.run_id for run in runs])
+    of = pl.DataFrame(
+        [(run.run_id, run.started_at, str(run.host.get("boot_id", ""))) for run in runs],
+        schema=["run_id", "started_at", "boot"],
+        orient="row",
+    )
+    return samples.join(of, on="run_id").drop_nulls(["window", "value"])
+
+
+def _rows(
+    found: Visits,
+    judged: Sequence[Judgement],
+    first: Run,
+    second: Run | None,
+    same: Sequence[str],
+) -> pl.DataFrame:
+    told = [
+        {
+            "node_type": found.member.node_type,
+            "metric": one.metric,
+            "unit": UNITS[one.metric],
+            "value": one.value,
+            "expected": one.expected,
+            "change_percent": _worse_percent(one),
+            "robust_z": one.z,
+            "earlier_n": one.probes,
+            "alarm": one.alarm,
+            "confirmed": one.metric in same if one.alarm else None,
+            "watched": first.run_id,
+            "confirmed_by": second.run_id if second else None,
+        }
+        for one in judged
+    ]
+    names = SCHEMAS["judgement"].names[1:]
+    return pl.DataFrame(told, infer_schema_length=None).select(names)
+
+
+def _land(first: Run, rows: pl.DataFrame, warehouse: Warehouse) -> None:
+    at = now()
+    run = first.model_copy(
+        update={
+            "run_id": f"{at:%Y%m%dT%H%M%S}-{JUDGE}-{uuid.uuid4().hex[:8]}",
+            "probe": JUDGE,
+            "started_at": at,
+            "ended_at": at,
+            "config": {"watched": first.run_id, "z": THRESHOLDS.z, "change": THRESHOLDS.change},
+            "cost_usd": None,
+        }
+    )
+    land(warehouse.landing, run, None, {"judgement": rows})
+
+
+def _worse_percent(one: Judgement) -> float | None:
+    if one.expected is None:
+        return None
+    ratio = one.value / one.expected
+    return 100 * ((ratio if METRICS[one.metric].more_is_slower else 1 / ratio) - 1)
+
+
+def _in_words(one: Judgement) -> str:
+    return f"{one.metric} {_worse_percent(one) or 0:+.0f} % worse"

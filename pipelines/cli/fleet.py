@@ -1,0 +1,186 @@
+"""`stepcast fleet`: node types that are profiled again and again, and watched for drift."""
+
+from typing import Annotated
+
+import typer
+
+
+from pipelines.cli.errors import Interrupted
+from warehouse.home import home
+from warehouse.records import BadInput
+
+app = typer.Typer(
+    name="fleet",
+    help="Profile node types on a schedule, and notice when they change.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+NodeType = Annotated[str, typer.Argument(help="A node type: `stepcast node-types` lists them.")]
+
+
+@app.command()
+def add(
+    node_type: NodeType,
+    probes: Annotated[str, typer.Option(help="What profiles it: a,b.")] = "links,torch_compute",
+    every: Annotated[str, typer.Option(help="hour, night, week or month.")] = "week",
+    at: Annotated[str, typer.Option(help="When nights begin, UTC, HH:MM.")] = "02:00",
+    max_minutes: Annotated[float, typer.Option(help="What one visit may take.")] = 20,
+    month_minutes: Annotated[
+        float | None, typer.Option(help="What all of a month may take; no limit if not given.")
+    ] = None,
+    networks: Annotated[str, typer.Option(help="What is profiled on it: a,b.")] = "small_cnn",
+    image_size: Annotated[int | None, typer.Option(help="Side of their images, pixels.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Images per step.")] = 8,
+    workers: Annotated[int, typer.Option(help="Nodes that train together.")] = 2,
+    link_mbps: Annotated[
+        float | None, typer.Option(help="Speed of its links; the type's own if not given.")
+    ] = None,
+    watched: Annotated[
+        bool, typer.Option("--watch/--no-watch", help="Watch it for drift each night.")
+    ] = True,
+    backend: Annotated[str, typer.Option(help="auto, emulated, loopback or ssh.")] = "auto",
+) -> None:
+    """Make a node type a member of the fleet, or change what is done of it.
+
+    Says what that will take in a month. Nothing is measured before `stepcast fleet on`, or
+    `stepcast fleet run`.
+
+    Example: stepcast fleet add emu.avx2.s15 --every week --probes links,torch_compute
+    --max-minutes 20
+    """
+    from pipelines.cli import fleet_job
+
+    fields = {
+        "node_type": node_type,
+        "probes": _listed(probes),
+        "every": every,
+        "at": at,
+        "max_minutes": max_minutes,
+        "month_minutes": month_minutes,
+        "networks": _listed(networks),
+        "image_size": image_size,
+        "batch_size": batch_size,
+        "workers": workers,
+        "link_mbps": link_mbps,
+        "watched": watched,
+        "backend": backend,
+    }
+    fleet_job.add(fields)
+
+
+@app.command("list")
+def list_() -> None:
+    """List the members of the fleet, and what is done of each.
+
+    Example: stepcast fleet list
+    """
+    from pipelines.cli import fleet_job
+
+    fleet_job.show_members()
+
+
+@app.command()
+def status() -> None:
+    """Show each member on one line: last profiled, drift, next due, minutes and dollars of the month.
+
+    Example: stepcast fleet status
+    """
+    from pipelines.cli import fleet_job
+
+    fleet_job.show_status()
+
+
+@app.command()
+def pause(node_type: NodeType) -> None:
+    """Leave a member alone until `stepcast fleet resume`.
+
+    Example: stepcast fleet pause emu.avx2.s15
+    """
+    _change(node_type, paused=True)
+
+
+@app.command()
+def resume(node_type: NodeType) -> None:
+    """Go on with a member that was paused.
+
+    Example: stepcast fleet resume emu.avx2.s15
+    """
+    _change(node_type, paused=False)
+
+
+@app.command()
+def remove(node_type: NodeType) -> None:
+    """Take a node type out of the fleet; what was measured of it stays.
+
+    Example: stepcast fleet remove emu.avx2.s15
+    """
+    from fleet.members import remove_member
+
+    remove_member(home(), node_type)
+    typer.echo(f"{node_type} is no member of the fleet any more; what was measured of it stays")
+
+
+@app.command()
+def run(
+    node_type: Annotated[
+        str | None, typer.Argument(help="A member; all that are due if not given.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Only watch it for drift.")] = False,
+) -> None:
+    """Profile a member now, due or not; without one, do all that is due.
+
+    A visit that was interrupted goes on where it stopped.
+
+    Example: stepcast fleet run emu.avx2.s15
+
+    Example: stepcast fleet run
+    """
+    from pipelines.cli import fleet_job
+
+    try:
+        fleet_job.run(node_type, watch=watch)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "stopped, and everything torn down; the same command goes on where it stopped"
+        ) from None
+
+
+@app.command()
+def on() -> None:
+    """Switch the schedule on: what is due is run while `stepcast ui` runs.
+
+    Example: stepcast fleet on
+    """
+    from pipelines.cli import fleet_job
+
+    fleet_job.switch(on=True)
+
+
+@app.command()
+def off() -> None:
+    """Switch the schedule off.
+
+    Example: stepcast fleet off
+    """
+    from pipelines.cli import fleet_job
+
+    fleet_job.switch(on=False)
+
+
+def _change(node_type: str, *, paused: bool) -> None:
+    from fleet.members import change
+
+    member = change(home(), node_type, paused=paused)
+    typer.echo(f"{member.node_type} is {'paused' if paused else 'due by its calendar again'}")
+
+
+def _listed(text: str) -> list[str]:
+    """Return what commas part.
+
+    Raises:
+        BadInput: nothing is there.
+    """
+    found = [one.strip() for one in text.split(",") if one.strip()]
+    if not found:
+        raise BadInput(f"expected names with commas between them, found {text!r}")
+    return found

@@ -1,0 +1,169 @@
+"""What `stepcast fleet` does. Imports Dagster, which takes seconds."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+import typer
+from pydantic import ValidationError
+
+from fleet import members
+from fleet.agenda import Item, agenda
+from fleet.members import Member, member_of, now, read_members
+from fleet.status import status
+from fleet.visits import asking_nothing, visits, watches
+from pipelines import execution, history
+from pipelines.cli.progress import shown
+from pipelines.cli.tables import print_table
+from pipelines.estimate import readable
+from pipelines.fleet import SENSOR, keep_partitions
+from profilers.clusters.node_types import node_group
+from profilers.record_file import fault
+from studies.checks import check_study
+from studies.plan import tasks
+from warehouse.home import CHECKOUT, home
+from warehouse.landing import landed_runs
+from warehouse.records import BadInput, StepcastError
+from warehouse.warehouse import Warehouse
+
+
+def add(fields: Mapping[str, object]) -> None:
+    """Make a node type a member, and say what that takes in a month.
+
+    Raises:
+        BadInput: a field is wrong, it cannot be measured here, or a visit takes more than it may.
+    """
+    place = home()
+    try:
+        member = Member.model_validate({**fields, "added_at": now()})
+    except ValidationError as error:
+        raise BadInput(fault(error, Member)) from None
+    if member.backend == "ec2":
+        raise BadInput(
+            "--backend: nothing is rented on a schedule yet; use emulated, loopback or ssh"
+        )
+    node_group("worker", member.node_type, 1)
+    known = landed_runs(place / "landing")
+    found = [visits(member, known), *([watches(member, known)] if member.watched else [])]
+    for one in found:
+        source = Path(one.round_.study.name)
+        check_study(one.round_.study, source, one.round_.backend, asking_nothing)
+    takes_s = found[0].expected_s
+    if takes_s > 60 * member.max_minutes:
+        raise BadInput(
+            f"a visit takes about {readable(takes_s)}, more than --max-minutes "
+            f"{member.max_minutes:g}; name fewer probes or networks, or allow more"
+        )
+    is_new = members.add(place, member)
+    with history.instance(place) as instance:
+        keep_partitions(instance, read_members(place))
+    typer.echo(
+        f"{member.node_type} is {'a member' if is_new else 'changed'}: {', '.join(member.probes)} "
+        f"every {member.every}, about {readable(takes_s)} each time"
+    )
+    month_s = sum(one.month_s for one in found)
+    watching = "" if not member.watched else ", the nightly watch included"
+    typer.echo(f"in a month that takes about {readable(month_s)} of machine time{watching}")
+    typer.echo("`stepcast fleet run` does what is due now; `stepcast fleet on` does it on schedule")
+
+
+def show_members() -> None:
+    """Print the members as they were added."""
+    found = read_members(home())
+    if not found:
+        typer.echo("the fleet has no members: `stepcast fleet add` adds one")
+        return
+    rows = [
+        {
+            "node_type": one.node_type,
+            "every": f"{one.every} at {one.at}" if one.every != "hour" else one.every,
+            "probes": ", ".join(one.probes),
+            "networks": ", ".join(one.networks),
+            "max_minutes": one.max_minutes,
+            "watched": one.watched,
+            "state": "paused" if one.paused else "on the calendar",
+        }
+        for one in found.values()
+    ]
+    print_table(pl.DataFrame(rows))
+
+
+def show_status() -> None:
+    """Print each member on one line."""
+    place = home()
+    items = agenda(place)
+    if not items:
+        show_members()
+        return
+    print_table(status(items, place, now()))
+
+
+def run(node_type: str | None, *, watch: bool) -> None:
+    """Make a visit to a member, or all visits that are due.
+
+    Raises:
+        BadInput: there is no such member, or it cannot be measured here.
+    """
+    place = home()
+    Warehouse(place).load()  # what landed before a kill
+    items = agenda(place)
+    if node_type is not None:
+        member_of(read_members(place), node_type)
+        wanted = [one for one in items if one.member.node_type == node_type]
+        wanted = [one for one in wanted if one.watches == watch]
+        if not wanted:
+            raise BadInput(
+                f"{node_type} is not watched; `stepcast fleet add` with --watch changes it"
+            )
+    else:
+        wanted = [one for one in items if one.due.now and one.watches >= watch]
+    if not wanted:
+        soonest = min((one.due.next for one in items), default=None)
+        when = "the fleet has no members" if soonest is None else _until(soonest)
+        typer.echo(f"nothing is due; {when}")
+    for one in wanted:
+        _visit(one, place)
+
+
+def switch(*, on: bool) -> None:
+    """Switch the sensor on or off that asks for what is due.
+
+    Raises:
+        StepcastError: Dagster could not.
+    """
+    place = home()
+    history.prepare(place)
+    verb = "start" if on else "stop"
+    module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]
+    command = [sys.executable, "-m", "dagster", "sensor", verb, SENSOR, *module]
+    env = {**os.environ, "STEPCAST_HOME": str(place)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, cwd=place)
+    if done.returncode:
+        raise StepcastError(f"Dagster could not {verb} {SENSOR}: {done.stderr.strip()[-300:]}")
+    what = "what is due runs while `stepcast ui` runs" if on else "nothing runs by itself"
+    typer.echo(f"the fleet's schedule is {'on' if on else 'off'}: {what}")
+
+
+def _visit(item: Item, place: Path) -> None:
+    if item.visits is None:
+        raise BadInput(f"{item.member.node_type}: {item.due.why}")
+    round_ = item.visits.round_
+    ahead = tasks(round_)
+    what = "watch" if item.watches else f"visit {round_.repeat}"
+    seconds = readable(sum(task.expected_s for task in ahead))
+    typer.echo(
+        f"{item.member.node_type}, {what}: {len(round_.missing)} runs, about {seconds}", err=True
+    )
+    with history.instance(place) as instance:
+        keep_partitions(instance, read_members(place))
+        with shown(ahead) as progress:
+            execution.execute_item(instance, item, progress)
+    typer.echo(f"{item.member.node_type}: done")
+
+
+def _until(soonest: datetime) -> str:
+    return f"the next is {soonest:%Y-%m-%d %H:%M} UTC"

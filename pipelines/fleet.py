@@ -1,0 +1,117 @@
+"""Asking for the node types of the fleet that are due.
+
+A sensor, and no schedule of Dagster's: each member has a cadence of its own, and what is due also
+depends on what has landed, what failed, and what has drifted.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from dagster import (
+    AddDynamicPartitionsRequest,
+    AssetKey,
+    DagsterInstance,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    DeleteDynamicPartitionsRequest,
+    RunRequest,
+    RunsFilter,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorResult,
+    SkipReason,
+)
+
+from assets.fleet import AFTER, JOBS, MEASURES, PROFILES, TYPES, WATCHES, key
+from fleet.agenda import Item, agenda
+from fleet.members import Member, now, read_members
+from warehouse.home import home
+
+SENSOR = "fleet_due"
+_UNDER_WAY = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+]
+Changes = Sequence[AddDynamicPartitionsRequest | DeleteDynamicPartitionsRequest]
+
+
+def sensor() -> SensorDefinition:
+    """Return the sensor that asks for what is due."""
+    return SensorDefinition(
+        name=SENSOR,
+        evaluation_fn=_evaluate,
+        jobs=JOBS,
+        minimum_interval_seconds=60,
+        default_status=DefaultSensorStatus.STOPPED,
+        description="Watches and profiles node types of the fleet that are due. Off until you "
+        "switch it on.",
+    )
+
+
+def selection(item: Item) -> list[AssetKey] | None:
+    """Return the assets of a run that does what is due; None: all of its job."""
+    if item.watches:
+        return None
+    return [*(key(probe) for probe in item.member.probes), *AFTER]
+
+
+def keep_partitions(instance: DagsterInstance, members: Mapping[str, Member]) -> None:
+    """Make the members the partitions that Dagster knows."""
+    for change in _changes(instance, members):
+        if isinstance(change, AddDynamicPartitionsRequest):
+            instance.add_dynamic_partitions(str(TYPES.name), list(change.partition_keys))
+        else:
+            for name in change.partition_keys:
+                instance.delete_dynamic_partition(str(TYPES.name), name)
+
+
+def _evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
+    """Ask for what is due, unless something of it is under way: measuring takes turns."""
+    place = home()
+    changes = _changes(context.instance, read_members(place))
+    if under_way := _under_way(context.instance):
+        return SensorResult(
+            skip_reason=f"run {under_way} measures", dynamic_partitions_requests=changes
+        )
+    at = now()
+    items = agenda(place, at)
+    asked = [_request(item, item.key(at)) for item in items if item.due.now]
+    if not asked:
+        return SensorResult(skip_reason=_nothing(items), dynamic_partitions_requests=changes)
+    return SensorResult(run_requests=asked, dynamic_partitions_requests=changes)
+
+
+def _request(item: Item, run_key: str) -> RunRequest:
+    return RunRequest(
+        run_key=run_key,
+        job_name=WATCHES if item.watches else PROFILES,
+        partition_key=item.member.node_type,
+        asset_selection=selection(item),
+        tags={**MEASURES, "stepcast/due": item.due.why},
+    )
+
+
+def _under_way(instance: DagsterInstance) -> str | None:
+    """Return the id of a run that measures, None if there is none."""
+    found = instance.get_runs(RunsFilter(tags=MEASURES, statuses=_UNDER_WAY), limit=1)
+    return found[0].run_id if found else None
+
+
+def _changes(instance: DagsterInstance, members: Mapping[str, Member]) -> Changes:
+    """Return what makes the members the partitions that Dagster knows."""
+    there = set(instance.get_dynamic_partitions(str(TYPES.name)))
+    changes: list[AddDynamicPartitionsRequest | DeleteDynamicPartitionsRequest] = []
+    if new := [name for name in members if name not in there]:
+        changes.append(TYPES.build_add_request(new))
+    if gone := sorted(there - members.keys()):
+        changes.append(TYPES.build_delete_request(gone))
+    return changes
+
+
+def _nothing(items: Sequence[Item]) -> str:
+    if not items:
+        return "the fleet has no members: `stepcast fleet add` adds one"
+    soonest = min(items, key=lambda item: item.due.next)
+    return f"nothing is due before {soonest.due.next:%Y-%m-%d %H:%M} UTC"

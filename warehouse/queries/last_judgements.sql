@@ -1,0 +1,13 @@
+-- What did the last watch make of each node type: its largest change, and was that an alarm?
+WITH last AS (
+    SELECT judgement.*, run.started_at
+    FROM raw.judgement AS judgement JOIN raw.run AS run USING (run_id)
+    QUALIFY rank() OVER (PARTITION BY node_type ORDER BY run.started_at DESC, run_id) = 1
+)
+SELECT
+    node_type, arg_max(metric, rank_of) AS metric, arg_max(change_percent, rank_of) AS change_percent,
+    bool_or(alarm) AS alarm, bool_or(coalesce(confirmed, false)) AS confirmed,
+    any_value(started_at) AS started_at
+FROM (SELECT *, (alarm::INTEGER, coalesce(robust_z, 0)) AS rank_of FROM last)
+GROUP BY node_type
+ORDER BY node_type;
