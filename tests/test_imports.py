@@ -13,6 +13,7 @@ CHECKOUT = Path(__file__).parents[1]
 ROOMS = (
     "assets",
     "benchmarks",
+    "fleet",
     "forecasting",
     "models",
     "networks",
@@ -52,11 +53,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "profilers": ("networks", "warehouse.asks", "warehouse.home", *_WORDS),
     "models": ("networks", "warehouse.asks", *_WORDS),
     "studies": _STUDIES,
+    "fleet": (*_STUDIES, "studies"),
     "forecasting": _FORECASTING,
     "reports": _RESULTS,
     "assets": _ASSETS,
-    "benchmarks": _ASSETS,
-    "pipelines": (*_ASSETS, "assets", "benchmarks"),
+    "benchmarks": (*_ASSETS, "fleet"),
+    "pipelines": (*_ASSETS, "assets", "benchmarks", "fleet"),
 }
 """Rooms and modules that a room may import beside itself."""
 ONLY_IN = {"duckdb": {"warehouse"}, "dagster": {"assets", "pipelines"}}
