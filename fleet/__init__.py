@@ -1,4 +1,4 @@
-"""The fleet: node types that are profiled again and again, when they are due and by what they may cost.
+"""The fleet: node types that are profiled again and again, when they are due, and whether they drift.
 
-What is measured of a type is a study that only profiles (`fleet.studies`); rounds of it are visits.
+What is measured of a type is a study that only profiles (`fleet.studies`); its rounds are visits.
 """

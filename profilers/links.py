@@ -74,12 +74,12 @@ def measure(
     with host_lock(progress):
         for trial, direction, count in itertools.product(range(trials), DIRECTIONS, flows):
             progress(f"probe links: {direction}, {count} flow(s), trial {trial + 1}")
-            trial_of = partial(_simultaneous, cluster, workers[:count], direction, seconds)
+            trial_of = partial(simultaneous, cluster, workers[:count], direction, seconds)
             measured = patience.quietly(trial_of)
             reports += measured.value
             stolen.append(measured.stolen)
             key = {"direction": direction, "flows": count, "trial": trial}
-            rows += [{**key, "flow": i, **_received(r)} for i, r in enumerate(measured.value)]
+            rows += [{**key, "flow": i, **received(r)} for i, r in enumerate(measured.value)]
     table = pl.DataFrame(rows)
     _refuse_slow(table, cluster.link_mbps, fmean(stolen))
     artefact = context.scratch / "iperf3.json"
@@ -113,10 +113,14 @@ def _refuse_slow(table: pl.DataFrame, link_mbps: float | None, stolen: float) ->
         )
 
 
-def _simultaneous(
+def simultaneous(
     cluster: Cluster, workers: Sequence[Node], direction: str, seconds: float
 ) -> list[Any]:
-    """Run one flow per worker at the same time; return iperf3's reports."""
+    """Run one flow per worker at the same time, each with server 0; return iperf3's reports.
+
+    Raises:
+        ProbeFailed: iperf3 failed or did not end.
+    """
     server = cluster.of_role("server")[0]
     ports = [listen(cluster, server)[1] for _ in workers]
     length = ["--time", f"{seconds:g}", "--omit", f"{RAMP_S:g}", "--json"]
@@ -154,13 +158,13 @@ def _report(client: "subprocess.Popen[str]", timeout_s: float) -> Any:
     return report
 
 
-def _received(report: Any) -> dict[str, Any]:
-    """One flow's goodput as the receiver counted it."""
-    received, sent = report["end"]["sum_received"], report["end"]["sum_sent"]
+def received(report: Any) -> dict[str, Any]:
+    """Return one flow's goodput as the receiver counted it, of iperf3's report."""
+    counted, sent = report["end"]["sum_received"], report["end"]["sum_sent"]
     return {
-        "seconds": received["seconds"],
-        "bytes": received["bytes"],
-        "bandwidth_Bps": received["bits_per_second"] / 8,
+        "seconds": counted["seconds"],
+        "bytes": counted["bytes"],
+        "bandwidth_Bps": counted["bits_per_second"] / 8,
         "retransmits": sent.get("retransmits"),
     }
 

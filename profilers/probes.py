@@ -15,6 +15,7 @@ from profilers import (
     torch_operations,
     torch_passes,
     torch_step_time,
+    watch,
 )
 from profilers.probe import Probe
 from warehouse.records import BadInput, Scenario
@@ -22,6 +23,7 @@ from warehouse.records import BadInput, Scenario
 PROBES: Mapping[str, Probe] = {
     module.PROBE.name: module.PROBE
     for module in (
+        watch,
         links,
         contention,
         allreduce,

@@ -54,12 +54,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "profilers": ("networks", "warehouse.asks", "warehouse.home", *_WORDS),
     "models": ("networks", "warehouse.asks", *_WORDS),
     "studies": _STUDIES,
+    "fleet": (*_STUDIES, "studies"),
     "forecasting": _FORECASTING,
     "fleet": _FLEET,
     "reports": _RESULTS,
     "assets": _ASSETS,
-    "benchmarks": _ASSETS,
-    "pipelines": (*_ASSETS, "assets", "benchmarks"),
+    "benchmarks": (*_ASSETS, "fleet"),
+    "pipelines": (*_ASSETS, "assets", "benchmarks", "fleet"),
 }
 """Rooms and modules that a room may import beside itself."""
 ONLY_IN = {"duckdb": {"warehouse"}, "dagster": {"assets", "pipelines"}}

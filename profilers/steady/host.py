@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import sys
+from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -39,8 +40,18 @@ def host_id() -> str:
 
 
 def description() -> dict[str, str]:
-    """`hardware()` and the kernel release."""
-    return {**hardware(), "kernel": platform.release()}
+    """`hardware()`, the kernel release, and which start of the kernel this is.
+
+    A host that was started again is faster or slower as a whole, yet stays comparable hardware: its
+    boot is in no `host_id()`. Guests restored from one snapshot may share a `boot_id`; their
+    `booted_at` (UTC, to the second) tells them apart.
+    """
+    return {
+        **hardware(),
+        "kernel": platform.release(),
+        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        "booted_at": datetime.fromtimestamp(_boot_time_s(), UTC).isoformat(),
+    }
 
 
 def software() -> dict[str, str]:
@@ -85,6 +96,11 @@ def counted(line: str) -> CpuTimes:
     per_second = os.sysconf("SC_CLK_TCK")
     idle, stolen = ticks[3] + ticks[4], ticks[7]
     return CpuTimes(idle / per_second, stolen / per_second, sum(ticks) / per_second)
+
+
+def _boot_time_s() -> int:
+    lines = Path("/proc/stat").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("btime "))
 
 
 def _cpu_field(name: str) -> str:

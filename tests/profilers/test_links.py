@@ -29,7 +29,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float]
         def flows(cluster: object, workers: Sequence[object], *_: object) -> list[Any]:
             return [report(mbps) for _ in workers]
 
-        monkeypatch.setattr(links, "_simultaneous", flows)
+        monkeypatch.setattr(links, "simultaneous", flows)
         cluster = LoopbackCluster(GROUPS, None)
         cluster.up()
         cluster.link_mbps = 100

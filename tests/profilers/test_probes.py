@@ -75,12 +75,16 @@ def study(text: str) -> Study:
 
 @cache
 def asked() -> dict[str, tuple[Asked, object]]:
-    """Return what studies of each kind ask of each probe, and its settings there."""
+    """Return what studies of each kind ask of each probe, and its settings there.
+
+    Of a probe that no system asks for, the nodes and links of one of them are asked.
+    """
     found: dict[str, tuple[Asked, object]] = {}
     for one in map(study, (SERVERS, REDUCING, SYNCHRONOUS)):
         for name, of in asked_of(one, "emulated", asking_of(one)).items():
             found.setdefault(name, (of, one.settings_of(name)))
-    return found
+    unasked = Asked(cluster=found["slowdown"][0].cluster)
+    return {name: (unasked, probe.settings()) for name, probe in PROBES.items()} | found
 
 
 def needs_of(probe: Probe) -> list[Need]:

@@ -1,0 +1,250 @@
+"""Probe `watch`: in under a minute, whether nodes of a type are still as fast as they were.
+
+Two nodes: on the first, steps of a small network and copies of memory; flows to and from the
+second. The kinds take turns, so that a slow moment of the host hits all of them. Each turn is a
+window, so that a run knows its own noise. `fleet.drift` compares runs.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import partial
+from statistics import fmean
+from typing import Any, cast
+
+import polars as pl
+from pydantic import Field
+
+from profilers import clock, links
+from profilers.clusters import Cluster, Node
+from profilers.links import link_in_words
+from profilers.nodes.compute import ComputeConfig
+from profilers.nodes.programs import Job
+from profilers.nodes.torch_program import START_TIMEOUT_S, environment
+from profilers.nodes.watch import COPIED_BYTES
+from profilers.probe import Asked, Need, Probe, one_by_one, start_s
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.steady.gauge import GAUGE
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import Patience
+from warehouse import limits
+from warehouse.amounts import Repeats, Seconds
+from warehouse.asks import Subject
+from warehouse.records import NodeGroup, Record
+
+STEP_TIME, STEP_CPU = "watch_step_time_s", "watch_step_cpu_s"
+CPU_SHARE, MEMORY = "watch_cpu_share", "watch_memory_Bps"
+TO_SERVER, FROM_SERVER = "watch_to_server_Bps", "watch_from_server_Bps"
+GAUGE_US, HOST_GFLOPS = "watch_gauge_us", "watch_host_gflops"
+UNITS = {
+    STEP_TIME: "s",
+    STEP_CPU: "s",
+    CPU_SHARE: "1",
+    MEMORY: "B/s",
+    TO_SERVER: "B/s",
+    FROM_SERVER: "B/s",
+    GAUGE_US: "us",
+    HOST_GFLOPS: "GFLOP/s",
+    "stolen_cpu_fraction": "1",
+}
+"""What each window has: seconds and processor seconds of a step, processor seconds of the node for
+each second that it trains, bytes copied for each processor second, goodput in both directions. How
+fast the host was while that was computed (where it is known), and what was stolen from it."""
+DNN, IMAGE_SIZE, BATCH_SIZE = "small_cnn", 24, 4
+WARM_UP_S = 1.0
+PATIENCE_S = 10.0
+"""How long windows are measured again if they were disturbed."""
+_TIMEOUT_S = 300.0
+_OVERHEAD_S = 2.0
+"""First guess of what a turn takes beside its seconds: two flows start and end."""
+
+Window = Mapping[str, float]
+"""Figures of one turn, by metric."""
+
+
+def measure(
+    cluster: Cluster,
+    context: RunContext,
+    *,
+    turns: int,
+    compute_s: float,
+    memory_s: float,
+    links_s: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProbeResult:
+    """Train, copy memory and send in turns.
+
+    Args:
+        cluster: a worker, and a server to exchange with.
+        context: study and round.
+        turns: how often each is measured.
+        compute_s: seconds of steps in each turn.
+        memory_s: seconds of copies.
+        links_s: seconds of the flow in each direction, whole: iperf3 counts no others.
+        progress: told what runs now.
+
+    Returns:
+        A run with table `sample`: every metric of `UNITS`, one row a turn.
+
+    Raises:
+        ProbeFailed: a program died, or iperf3 failed.
+    """
+    node, started_at = cluster.of_role("worker")[0], clock.now()
+    patience = Patience(cluster.cpu_times, PATIENCE_S)
+    with host_lock(progress), WatchJob(cluster, node) as job:
+        progress(f"probe watch: {node.group.node_type}, warm up")
+        job.train(WARM_UP_S)
+        windows = []
+        for turn in range(1, turns + 1):
+            progress(f"probe watch: {node.group.node_type}, turn {turn} of {turns}")
+            begun_at = clock.now()
+            trained = patience.quietly(partial(job.train, compute_s))
+            copied = patience.quietly(partial(job.copy, memory_s))
+            host = _host_speed(cluster, begun_at)
+            flows = patience.quietly(partial(_both_ways, cluster, node, links_s))
+            stolen = fmean(one.stolen for one in (trained, copied, flows))
+            found = {**trained.value, **copied.value, **flows.value, **host}
+            windows.append({**found, "stolen_cpu_fraction": stolen})
+    settings: dict[str, Setting] = {"worker": node.group.node_type, "turns": turns}
+    run = finished_run("watch", cluster, None, context, started_at, settings)
+    return ProbeResult(run, None, {"sample": samples(windows)})
+
+
+@dataclass(frozen=True)
+class _Done:
+    """How often something was done, and the seconds and processor seconds of all."""
+
+    times: int
+    wall_s: float
+    cpu_s: float
+
+
+class WatchJob(Job):
+    """The program of `profilers.nodes.watch` on a node; a context manager.
+
+    Raises:
+        ProbeFailed: the program died.
+    """
+
+    def __init__(self, cluster: Cluster, node: Node) -> None:
+        super().__init__(cluster, f"watch of {node.group.node_type}")
+        self._cluster, self._node = cluster, node
+
+    def train(self, seconds: float) -> Window:
+        """Train for about so long; return the figures of steps."""
+        done = self._ask("train", "trained", seconds)
+        return {
+            STEP_TIME: done.wall_s / done.times,
+            STEP_CPU: done.cpu_s / done.times,
+            CPU_SHARE: done.cpu_s / done.wall_s,
+        }
+
+    def copy(self, seconds: float) -> Window:
+        """Copy memory for about so long; return its speed."""
+        done = self._ask("copy", "copied", seconds)
+        return {MEMORY: done.times * COPIED_BYTES / done.cpu_s}
+
+    def _ask(self, do: str, answer: str, seconds: float) -> _Done:
+        name = self._node.name
+        timeout_s = _TIMEOUT_S + seconds
+        reply = self._programs.ask([name], answer, timeout_s, do=do, seconds=seconds)[name]
+        told = cast(Mapping[str, Any], reply)
+        return _Done(int(told["times"]), float(told["wall_s"]), float(told["cpu_s"]))
+
+    def _start(self) -> None:
+        node, programs = self._node, self._programs
+        threads, inter_op = node.group.threads, node.group.inter_op_threads
+        network = (DNN, IMAGE_SIZE)
+        config = ComputeConfig(
+            self._cluster.interface, *network, threads, inter_op, replicated=False, branches=False
+        )
+        told = json.dumps({**asdict(config), "batch_size": BATCH_SIZE})
+        variables = environment(self._cluster, node)
+        programs.start(node.name, node, "profilers.nodes.watch", told, variables)
+        programs.expect([node.name], "ready", START_TIMEOUT_S)
+        programs.confine(node.name)
+
+
+def samples(windows: Sequence[Window]) -> pl.DataFrame:
+    """Return table sample of the figures of each turn."""
+    return pl.DataFrame(
+        [
+            (metric, UNITS[metric], window, value)
+            for window, figures in enumerate(windows)
+            for metric, value in figures.items()
+        ],
+        schema={"metric": pl.String, "unit": pl.String, "window": pl.Int16, "value": pl.Float64},
+        orient="row",
+    )
+
+
+def _both_ways(cluster: Cluster, node: Node, seconds: float) -> Window:
+    directions = {TO_SERVER: "uplink", FROM_SERVER: "downlink"}
+    return {
+        metric: links.received(links.simultaneous(cluster, [node], direction, seconds)[0])[
+            "bandwidth_Bps"
+        ]
+        for metric, direction in directions.items()
+    }
+
+
+def _host_speed(cluster: Cluster, since: datetime) -> Window:
+    """Return how fast the host was since then, as far as it is known."""
+    known = {
+        GAUGE_US: GAUGE.mean_us(since) if cluster.here else None,
+        HOST_GFLOPS: cluster.host_gflops(since),
+    }
+    return {metric: value for metric, value in known.items() if value is not None}
+
+
+class Settings(Record):
+    """How many turns, and the seconds of each kind in each of them."""
+
+    turns: Repeats = 5
+    compute_s: Seconds = 2.5
+    memory_s: Seconds = 1.0
+    links_s: int = Field(default=1, ge=1, le=int(limits.SECONDS))
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    """Yield each type of workers once on each speed of links that it trains on."""
+    groups = {
+        (group.node_type, one.link_mbps): group
+        for one in asked.cluster
+        for group in one.worker_groups
+    }
+    each_s = settings.compute_s + settings.memory_s + 2 * (settings.links_s + _OVERHEAD_S / 2)
+    for (node_type, speed), group in groups.items():
+        nodes = _pair(group)
+        yield Need(
+            Subject("watch", None, speed, {"worker": node_type}),
+            "profile",
+            f"probe watch, {link_in_words(speed)}, {node_type}",
+            nodes,
+            settings.model_dump(),
+            expected_s=WARM_UP_S + settings.turns * each_s,
+            start_s=start_s(nodes),
+        )
+
+
+def _pair(group: NodeGroup) -> tuple[NodeGroup, NodeGroup]:
+    """Return a worker, and a node of its type that only exchanges with it.
+
+    That one computes nothing, so it needs no share of its own: two of a type with a whole core each
+    would be more than a host of two cores has.
+    """
+    worker = group.one.model_copy(update={"batch_size": None})
+    free = {"role": "server", "cpu_share": None, "core_gflops": None, "memory_bytes": None}
+    return worker, worker.model_copy(update=free)
+
+
+PROBE = Probe(
+    name="watch",
+    what="Whether a node type's steps, memory and links are as fast as they were.",
+    kind="pytorch",
+    tables=("sample",),
+    settings=Settings,
+    needs=_needs,
+    run=one_by_one(lambda: measure),
+)

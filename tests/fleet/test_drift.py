@@ -1,0 +1,203 @@
+"""Judging probes: closed forms, and what must not change a judgement."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import exp, pi, sqrt
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleet.drift import Judgement, Thresholds, confirmed, judge
+from fleet.readings import METRICS, readings
+from profilers import watch
+from tests.fleet.probes import Figures, windows
+from warehouse.records import BadInput
+
+PLAIN = Thresholds(z=4.0, change=0.04, least_probes=5)
+figures = st.floats(0.5, 2.0)
+
+
+def judged(
+    earlier: Sequence[Figures],
+    fresh: Figures,
+    *,
+    boots: Sequence[str] = (),
+    boot: str = "a",
+    thresholds: Thresholds = PLAIN,
+) -> dict[str, Judgement]:
+    """Judge a probe by earlier ones, all of start "a" of the host unless told otherwise."""
+    history = readings(windows(earlier, boots or ["a"] * len(earlier)))
+    new = readings(windows([fresh], [boot], first=len(earlier)))
+    return {one.metric: one for one in judge(history, new, thresholds)}
+
+
+def of_links(*values: float) -> list[Figures]:
+    """Return probes of a link, of one window each."""
+    return [{watch.TO_SERVER: [value]} for value in values]
+
+
+def test_z_is_the_distance_in_standard_deviations() -> None:
+    """Logarithms of 0, ±0.01 and ±0.02: median 0, median absolute deviation 0.01."""
+    logs = [-0.02, -0.01, 0.0, 0.01, 0.02]
+    one = judged(of_links(*map(exp, logs)), of_links(exp(-0.1))[0])[watch.TO_SERVER]
+    scale = 1.4826 * 0.01 * sqrt(5 / 4)
+    assert one.z == pytest.approx(0.1 / (scale * sqrt(1 + pi / 2 / 5)))
+    assert one.expected == pytest.approx(1)
+    assert one.change == pytest.approx(exp(-0.1) - 1)
+    assert (one.probes, one.verdict, one.alarm) == (5, "slower", True)
+
+
+def test_noise_within_probes_is_the_least_scale() -> None:
+    noisy: Figures = {watch.TO_SERVER: [1.0, exp(0.2)]}
+    slow: Figures = {watch.TO_SERVER: [exp(-0.3), exp(-0.1)]}
+    one = judged([noisy] * 8, slow)[watch.TO_SERVER]
+    assert one.z == pytest.approx(0.3 / (0.1 * sqrt(1 + pi / 2 / 8)))
+    assert one.verdict == "same"
+
+
+def test_a_tiny_difference_matters_to_nobody() -> None:
+    one = judged(of_links(*[1.0] * 9), of_links(0.97)[0])[watch.TO_SERVER]
+    assert one.z is not None
+    assert one.z > PLAIN.z
+    assert one.verdict == "same"
+
+
+def test_faster_is_noted_and_no_alarm_unless_asked_for() -> None:
+    earlier, fresh = of_links(*[1.0] * 9), of_links(1.2)[0]
+    one = judged(earlier, fresh)[watch.TO_SERVER]
+    assert (one.verdict, one.alarm) == ("faster", False)
+    both = replace(PLAIN, speed_ups=True)
+    assert judged(earlier, fresh, thresholds=both)[watch.TO_SERVER].alarm
+
+
+def test_few_probes_say_nothing() -> None:
+    one = judged(of_links(*[1.0] * 4), of_links(0.1)[0])[watch.TO_SERVER]
+    assert (one.verdict, one.alarm, one.z, one.probes) == ("too_few", False, None, 4)
+
+
+def test_no_history_says_nothing() -> None:
+    assert {one.verdict for one in judged([], of_links(1.0)[0]).values()} == {"too_few"}
+
+
+def test_alarmed_probes_are_no_baseline() -> None:
+    history = readings(windows(of_links(*[1.0] * 6, *[0.8] * 20), ["a"] * 26))
+    fresh = readings(windows(of_links(0.8), ["a"], first=26))
+    marked = history.with_columns(alarmed=pl.col("value") < 0.9)
+    assert not judge(history, fresh, PLAIN)[0].alarm
+    (one,) = judge(marked, fresh, PLAIN)
+    assert (one.alarm, one.probes) == (True, 6)
+
+
+def test_a_slow_host_is_no_slow_node() -> None:
+    chance = np.random.default_rng(0)
+    host = exp(0.2) ** chance.standard_normal(20)
+    earlier = [{watch.STEP_CPU: [0.02 * one], watch.GAUGE_US: [90 * one]} for one in host]
+    slow_host: Figures = {watch.STEP_CPU: [0.03], watch.GAUGE_US: [135.0]}
+    assert judged(earlier, slow_host)[watch.STEP_CPU].verdict == "same"
+    slow_node: Figures = {watch.STEP_CPU: [0.03], watch.GAUGE_US: [90.0]}
+    one = judged(earlier, slow_node)[watch.STEP_CPU]
+    assert one.verdict == "slower"
+    assert one.change == pytest.approx(0.5, abs=0.02)
+
+
+def test_history_decides_how_much_of_the_host_a_metric_has() -> None:
+    """Steps of a type that ours follow by half only, although all of it is expected."""
+    chance = np.random.default_rng(0)
+    host = exp(0.2) ** chance.standard_normal(40)
+    earlier = [{watch.STEP_CPU: [one**0.5], watch.GAUGE_US: [one]} for one in host]
+    one = judged(earlier, {watch.STEP_CPU: [sqrt(2)], watch.GAUGE_US: [2.0]})[watch.STEP_CPU]
+    assert one.expected == pytest.approx(sqrt(2), rel=0.01)
+
+
+def test_a_new_start_of_the_host_is_judged_with_the_scatter_between_starts() -> None:
+    """Levels of 0, 0.1 and 0.2 and a prior of 0.02: nothing of 0.1 is strange."""
+    levels = {"a": 0.0, "b": 0.1, "c": 0.2}
+    boots = [boot for boot in levels for _ in range(10)]
+    earlier = of_links(*(exp(levels[boot]) for boot in boots))
+    fresh = of_links(exp(-0.05))[0]
+    known = judged(earlier, fresh, boots=boots, boot="a")[watch.TO_SERVER]
+    assert known.verdict == "slower"
+    assert known.expected == pytest.approx(1, rel=0.001)
+    new = judged(earlier, fresh, boots=boots, boot="d")[watch.TO_SERVER]
+    between = (3 * 0.02**2 + 2 * 0.1**2) / (3 + 2) * (1 + 1 / 3)
+    assert new.expected == pytest.approx(exp(0.1))
+    assert new.z == pytest.approx(0.15 / sqrt(between + 0.003**2), rel=1e-3)
+    assert not new.alarm
+
+
+def test_nothing_compares_with_probes_of_unknown_hosts() -> None:
+    earlier = [{watch.STEP_CPU: [1.0]} for _ in range(9)]
+    one = judged(earlier, {watch.STEP_CPU: [2.0], watch.GAUGE_US: [90.0]})[watch.STEP_CPU]
+    assert (one.verdict, one.probes) == ("too_few", 0)
+
+
+@given(st.integers(5, 12), st.dictionaries(st.sampled_from(sorted(METRICS)), figures, min_size=1))
+def test_equal_probes_never_alarm(days: int, values: dict[str, float]) -> None:
+    probe = {metric: [value] * 3 for metric, value in values.items()} | {watch.GAUGE_US: [90.0] * 3}
+    found = judged([probe] * days, probe, thresholds=replace(PLAIN, z=1e-6, change=1e-6))
+    assert {one.verdict for one in found.values()} == {"same"}
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(figures, figures), min_size=7, max_size=15),
+    st.floats(0.1, 10),
+    st.floats(0.1, 10),
+    st.sampled_from([watch.STEP_CPU, watch.MEMORY]),
+)
+def test_the_scale_of_a_start_of_the_host_changes_no_judgement(
+    values: list[tuple[float, float]], of_value: float, of_gauge: float, metric: str
+) -> None:
+    """All its figures and gauges so many times as large: the same distances remain."""
+
+    def found(value: float, gauge: float) -> Judgement:
+        probes = [{metric: [a * value], watch.GAUGE_US: [b * gauge]} for a, b in values]
+        return judged(probes[:-1], probes[-1])[metric]
+
+    one, other = found(1.0, 1.0), found(of_value, of_gauge)
+    assert other.z == pytest.approx(one.z, rel=1e-5, abs=1e-6)
+    assert other.change == pytest.approx(one.change, rel=1e-5, abs=1e-6)
+
+
+@given(st.lists(figures, min_size=6, max_size=12), st.floats(0.05, 0.5))
+def test_slower_is_never_judged_faster(values: list[float], by: float) -> None:
+    earlier = of_links(*values)
+    one, slower = (judged(earlier, of_links(f)[0])[watch.TO_SERVER] for f in (1.0, 1.0 - by))
+    assert one.z is not None
+    assert slower.z is not None
+    assert slower.z > one.z
+
+
+def test_a_second_probe_confirms_the_same_metric_and_direction() -> None:
+    def alarms(**metrics: str) -> list[Judgement]:
+        return [
+            Judgement("run", metric, 1, 1, 0, 9, 9, verdict, alarm=verdict != "same")  # type: ignore[arg-type]
+            for metric, verdict in metrics.items()
+        ]
+
+    first = alarms(a="slower", b="slower", c="faster", d="same")
+    second = alarms(a="slower", b="same", c="slower", d="slower")
+    assert confirmed(first, second) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"z": 0.0}, "z should be above 0, found 0"),
+        ({"z": float("nan")}, "z should be above 0, found nan"),
+        ({"change": -0.1}, "change should be above 0, found -0.1"),
+        ({"least_probes": 1}, "least_probes should be 2 or more, found 1"),
+    ],
+)
+def test_thresholds_that_cannot_be_are_refused(wrong: dict[str, float], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        Thresholds(**wrong)  # type: ignore[arg-type]
+
+
+def test_one_probe_is_judged_at_a_time() -> None:
+    two = readings(windows(of_links(1, 2), ["a", "a"]))
+    with pytest.raises(BadInput, match="readings of one probe, found 2"):
+        judge(two, two, PLAIN)

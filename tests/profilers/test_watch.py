@@ -1,0 +1,92 @@
+"""The watch probe: what it needs of a study, and one that runs for real."""
+
+from pathlib import Path
+
+import pytest
+
+from profilers import watch
+from profilers.clusters import open_cluster
+from profilers.clusters.emulated import check_shares
+from profilers.clusters.node_types import node_group, node_types
+from profilers.probe import Asked, Need
+from profilers.result import RunContext
+from tests.profilers.torch_jobs import scenario
+from warehouse.records import Scenario
+from warehouse.tables import SCHEMAS
+
+PROCESSORS = {watch.STEP_TIME, watch.STEP_CPU, watch.CPU_SHARE, watch.MEMORY}
+LINKS = {watch.TO_SERVER, watch.FROM_SERVER}
+
+
+def asked(node_type: str, link_mbps: float | None = 200) -> Scenario:
+    """Return training of two nodes of a type."""
+    found = scenario(node_group("worker", node_type, 2))
+    return found.model_copy(update={"link_mbps": link_mbps})
+
+
+def needs(*cluster: Scenario) -> list[Need]:
+    """Return what is needed by default."""
+    return list(watch.PROBE.needs(Asked(cluster=cluster), watch.Settings()))
+
+
+def test_each_type_and_speed_of_links_is_watched_once() -> None:
+    some = [asked("emu.avx2.s15"), asked("emu.avx2.s15"), asked("emu.avx2.s15", None)]
+    found = needs(*some, asked("emu.sse41.s15"))
+    subjects = [(need.subject.config["worker"], need.subject.link_mbps) for need in found]
+    assert subjects == [("emu.avx2.s15", 200), ("emu.avx2.s15", None), ("emu.sse41.s15", 200)]
+    assert all(need.subject.scenario is None for need in found)
+
+
+@pytest.mark.parametrize("node_type", sorted(node_types()))
+def test_two_cores_are_enough_for_any_type(node_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    (need,) = needs(asked(node_type))
+    check_shares(need.nodes)
+    assert [group.role for group in need.nodes] == ["worker", "server"]
+    assert need.nodes[0] == node_group("worker", node_type, 1)
+
+
+def test_a_run_takes_less_than_a_minute() -> None:
+    (need,) = needs(asked("emu.avx2.s15"))
+    assert need.start_s + need.expected_s < 60
+
+
+def test_samples_have_a_row_for_each_figure_of_each_turn() -> None:
+    table = watch.samples([{watch.STEP_TIME: 0.5, watch.MEMORY: 4e9}, {watch.STEP_TIME: 0.25}])
+    assert table.rows() == [
+        ("watch_step_time_s", "s", 0, 0.5),
+        ("watch_memory_Bps", "B/s", 0, 4e9),
+        ("watch_step_time_s", "s", 1, 0.25),
+    ]
+    assert set(table.columns) <= set(SCHEMAS["sample"].names)
+
+
+@pytest.mark.cluster
+def test_nodes_of_steady_cores_are_watched(alone: None, tmp_path: Path) -> None:
+    (need,) = needs(asked("emu.avx2.s15", 100))
+    context = RunContext("test", 1, "profile", tmp_path)
+    with open_cluster("emulated", need.nodes, need.subject.link_mbps) as cluster:
+        result = watch.measure(cluster, context, turns=2, compute_s=1.5, memory_s=1, links_s=1)
+    assert result.run.status == "ok", result.run.error
+    assert need.is_done_by(result.run)
+    table = result.tables["sample"]
+    assert set(table["metric"]) == watch.UNITS.keys()
+    assert set(table["window"]) == {0, 1}
+    assert all(table["value"].filter(table["metric"] != "stolen_cpu_fraction") > 0)
+    figures = {name: rows["value"].mean() for (name,), rows in table.group_by("metric")}
+    # Held to their share and links: neither a whole core nor an unshaped link.
+    share, flow_Bps = figures[watch.CPU_SHARE], figures[watch.TO_SERVER]
+    assert isinstance(share, float)
+    assert isinstance(flow_Bps, float)
+    assert 0.03 < share < 0.5
+    assert 100e6 / 8 * 0.5 < flow_Bps < 100e6 / 8 * 1.05
+    assert figures.keys() >= PROCESSORS | LINKS
+
+
+def test_nodes_without_shares_and_shaped_links_are_watched(alone: None, tmp_path: Path) -> None:
+    (need,) = needs(asked("emu.avx2.c15", None))
+    context = RunContext("test", 1, "profile", tmp_path)
+    with open_cluster("loopback", need.nodes, None) as cluster:
+        result = watch.measure(cluster, context, turns=1, compute_s=0.5, memory_s=0.5, links_s=1)
+    found = set(result.tables["sample"]["metric"])
+    assert found == watch.UNITS.keys() - {watch.HOST_GFLOPS}
