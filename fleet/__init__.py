@@ -1,4 +1,4 @@
-"""The fleet: node types that are profiled again and again, when they are due, and whether they drift.
+"""The fleet: node types that are profiled again and again, when, and whether they drift.
 
 What is measured of a type is a study that only profiles (`fleet.studies`); its rounds are visits.
 """

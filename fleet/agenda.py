@@ -1,4 +1,4 @@
-"""What the fleet has to do: each member's visits, those that watch it, and which of them are due."""
+"""What the fleet has to do: visits to its members, watches of them, and which of these are due."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Known:
-    """What the history says of the fleet: its runs, confirmed alarms, and which probes were judged."""
+    """What the history says of the fleet: runs, confirmed alarms, and which probes were judged."""
 
     runs: tuple[Run, ...]
     drifted_at: Mapping[Whose, datetime]

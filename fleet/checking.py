@@ -10,7 +10,7 @@ from forecasting import sanity
 from studies import landed
 
 _LATE = timedelta(days=1)
-"""How much later than its turn a visit may be: a host that is off at night has a day to catch up."""
+"""How much later than its turn a visit may be: a host that was off has a day to catch up."""
 
 
 def findings(

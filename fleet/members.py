@@ -33,7 +33,7 @@ class Member(Record):
     Attributes:
         node_type: its name.
         probes: that profile it.
-        every: how often: at the full hour, each night, on Sunday nights, on the first night of a month.
+        every: how often: each hour, each night, on Sunday nights, on the first of a month.
         at: when nights begin, UTC.
         max_minutes: of machine time that one visit may take.
         month_minutes: of machine time that all of a month may take; None: as its visits come.

@@ -1,4 +1,4 @@
-"""What is measured of a member of the fleet: studies that only profile, one for visits, one to watch."""
+"""What is measured of a member of the fleet: a study for visits, and one to watch it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

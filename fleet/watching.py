@@ -1,8 +1,7 @@
-"""Watching a member for drift: a probe, its judge, and a second probe before anything is believed."""
+"""Watching a member: a probe, its judge, and a second probe before anything is believed."""
 
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
 
 import polars as pl
 

@@ -20,7 +20,6 @@ from warehouse.durable import remove, temporary
 from warehouse.landing import land, landed_runs
 from warehouse.records import ProbeFailed, Purpose
 
-
 MayTake = Callable[[float], None]
 """Told the seconds that what comes next is expected to take; raises if there is no time for it."""
 

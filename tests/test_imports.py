@@ -54,13 +54,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "profilers": ("networks", "warehouse.asks", "warehouse.home", *_WORDS),
     "models": ("networks", "warehouse.asks", *_WORDS),
     "studies": _STUDIES,
-    "fleet": (*_STUDIES, "studies"),
     "forecasting": _FORECASTING,
     "fleet": _FLEET,
     "reports": _RESULTS,
     "assets": _ASSETS,
-    "benchmarks": (*_ASSETS, "fleet"),
-    "pipelines": (*_ASSETS, "assets", "benchmarks", "fleet"),
+    "benchmarks": _ASSETS,
+    "pipelines": (*_ASSETS, "assets", "benchmarks"),
 }
 """Rooms and modules that a room may import beside itself."""
 ONLY_IN = {"duckdb": {"warehouse"}, "dagster": {"assets", "pipelines"}}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from profilers.links import link_in_words
-from profilers.probe import Asked, Need
+from profilers.probe import Asked
 from profilers.probes import PROBES
 from studies.needs import expected_s, starts
 from warehouse.asks import Ask

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-
 from pipelines.cli.errors import Interrupted
 from warehouse.home import home
 from warehouse.records import BadInput
@@ -81,7 +80,7 @@ def list_() -> None:
 
 @app.command()
 def status() -> None:
-    """Show each member on one line: last profiled, drift, next due, minutes and dollars of the month.
+    """Show each member on one line: profiles, drift, next turn, minutes and dollars of the month.
 
     Example: stepcast fleet status
     """

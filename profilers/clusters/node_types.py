@@ -1,4 +1,4 @@
-"""Node types by name: emulated ones from node_types.yaml and the home, others from the fleet file."""
+"""Node types by name: emulated ones (ours, and of the home), and those of the fleet file."""
 
 import difflib
 from functools import cache
