@@ -163,7 +163,8 @@ def _profiled(
 
 @asset(
     key=key("forecasts"),
-    deps=[key("loaded")],
+    # Stale as soon as the type has changed: lineage shows that of direct dependencies only.
+    deps=[key("loaded"), key("condition")],
     partitions_def=TYPES,
     group_name=GROUP,
     owners=OWNERS,
