@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fleet.calendar import beginning
-from fleet.history import Whose, drifted_at, judged_runs, runs
+from fleet.history import Whose, drifted_at, judged_probes, runs
 from fleet.members import Member, now, read_members
 from fleet.visits import Due, Visits, last_probe, visits, watches
 from warehouse.records import Run, StepcastError
@@ -60,7 +60,7 @@ def agenda(home: Path, at: datetime | None = None) -> tuple[Item, ...]:
     members = read_members(home)
     if not members:
         return ()
-    known = Known(runs(home), drifted_at(home), frozenset(judged_runs(home)))
+    known = Known(runs(home), drifted_at(home), judged_probes(home).known)
     return tuple(items(members.values(), known, at or now()))
 
 

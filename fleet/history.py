@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
+from fleet.regimes import Change
 from warehouse.records import Backend, Run
 from warehouse.tables import JSON_COLUMNS
 from warehouse.upkeep import HISTORY
@@ -34,9 +36,27 @@ def drifted_at(home: Path) -> Mapping[Whose, datetime]:
     return {(node_type, backend, host): at for node_type, backend, host, at in rows}
 
 
-def judged_runs(home: Path) -> Mapping[str, bool]:
-    """Return, by probe that has been judged, whether it was in an alarm that was not confirmed."""
-    return dict(_published(home, "judged_probes").iter_rows())
+@dataclass(frozen=True)
+class JudgedProbes:
+    """Probes that have been judged, the changes they raised, and those of unconfirmed alarms."""
+
+    known: frozenset[str]
+    changes: Mapping[str, Change]
+    odd: frozenset[str]
+
+
+def judged_probes(home: Path) -> JudgedProbes:
+    """Return what has been made of the probes that watch a home's fleet."""
+    rows = list(_published(home, "judged_probes").iter_rows())
+    return JudgedProbes(
+        frozenset(run_id for run_id, *_ in rows),
+        {
+            run_id: Change(frozenset(metrics), ended)
+            for run_id, metrics, ended, _ in rows
+            if metrics
+        },
+        frozenset(run_id for run_id, _, _, is_odd in rows if is_odd),
+    )
 
 
 def last_judgements(home: Path) -> Mapping[str, str]:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from fleet.drift import Judgement, Thresholds, confirmed, judge
-from fleet.history import drifted_at, judged_runs
+from fleet.drift import Judgement, Thresholds
+from fleet.history import judged_probes
 from fleet.members import WATCH, now
 from fleet.readings import METRICS, readings
+from fleet.regimes import Finding, confirmed, judged, regimes
 from fleet.visits import Visits, last_probe, probes, watches
 from profilers.watch import UNITS
 from studies.measuring import profile
@@ -19,7 +20,7 @@ from warehouse.warehouse import Warehouse
 
 JUDGE = "drift"
 """The probe of runs that hold judgements."""
-THRESHOLDS = Thresholds()
+THRESHOLDS = Thresholds(speed_ups=True)
 
 
 def watch(found: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFrame:
@@ -41,15 +42,15 @@ def watch(found: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFra
     """
     warehouse.load()
     first = _unjudged(found, warehouse) or _probed(found, warehouse, progress)
-    judged = _judged(found, first, warehouse)
+    findings = _judged(found, first, warehouse)
     second = None
-    if any(one.alarm for one in judged):
-        told = ", ".join(_in_words(one) for one in judged if one.alarm)
+    if any(one.alarm for one in findings):
+        told = ", ".join(_in_words(one) for one in findings if one.alarm)
         progress.warn(f"{found.member.node_type} seems to have changed: {told}; probing again")
         again = watches(found.member, landed_runs(warehouse.landing))
         second = _probed(again, warehouse, progress)
-    same = confirmed(judged, _judged(found, second, warehouse, but=first)) if second else ()
-    rows = _rows(found, judged, first, second, same)
+    same = confirmed(findings, _judged(found, second, warehouse, but=first)) if second else ()
+    rows = _rows(found, findings, first, second, same)
     _land(first, rows, warehouse)
     warehouse.load()
     if same:
@@ -69,31 +70,25 @@ def _probed(found: Visits, warehouse: Warehouse, progress: Progress) -> Run:
 def _unjudged(found: Visits, warehouse: Warehouse) -> Run | None:
     """Return the last probe if nothing has judged it, or been confirmed by it; None if it has."""
     last = last_probe(found.runs)
-    return last if last and last.run_id not in judged_runs(warehouse.home) else None
+    return last if last and last.run_id not in judged_probes(warehouse.home).known else None
 
 
 def _judged(
     found: Visits, fresh: Run, warehouse: Warehouse, but: Run | None = None
-) -> tuple[Judgement, ...]:
-    """Judge a probe by those before it, since the type was last found to have changed.
-
-    What raised an alarm that was not confirmed is no history, nor is the probe `but`.
-    """
-    changed = drifted_at(warehouse.home).get(found.whose)
-    odd = {run_id for run_id, is_odd in judged_runs(warehouse.home).items() if is_odd}
+) -> tuple[Finding, ...]:
+    """Judge a probe by those before it, on links of the same speed; the probe `but` is left out."""
     known = watches(found.member, landed_runs(warehouse.landing)).runs
     earlier = [
         run
         for run in probes(known)
         if run.started_at < fresh.started_at
-        and run.run_id not in odd
         and run != but
         and run.config.get("link_mbps") == fresh.config.get("link_mbps")
-        and (changed is None or run.started_at >= changed)
     ]
+    past = judged_probes(warehouse.home)
+    going_on = regimes((run.run_id for run in earlier), past.changes, past.odd)
     rows = readings(_windows([*earlier, fresh], warehouse))
-    is_fresh = pl.col("run_id") == fresh.run_id
-    return judge(rows.filter(~is_fresh), rows.filter(is_fresh), THRESHOLDS)
+    return judged(rows, going_on, fresh.run_id, THRESHOLDS)
 
 
 def _windows(runs: Sequence[Run], warehouse: Warehouse) -> pl.DataFrame:
@@ -109,7 +104,7 @@ def _windows(runs: Sequence[Run], warehouse: Warehouse) -> pl.DataFrame:
 
 def _rows(
     found: Visits,
-    judged: Sequence[Judgement],
+    findings: Sequence[Finding],
     first: Run,
     second: Run | None,
     same: Sequence[str],
@@ -117,19 +112,20 @@ def _rows(
     told = [
         {
             "node_type": found.member.node_type,
-            "metric": one.metric,
-            "unit": UNITS[one.metric],
-            "value": one.value,
-            "expected": one.expected,
-            "change_percent": _worse_percent(one),
-            "robust_z": one.z,
-            "earlier_n": one.probes,
+            "metric": (judgement := one.judgement).metric,
+            "unit": UNITS[judgement.metric],
+            "value": judgement.value,
+            "expected": judgement.expected,
+            "change_percent": _worse_percent(judgement),
+            "robust_z": judgement.z,
+            "earlier_n": judgement.probes,
+            "outcome": one.outcome,
             "alarm": one.alarm,
-            "confirmed": one.metric in same if one.alarm else None,
+            "confirmed": judgement.metric in same if one.alarm else None,
             "watched": first.run_id,
             "confirmed_by": second.run_id if second else None,
         }
-        for one in judged
+        for one in findings
     ]
     names = SCHEMAS["judgement"].names[1:]
     return pl.DataFrame(told, infer_schema_length=None).select(names)
@@ -157,5 +153,7 @@ def _worse_percent(one: Judgement) -> float | None:
     return 100 * ((ratio if METRICS[one.metric].more_is_slower else 1 / ratio) - 1)
 
 
-def _in_words(one: Judgement) -> str:
-    return f"{one.metric} {_worse_percent(one) or 0:+.0f} % worse"
+def _in_words(one: Finding) -> str:
+    if one.outcome == "ended":
+        return f"{one.judgement.metric} as it was before its change"
+    return f"{one.judgement.metric} {_worse_percent(one.judgement) or 0:+.0f} % worse"

@@ -98,8 +98,8 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     "judgement": (
         "node_type text, metric text, unit text, value real, expected real?, change_percent real?",
-        "robust_z real?, earlier_n int, alarm flag, confirmed flag?, watched text",
-        "confirmed_by text?",
+        "robust_z real?, earlier_n int, outcome text, alarm flag, confirmed flag?",
+        "watched text, confirmed_by text?",
     ),
     "external": ("row_number big, subject json, metric text, unit text, value real?, repeat int",),
     "source": (

@@ -9,6 +9,7 @@ CREATE TABLE raw.judgement (
     change_percent DOUBLE,
     robust_z DOUBLE,
     earlier_n INTEGER NOT NULL,
+    outcome VARCHAR NOT NULL,
     alarm BOOLEAN NOT NULL,
     confirmed BOOLEAN,
     watched VARCHAR NOT NULL,
@@ -24,7 +25,8 @@ COMMENT ON COLUMN raw.judgement.expected IS 'Median of its comparable history; N
 COMMENT ON COLUMN raw.judgement.change_percent IS 'How much worse the figure is than expected: more seconds, or fewer bytes a second; negative: better; NULL: no history';
 COMMENT ON COLUMN raw.judgement.robust_z IS 'The change in robust standard deviations of the history; NULL: too little history to judge by';
 COMMENT ON COLUMN raw.judgement.earlier_n IS 'Number of earlier probes that it is compared with';
-COMMENT ON COLUMN raw.judgement.alarm IS 'Whether the change is too large for chance';
+COMMENT ON COLUMN raw.judgement.outcome IS 'too_few earlier probes, same, slower, faster, or ended: as before the last change';
+COMMENT ON COLUMN raw.judgement.alarm IS 'Whether the outcome is new, and too large a change for chance';
 COMMENT ON COLUMN raw.judgement.confirmed IS 'Whether a second, fresh probe found the same; NULL: no alarm';
 COMMENT ON COLUMN raw.judgement.watched IS 'The run of the probe that is judged';
 COMMENT ON COLUMN raw.judgement.confirmed_by IS 'The run of the second probe; NULL: there was none';
@@ -36,7 +38,7 @@ CREATE VIEW report.alarm AS
 SELECT
     judgement.node_type, run.backend, run.host_id, probed.started_at AS raised_at, judgement.metric,
     judgement.unit, judgement.value, judgement.expected, judgement.change_percent,
-    judgement.robust_z, judgement.earlier_n, coalesce(judgement.confirmed, false) AS confirmed,
+    judgement.robust_z, judgement.earlier_n, judgement.outcome, coalesce(judgement.confirmed, false) AS confirmed,
     judgement.watched, judgement.confirmed_by, judgement.run_id
 FROM raw.judgement AS judgement
 JOIN raw.run AS run USING (run_id)
@@ -54,6 +56,7 @@ COMMENT ON COLUMN report.alarm.expected IS 'Median of its comparable history';
 COMMENT ON COLUMN report.alarm.change_percent IS 'How much worse the figure is than expected; negative: better';
 COMMENT ON COLUMN report.alarm.robust_z IS 'The change in robust standard deviations of the history';
 COMMENT ON COLUMN report.alarm.earlier_n IS 'Number of earlier probes that it is compared with';
+COMMENT ON COLUMN report.alarm.outcome IS 'slower, faster, or ended: as before the last change';
 COMMENT ON COLUMN report.alarm.confirmed IS 'Whether a second, fresh probe found the same';
 COMMENT ON COLUMN report.alarm.watched IS 'The run of the probe that raised it';
 COMMENT ON COLUMN report.alarm.confirmed_by IS 'The run of the second probe; NULL: there was none';
