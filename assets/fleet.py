@@ -93,7 +93,7 @@ def condition(
 
 
 @multi_asset(
-    name=PROFILES,
+    name="fleet_probes",
     specs=[
         *(
             _spec(
