@@ -1,0 +1,147 @@
+"""A real daemon: it profiles what is due; a type that was made slower is found, and profiled again.
+
+The slowdown is one of the node type itself: the home's file gives it a smaller share of a core.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from time import monotonic, sleep
+
+import polars as pl
+import pytest
+from dagster import DagsterRunStatus
+
+from fleet.history import runs
+from tests.pipelines.ran import statuses
+from warehouse.home import CHECKOUT
+from warehouse.landing import land, landed_runs, read_tables
+from warehouse.records import Run
+from warehouse.warehouse import Warehouse, read_only
+
+TYPE = "box: {{bandwidth_mbps: 200, cpu_share: {share}, core_gflops: 50, usd_per_hour: 0.05}}\n"
+QUESTION = (
+    "--dnn small_cnn --framework pytorch --strategy all_reduce --image-size 24 --batch-size 4 "
+    "--workers 1 --worker box --link-mbps 200 --systems ideal_scaling --json"
+)
+NIGHTS = 8
+_PATIENCE_S = 300.0
+
+
+def share(home: Path, cores: float) -> None:
+    """Give nodes of the type so much of a core."""
+    (home / "node-types.yaml").write_text(TYPE.format(share=cores))
+
+
+def stepcast(home: Path, *arguments: str) -> str:
+    """Run the command line as a user would, and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli.main", *arguments],
+        env={**os.environ, "STEPCAST_HOME": str(home)},
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def daemon(home: Path) -> Iterator[Callable[[], str]]:
+    """Run Dagster's daemon for a block; yields what returns its log."""
+    log = home / "daemon.log"
+    module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]
+    environment = {**os.environ, "STEPCAST_HOME": str(home), "DAGSTER_HOME": str(home)}
+    with (
+        log.open("w") as out,
+        subprocess.Popen(
+            [Path(sys.executable).with_name("dagster-daemon"), "run", *module],
+            env=environment,
+            cwd=home,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
+        try:
+            yield log.read_text
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def visited(home: Path) -> int:
+    """Return how many visits of the fleet have landed."""
+    return len({run.repeat for run in runs(home) if run.study == "fleet.box"})
+
+
+def wait_for(done: Callable[[], bool], log: Callable[[], str]) -> None:
+    """Wait until something is the case."""
+    until = monotonic() + _PATIENCE_S
+    while not done():
+        assert monotonic() < until, log()[-3000:]
+        sleep(1)
+
+
+def nights_before(home: Path, probe: Run) -> None:
+    """Land earlier nights: copies of a real probe, a hundredth apart at most."""
+    landing, chance = home / "landing", Random(31)
+    table = pl.from_arrow(read_tables(landing / probe.run_id)["sample"])
+    assert isinstance(table, pl.DataFrame)
+    for night in range(NIGHTS):
+        at = probe.started_at - timedelta(days=NIGHTS - night)
+        name = f"{at:%Y%m%dT%H%M%S}-watch-{uuid.uuid4().hex[:8]}"
+        changes = {"run_id": name, "started_at": at, "ended_at": at + timedelta(seconds=35)}
+        factor = 1 + chance.uniform(-0.005, 0.005)
+        sample = table.drop("run_id").with_columns(pl.col("value") * factor)
+        land(
+            landing,
+            probe.model_copy(update=changes | {"repeat": 2 + night}),
+            None,
+            {"sample": sample},
+        )
+
+
+@pytest.mark.cluster
+def test_a_slowdown_is_found_and_profiled_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
+    home.mkdir(parents=True, exist_ok=True)
+    share(home, 0.3)
+    stepcast(
+        home,
+        *"fleet add box --probes torch_compute --every night --image-size 24 --batch-size 4".split(),
+    )
+    stepcast(home, "fleet", "on")
+    with daemon(home) as log:
+        wait_for(lambda: visited(home) == 1, log)
+        (probe,) = (run for run in landed_runs(home / "landing") if run.probe == "watch")
+        fast = json.loads(stepcast(home, "predict", *QUESTION.split()))["forecasts"][0]
+        assert fast["changed_since"] == []
+
+        nights_before(home, probe)
+        share(home, 0.2)
+        stepcast(home, "fleet", "run", "box", "--watch")
+        alarms = read_only(home, "SELECT metric, confirmed, change_percent FROM report.alarm")
+        assert alarms.filter(metric="watch_step_time_s", confirmed=True).height == 1
+        stale = json.loads(stepcast(home, "predict", *QUESTION.split()))["forecasts"][0]
+        assert {one["node_type"] for one in stale["changed_since"]} == {"box"}
+        assert stale["value"] == fast["value"]
+        assert Warehouse(home).query("stale_fits").height
+
+        wait_for(lambda: visited(home) == 2, log)
+        wait_for(lambda: {DagsterRunStatus.SUCCESS} == {*statuses(home)}, log)
+        slow = json.loads(stepcast(home, "predict", *QUESTION.split()))["forecasts"][0]
+        assert slow["changed_since"] == []
+        assert slow["value"] > 1.2 * fast["value"]
+    assert "done" in stepcast(home, "fleet", "status")
