@@ -90,7 +90,7 @@ def _slope(
     noise: float,
 ) -> tuple[float, float]:
     """Return the slope within starts of the host, drawn towards what is expected, and its sd."""
-    if not watched.follows_host:
+    if not watched.gauges:
         return 0.0, 0.0
     x, y = _within(host, boots), _within(slowness, boots)
     slope, slope_sd = expected, _SLOPE_SD

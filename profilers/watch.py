@@ -27,6 +27,7 @@ from profilers.probe import Asked, Need, Probe, one_by_one, start_s
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.steady.gauge import GAUGE
 from profilers.steady.hostlock import host_lock
+from profilers.steady.memory import MemoryGauge
 from profilers.steady.quiet import Patience
 from warehouse import limits
 from warehouse.amounts import Repeats, Seconds
@@ -37,6 +38,7 @@ STEP_TIME, STEP_CPU = "watch_step_time_s", "watch_step_cpu_s"
 CPU_SHARE, MEMORY = "watch_cpu_share", "watch_memory_Bps"
 TO_SERVER, FROM_SERVER = "watch_to_server_Bps", "watch_from_server_Bps"
 GAUGE_US, HOST_GFLOPS = "watch_gauge_us", "watch_host_gflops"
+HOST_MEMORY = "watch_host_memory_Bps"
 UNITS = {
     STEP_TIME: "s",
     STEP_CPU: "s",
@@ -46,11 +48,13 @@ UNITS = {
     FROM_SERVER: "B/s",
     GAUGE_US: "us",
     HOST_GFLOPS: "GFLOP/s",
+    HOST_MEMORY: "B/s",
     "stolen_cpu_fraction": "1",
 }
 """What each window has: seconds and processor seconds of a step, processor seconds of the node for
 each second that it trains, bytes copied for each processor second, goodput in both directions. How
-fast the host was while that was computed (where it is known), and what was stolen from it."""
+fast the host's processors and memory were meanwhile (where nodes are processes of this host: other
+machines are judged as they are), and what was stolen from it."""
 DNN, IMAGE_SIZE, BATCH_SIZE = "small_cnn", 24, 4
 WARM_UP_S = 1.0
 PATIENCE_S = 10.0
@@ -92,6 +96,7 @@ def measure(
     """
     node, started_at = cluster.of_role("worker")[0], clock.now()
     patience = Patience(cluster.cpu_times, PATIENCE_S)
+    beside = MemoryGauge(COPIED_BYTES) if cluster.here else None
     with host_lock(progress), WatchJob(cluster, node) as job:
         progress(f"probe watch: {node.group.node_type}, warm up")
         job.train(WARM_UP_S)
@@ -100,7 +105,7 @@ def measure(
             progress(f"probe watch: {node.group.node_type}, turn {turn} of {turns}")
             begun_at = clock.now()
             trained = patience.quietly(partial(job.train, compute_s))
-            copied = patience.quietly(partial(job.copy, memory_s))
+            copied = patience.quietly(partial(_copied, job, memory_s, beside))
             host = _host_speed(cluster, begun_at)
             flows = patience.quietly(partial(_both_ways, cluster, node, links_s))
             stolen = fmean(one.stolen for one in (trained, copied, flows))
@@ -177,6 +182,14 @@ def samples(windows: Sequence[Window]) -> pl.DataFrame:
         schema={"metric": pl.String, "unit": pl.String, "window": pl.Int16, "value": pl.Float64},
         orient="row",
     )
+
+
+def _copied(job: WatchJob, seconds: float, beside: MemoryGauge | None) -> Window:
+    if beside is None:
+        return job.copy(seconds)
+    with beside.running():
+        copied = job.copy(seconds)
+    return {**copied, HOST_MEMORY: beside.speed_Bps}
 
 
 def _both_ways(cluster: Cluster, node: Node, seconds: float) -> Window:

@@ -154,7 +154,8 @@ def test_the_scale_of_a_start_of_the_host_changes_no_judgement(
     """All its figures and gauges so many times as large: the same distances remain."""
 
     def found(value: float, gauge: float) -> Judgement:
-        probes = [{metric: [a * value], watch.GAUGE_US: [b * gauge]} for a, b in values]
+        gauge_of = METRICS[metric].gauges[-1]
+        probes = [{metric: [a * value], gauge_of: [b * gauge]} for a, b in values]
         return judged(probes[:-1], probes[-1])[metric]
 
     one, other = found(1.0, 1.0), found(of_value, of_gauge)
