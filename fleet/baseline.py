@@ -78,7 +78,7 @@ class Baseline:
 
 def _arrays(history: pl.DataFrame) -> tuple[Floats, Floats, Boots]:
     host = history["host"].fill_null(0.0).to_numpy()
-    return history["slowness"].to_numpy(), host, history["boot"].to_numpy().astype(object)
+    return history["slowness"].to_numpy(), host, np.array(history["boot"].to_list(), object)
 
 
 def _slope(

@@ -3,9 +3,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Literal, Self
 
 from profilers.clusters import Cluster, Node
@@ -95,13 +94,6 @@ def memory_rate_Bps(by: float, share: float, done: Iterable[tuple[float, float]]
     reloaded_s = sum(found / (1 - found) for _, found in pairs)
     each_s = reloaded_s / marked if marked and reloaded_s > 0 else _RELOADED_S_PER_BYTE
     return by / (1 - by) * share / each_s
-
-
-def slower_by(
-    quiet: Sequence[float], speeds: Mapping[float, Sequence[float]]
-) -> dict[float, float]:
-    """Return by which part speeds are below quiet ones in the median, by what was asked for."""
-    return {by: 1 - median(found) / median(quiet) for by, found in speeds.items()}
 
 
 class _SlowMemory(EmulatedCluster):

@@ -43,7 +43,7 @@ def chunks(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             yield start + offset, min(_CHUNK_BYTES, length - offset)
 
 
-class _Process:
+class Process:
     """A process whose pages can be marked."""
 
     def __init__(self, pid: int) -> None:
@@ -72,7 +72,7 @@ class _Process:
 
 def main() -> None:
     """Mark pages until the process ends."""
-    process, rate_Bps = _Process(int(sys.argv[1])), float(sys.argv[2])
+    process, rate_Bps = Process(int(sys.argv[1])), float(sys.argv[2])
     due_bytes, then_s = 0.0, time.monotonic()
     try:
         for start, length in process.pieces():

@@ -172,16 +172,24 @@ def test_slower_is_never_judged_faster(values: list[float], by: float) -> None:
     assert slower.z > one.z
 
 
-def test_a_second_probe_confirms_the_same_metric_and_direction() -> None:
-    def alarms(**metrics: str) -> list[Judgement]:
-        return [
-            Judgement("run", metric, 1, 1, 0, 9, 9, verdict, alarm=verdict != "same")  # type: ignore[arg-type]
-            for metric, verdict in metrics.items()
-        ]
+def said(metric: str, z: float | None, change: float | None, *, alarm: bool = False) -> Judgement:
+    """Return a judgement as far as confirming reads it."""
+    return Judgement("run", metric, 1.0, None, change, z, 9, "same", alarm)
 
-    first = alarms(a="slower", b="slower", c="faster", d="same")
-    second = alarms(a="slower", b="same", c="slower", d="slower")
-    assert confirmed(first, second) == ("a",)
+
+def test_a_second_probe_confirms_the_same_metric_and_direction() -> None:
+    first = [said(name, 9, 0.2, alarm=name != "calm") for name in "abcde"] + [said("calm", 3, 0.2)]
+    second = [
+        said("a", 2.5, 0.04),
+        said("b", 2.4, 0.2),
+        said("c", 9.0, 0.03),
+        said("d", -9.0, -0.2),
+        said("e", None, None),
+        said("calm", 9.0, 0.2, alarm=True),
+    ]
+    assert confirmed(first, second, replace(PLAIN, confirm_z=2.5)) == ("a",)
+    faster = [said("a", -9, -0.2, alarm=True)]
+    assert confirmed(faster, [said("a", -3, -0.2)], PLAIN) == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +197,7 @@ def test_a_second_probe_confirms_the_same_metric_and_direction() -> None:
     [
         ({"z": 0.0}, "z should be above 0, found 0"),
         ({"z": float("nan")}, "z should be above 0, found nan"),
+        ({"confirm_z": 0.0}, "confirm_z should be above 0, found 0"),
         ({"change": -0.1}, "change should be above 0, found -0.1"),
         ({"least_probes": 1}, "least_probes should be 2 or more, found 1"),
     ],
