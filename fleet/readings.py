@@ -26,24 +26,26 @@ class Watched:
         paced_slope: where their cores are steady (`profilers.steady.pacing`): what the host does to
             steps is made up for, by more or less processor time in each second.
         gauges: what tells how slow the host is, the best first; none: no slope.
-        between_boots: standard deviation of slowness between starts of a host.
+        scatter: standard deviation of slowness between probes on one start of a host.
+        between_boots: the same between starts.
     """
 
     more_is_slower: bool
     slope: float
     paced_slope: float
     gauges: tuple[str, ...]
+    scatter: float
     between_boots: float
 
 
 _PROCESSORS = (watch.HOST_GFLOPS, watch.GAUGE_US)
 METRICS: Mapping[str, Watched] = {
-    watch.STEP_TIME: Watched(True, 1.0, 0.0, _PROCESSORS, between_boots=0.08),
-    watch.STEP_CPU: Watched(True, 1.0, 1.0, _PROCESSORS, between_boots=0.08),
-    watch.CPU_SHARE: Watched(False, 0.0, -1.0, _PROCESSORS, between_boots=0.02),
-    watch.MEMORY: Watched(False, 1.0, 1.0, (watch.HOST_MEMORY,), between_boots=0.1),
-    watch.TO_SERVER: Watched(False, 0.0, 0.0, (), between_boots=0.02),
-    watch.FROM_SERVER: Watched(False, 0.0, 0.0, (), between_boots=0.02),
+    watch.STEP_TIME: Watched(True, 1.0, 0.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
+    watch.STEP_CPU: Watched(True, 1.0, 1.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
+    watch.CPU_SHARE: Watched(False, 0.0, -1.0, _PROCESSORS, scatter=0.015, between_boots=0.02),
+    watch.MEMORY: Watched(False, 1.0, 1.0, (watch.HOST_MEMORY,), scatter=0.03, between_boots=0.1),
+    watch.TO_SERVER: Watched(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
+    watch.FROM_SERVER: Watched(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
 }
 """What is judged of a probe."""
 _WATCHED = pl.DataFrame(

@@ -40,10 +40,13 @@ def of_links(*values: float) -> list[Figures]:
 
 
 def test_z_is_the_distance_in_standard_deviations() -> None:
-    """Logarithms of 0, ±0.01 and ±0.02: median 0, median absolute deviation 0.01."""
+    """Logarithms of 0, ±0.01 and ±0.02: median 0, median absolute deviation 0.01.
+
+    The scatter that is expected, 0.003, counts as that of five probes more.
+    """
     logs = [-0.02, -0.01, 0.0, 0.01, 0.02]
     one = judged(of_links(*map(exp, logs)), of_links(exp(-0.1))[0])[watch.TO_SERVER]
-    scale = 1.4826 * 0.01 * sqrt(5 / 4)
+    scale = sqrt((5 * 0.003**2 + 5 * (1.4826 * 0.01) ** 2) / (5 + 4))
     assert one.z == pytest.approx(0.1 / (scale * sqrt(1 + pi / 2 / 5)))
     assert one.expected == pytest.approx(1)
     assert one.change == pytest.approx(exp(-0.1) - 1)
@@ -124,7 +127,7 @@ def test_a_new_start_of_the_host_is_judged_with_the_scatter_between_starts() -> 
     new = judged(earlier, fresh, boots=boots, boot="d")[watch.TO_SERVER]
     between = (3 * 0.02**2 + 2 * 0.1**2) / (3 + 2) * (1 + 1 / 3)
     assert new.expected == pytest.approx(exp(0.1))
-    assert new.z == pytest.approx(0.15 / sqrt(between + 0.003**2), rel=1e-3)
+    assert new.z == pytest.approx(0.15 / sqrt(between + 5 * 0.003**2 / (5 + 27)))
     assert not new.alarm
 
 
