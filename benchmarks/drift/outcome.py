@@ -12,7 +12,7 @@ from statsmodels.stats.proportion import proportion_confint
 from benchmarks.drift.collecting import relative_memory
 from benchmarks.drift.injecting import What
 from benchmarks.drift.landed import Probed, injected, quiet
-from benchmarks.drift.replaying import MOST_DAYS, Replayed
+from benchmarks.drift.replaying import LEAST_BY, MOST_DAYS, Replayed
 from profilers import watch
 
 FIGURE: dict[What, str] = {
@@ -89,7 +89,7 @@ def trade_off(replayed: Replayed) -> pl.DataFrame:
 
 def draw(rows: pl.DataFrame, chosen: Sequence[float], title: str) -> Figure:
     """Return the trade-off: what is found left, false alarms right, by threshold."""
-    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    figure = Figure(figsize=(11, 5), layout="constrained")
     left, right = figure.subplots(1, 2)
     markers = dict(zip(sorted(rows["what"].unique()), "os^Dv", strict=False))
     for (what, by), line in rows.group_by("what", "by", maintain_order=True):
@@ -100,12 +100,14 @@ def draw(rows: pl.DataFrame, chosen: Sequence[float], title: str) -> Figure:
         left.plot(line["z"], 100 * line["found_in_two"], label=label, **style)
     left.axhline(95, color="grey", linestyle=":")
     left.set(xlabel="threshold (z)", ylabel="found within two probes, %", ylim=(-3, 103))
-    left.legend(fontsize="x-small", ncols=2)
+    figure.legend(
+        *left.get_legend_handles_labels(), loc="outside lower center", ncols=8, fontsize=8
+    )
     calm = rows.unique("z").sort("z")
     for name, label in (("false_alarms", "alarms"), ("false_confirmed", "confirmed alarms")):
         right.plot(calm["z"], calm[name], marker="o", label=f"false {label}")
     right.axhline(1, color="grey", linestyle=":")
-    right.set(xlabel="threshold (z)", ylabel="per 100 quiet days", yscale="symlog", ylim=(0, None))
+    right.set(xlabel="threshold (z)", ylabel="per 100 quiet days")
     right.legend()
     for panel in (left, right):
         for z in chosen:
@@ -115,8 +117,14 @@ def draw(rows: pl.DataFrame, chosen: Sequence[float], title: str) -> Figure:
 
 
 def in_words(table: pl.DataFrame, chosen: Sequence[float]) -> list[str]:
-    """Return lines that say what `hits` found."""
-    lines = [f"thresholds chosen on each half for the other: z = {chosen[0]:g}, {chosen[1]:g}"]
+    """Return lines that say what `hits` found, all that is slower by `LEAST_BY` or more first."""
+    large = table.filter(pl.col("by") >= LEAST_BY - 1e-9)
+    share = float((large["found_in_two"] * large["landed"]).sum() / max(large["landed"].sum(), 1))
+    lines = [
+        f"thresholds chosen on each half for the other: z = {chosen[0]:g}, {chosen[1]:g}",
+        f"slower by {LEAST_BY:.0%} or more: {share:.1%} found within two probes, "
+        f"n = {large['landed'].sum()}",
+    ]
     for row in table.iter_rows(named=True):
         delay = "never found" if row["mean_probes"] is None else f"{row['mean_probes']:.1f} probes"
         lines.append(

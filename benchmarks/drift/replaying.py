@@ -26,6 +26,8 @@ BURN_IN_DAYS = 14
 """First days, of which nothing is counted: a fleet does not know what is usual yet."""
 MOST_DAYS = 5
 """What has not been found by then is missed."""
+LEAST_BY = 0.1
+"""What is slower by so much or more has to be found."""
 Z = (2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0)
 """Thresholds that are tried."""
 TELLS: dict[What, frozenset[str]] = {
@@ -195,15 +197,15 @@ def _no_history(like: Probed) -> pl.DataFrame:
     return like.readings.clear().with_columns(alarmed=pl.lit(value=False))
 
 
-def chosen(replayed: Replayed, half: int, *, least_by: float = 0.1) -> float:
+def chosen(replayed: Replayed, half: int) -> float:
     """Return the threshold that one half of the probes recommends.
 
     Of those with at most one confirmed false alarm in 100 quiet days, the one that finds most of
-    what is slower by `least_by` or more within two probes; of equals the highest. If all have more
+    what is slower by `LEAST_BY` or more within two probes; of equals the highest. If all have more
     false ones, the highest of all.
     """
     scores = [
-        (_share(replayed.found.filter(half=half, z=z), least_by), z)
+        (_share(replayed.found.filter(half=half, z=z)), z)
         for z in Z
         if _per_100_days(replayed.quiet.filter(half=half, z=z)) <= 1
     ]
@@ -220,8 +222,8 @@ def crossed(replayed: Replayed, z_of: Sequence[float]) -> Replayed:
     return Replayed(judged(replayed.found), judged(replayed.quiet))
 
 
-def _share(found: pl.DataFrame, least_by: float) -> float:
-    rows = found.filter(pl.col("by") >= least_by - 1e-9)
+def _share(found: pl.DataFrame) -> float:
+    rows = found.filter(pl.col("by") >= LEAST_BY - 1e-9)
     return float((rows["probes"] <= 2).fill_null(value=False).mean() or 0.0)  # type: ignore[arg-type]
 
 

@@ -124,6 +124,7 @@ def test_the_command_says_draws_and_keeps_it(few: None, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ran = CliRunner().invoke(app, ["replay", str(landing), "--out", str(out), "--seeds", "2"])
     assert ran.exit_code == 0, ran.output
+    assert "slower by 10% or more: 100.0% found within two probes, n = 4" in ran.output
     assert "links −30% (fell by 30." in ran.output
     assert "100.0% found within two probes" in ran.output
     assert "false confirmed: 0.00 per 100 quiet days" in ran.output
