@@ -119,11 +119,11 @@ def draw(rows: pl.DataFrame, chosen: Sequence[float], title: str) -> Figure:
 def in_words(table: pl.DataFrame, chosen: Sequence[float]) -> list[str]:
     """Return lines that say what `hits` found, all that is slower by `LEAST_BY` or more first."""
     large = table.filter(pl.col("by") >= LEAST_BY - 1e-9)
-    share = float((large["found_in_two"] * large["landed"]).sum() / max(large["landed"].sum(), 1))
+    landed = int(large["landed"].sum())
+    share = float((large["found_in_two"] * large["landed"]).sum()) / max(landed, 1)
     lines = [
         f"thresholds chosen on each half for the other: z = {chosen[0]:g}, {chosen[1]:g}",
-        f"slower by {LEAST_BY:.0%} or more: {share:.1%} found within two probes, "
-        f"n = {large['landed'].sum()}",
+        f"slower by {LEAST_BY:.0%} or more: {share:.1%} found within two probes, n = {landed}",
     ]
     for row in table.iter_rows(named=True):
         delay = "never found" if row["mean_probes"] is None else f"{row['mean_probes']:.1f} probes"
