@@ -24,6 +24,7 @@ from benchmarks.drift.injecting import (
 from benchmarks.drift.landed import Probed, of_one_type, probed, quiet
 from profilers import watch
 from profilers.clusters.node_types import node_group, node_types
+from profilers.nodes.watch_job import BATCH_SIZE, DNN, IMAGE_SIZE
 from profilers.probe import Asked, Need, results
 from profilers.result import RunContext
 from profilers.steady.hostlock import host_lock
@@ -84,10 +85,10 @@ def need_of(node_type: str) -> Need:
     nodes = (node_group("worker", node_type, 2),)
     scenario = Scenario(
         workload=Workload(
-            dnn=watch.DNN,
+            dnn=DNN,
             framework="pytorch",
-            image_size=watch.IMAGE_SIZE,
-            batch_size=watch.BATCH_SIZE,
+            image_size=IMAGE_SIZE,
+            batch_size=BATCH_SIZE,
         ),
         strategy=Strategy(kind="all_reduce", workers=2),
         nodes=nodes,
