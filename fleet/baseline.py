@@ -24,8 +24,8 @@ _MEDIAN = pi / 2
 _SLOPE_SD = 0.3
 """How far slopes may be from what is expected of them: history decides beyond that."""
 _PASSES = 3
-_LEAST_SCALE = 0.003
-"""Probes that agree better than that do so by chance."""
+_PROBES_BELIEVED = 5
+"""Probes that the expected scatter of probes weighs as much as: a few may agree by chance."""
 _BOOTS_BELIEVED = 3
 """Starts of the host that the expected scatter between starts weighs as much as."""
 
@@ -56,11 +56,13 @@ class Baseline:
     def of(cls, history: pl.DataFrame, boot: str, watched: Watched) -> Self:
         """Return the baseline of readings of one metric, two or more, for a start of the host."""
         slowness, host, boots = _arrays(history)
-        noise = max(float(np.median(history["noise"].to_numpy())), _LEAST_SCALE)
         expected = watched.paced_slope if history["paced"][-1] else watched.slope
-        slope, slope_sd = _slope(slowness, host, boots, expected, watched, noise)
+        slope, slope_sd = 0.0, 0.0
+        if watched.gauges:
+            slope, slope_sd = _slope(slowness, host, boots, expected, watched.scatter)
         rest = slowness - slope * host
-        scale = max(_scale(rest, boots), noise)
+        noise = float(np.median(history["noise"].to_numpy()))
+        scale = max(_scale(rest, boots, watched.scatter), noise)
         ours = boots == boot
         around = host[ours] if ours.any() else host
         level, level_sd = _level(rest, boots, boot, scale, watched.between_boots)
@@ -78,25 +80,18 @@ class Baseline:
 
 def _arrays(history: pl.DataFrame) -> tuple[Floats, Floats, Boots]:
     host = history["host"].fill_null(0.0).to_numpy()
-    return history["slowness"].to_numpy(), host, history["boot"].to_numpy().astype(object)
+    return history["slowness"].to_numpy(), host, np.array(history["boot"].to_list(), object)
 
 
 def _slope(
-    slowness: Floats,
-    host: Floats,
-    boots: Boots,
-    expected: float,
-    watched: Watched,
-    noise: float,
+    slowness: Floats, host: Floats, boots: Boots, expected: float, scatter: float
 ) -> tuple[float, float]:
     """Return the slope within starts of the host, drawn towards what is expected, and its sd."""
-    if not watched.follows_host:
-        return 0.0, 0.0
     x, y = _within(host, boots), _within(slowness, boots)
     slope, slope_sd = expected, _SLOPE_SD
     # How much to trust what is expected rests on the scatter that is left, and that on the slope.
     for _ in range(_PASSES):
-        variance = max(_scale(y - slope * x, boots), noise) ** 2
+        variance = _scale(y - slope * x, boots, scatter) ** 2
         precision = float(x @ x) + variance / _SLOPE_SD**2
         slope = expected + float(x @ (y - expected * x)) / precision
         slope_sd = sqrt(variance / precision)
@@ -111,12 +106,14 @@ def _within(values: Floats, boots: Boots) -> Floats:
     return found
 
 
-def _scale(values: Floats, boots: Boots) -> float:
-    """Return how far values scatter within starts, as a standard deviation."""
-    free = len(values) - len(set(boots))
-    if free < 1:
-        return 0.0
-    return _MAD * float(np.median(np.abs(_within(values, boots)))) * sqrt(len(values) / free)
+def _scale(values: Floats, boots: Boots, expected: float) -> float:
+    """Return how far values scatter within starts, drawn towards what is expected, as an sd."""
+    free = max(len(values) - len(set(boots)), 0)
+    squares = _PROBES_BELIEVED * expected**2
+    if free:
+        found = _MAD * float(np.median(np.abs(_within(values, boots))))
+        squares += found**2 * len(values)
+    return sqrt(squares / (_PROBES_BELIEVED + free))
 
 
 def _level(

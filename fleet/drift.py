@@ -7,7 +7,7 @@ new start the first probes are also compared with all starts before, as far as t
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import copysign, exp
 from typing import Literal
 
 import polars as pl
@@ -25,12 +25,14 @@ class Thresholds:
 
     Attributes:
         z: standard deviations.
+        confirm_z: of a second probe, which is only asked because of an alarm.
         change: part of the figure (0.04: 4 %).
         least_probes: so many before, or nothing is said.
         speed_ups: whether becoming faster is an alarm too.
     """
 
     z: float = 4.0
+    confirm_z: float = 2.5
     change: float = 0.04
     least_probes: int = 5
     speed_ups: bool = False
@@ -41,9 +43,10 @@ class Thresholds:
         Raises:
             BadInput: naming the field.
         """
-        for name, value, least in (("z", self.z, 0.0), ("change", self.change, 0.0)):
-            if not value > least:
-                raise BadInput(f"thresholds: {name} should be above {least:g}, found {value:g}")
+        positive = {"z": self.z, "confirm_z": self.confirm_z, "change": self.change}
+        for name, value in positive.items():
+            if not value > 0:
+                raise BadInput(f"thresholds: {name} should be above 0, found {value:g}")
         if self.least_probes < 2:
             raise BadInput(
                 f"thresholds: least_probes should be 2 or more, found {self.least_probes}: one "
@@ -101,14 +104,38 @@ def judge(
         raise BadInput(f"expected the readings of one probe, found {fresh['run_id'].n_unique()}")
     if "alarmed" in history.columns:
         history = history.filter(~pl.col("alarmed"))
-    (boot,) = fresh["boot"].unique()
-    return tuple(_judged(history, reading, boot, thresholds) for reading in _rows(fresh))
+    earlier = {metric: rows for (metric,), rows in _comparable(history, fresh).group_by("metric")}
+    boot = fresh["boot"][0]
+    return tuple(
+        _judged(earlier.get(reading.metric, history.clear()), reading, boot, thresholds)
+        for reading in _rows(fresh)
+    )
 
 
-def confirmed(first: Sequence[Judgement], second: Sequence[Judgement]) -> tuple[str, ...]:
-    """Return the metrics of which a second, fresh probe raises the same alarm as the first."""
-    alarms = {(one.metric, one.verdict) for one in first if one.alarm}
-    return tuple(one.metric for one in second if one.alarm and (one.metric, one.verdict) in alarms)
+def confirmed(
+    first: Sequence[Judgement], second: Sequence[Judgement], thresholds: Thresholds
+) -> tuple[str, ...]:
+    """Return the metrics of which a second, fresh probe says the same as the first one's alarms."""
+    alarms = {one.metric: one.z for one in first if one.alarm and one.z is not None}
+    return tuple(
+        one.metric
+        for one in second
+        if one.z is not None
+        and one.change is not None
+        and one.metric in alarms
+        and copysign(one.z, alarms[one.metric]) == one.z
+        and abs(one.z) >= thresholds.confirm_z
+        and abs(one.change) >= thresholds.change
+    )
+
+
+def _comparable(history: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """Return earlier readings of the same metrics, whose hosts were timed in the same way."""
+    unknown = pl.col("host").is_null().alias("unknown")
+    key = ["metric", "paced", "unknown"]
+    return history.with_columns(unknown).join(
+        fresh.select("metric", "paced", unknown), on=key, how="semi", maintain_order="left"
+    )
 
 
 @dataclass(frozen=True)
@@ -119,29 +146,22 @@ class _Reading:
     slowness: float
     host: float | None
     noise: float
-    paced: bool
 
 
 def _rows(fresh: pl.DataFrame) -> Iterator[_Reading]:
-    columns = ("run_id", "metric", "value", "slowness", "host", "noise", "paced")
+    columns = ("run_id", "metric", "value", "slowness", "host", "noise")
     for row in fresh.select(columns).iter_rows():
         yield _Reading(*row)
 
 
 def _judged(
-    history: pl.DataFrame, reading: _Reading, boot: str, thresholds: Thresholds
+    earlier: pl.DataFrame, reading: _Reading, boot: str, thresholds: Thresholds
 ) -> Judgement:
-    ours = history.filter(
-        pl.col("metric") == reading.metric,
-        # Where only one of them tells how slow the host was, or in other units, nothing compares.
-        pl.col("host").is_null() == (reading.host is None),
-        pl.col("paced") == reading.paced,
-    )
     run_id, metric, value = reading.run_id, reading.metric, reading.value
-    if ours.height < thresholds.least_probes:
-        return Judgement(run_id, metric, value, None, None, None, ours.height, "too_few", False)
+    if earlier.height < thresholds.least_probes:
+        return Judgement(run_id, metric, value, None, None, None, earlier.height, "too_few", False)
     watched = METRICS[metric]
-    baseline = Baseline.of(ours, boot, watched)
+    baseline = Baseline.of(earlier, boot, watched)
     host = reading.host or 0.0
     slower = reading.slowness - baseline.expected(host)
     z = slower / baseline.deviation(host, reading.noise)

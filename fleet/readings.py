@@ -25,32 +25,44 @@ class Watched:
         slope: expected where nodes have a share of the host's cores as they are.
         paced_slope: where their cores are steady (`profilers.steady.pacing`): what the host does to
             steps is made up for, by more or less processor time in each second.
-        follows_host: whether there is a slope at all: links have none.
-        between_boots: standard deviation of slowness between starts of a host.
+        gauges: what tells how slow the host is, the best first; none: no slope.
+        scatter: standard deviation of slowness between probes on one start of a host.
+        between_boots: the same between starts.
     """
 
     more_is_slower: bool
     slope: float
     paced_slope: float
-    follows_host: bool
+    gauges: tuple[str, ...]
+    scatter: float
     between_boots: float
 
 
+_PROCESSORS = (watch.HOST_GFLOPS, watch.GAUGE_US)
 METRICS: Mapping[str, Watched] = {
-    watch.STEP_TIME: Watched(True, 1.0, 0.0, follows_host=True, between_boots=0.08),
-    watch.STEP_CPU: Watched(True, 1.0, 1.0, follows_host=True, between_boots=0.08),
-    watch.CPU_SHARE: Watched(False, 0.0, -1.0, follows_host=True, between_boots=0.02),
-    watch.MEMORY: Watched(False, 0.5, 0.5, follows_host=True, between_boots=0.1),
-    watch.TO_SERVER: Watched(False, 0.0, 0.0, follows_host=False, between_boots=0.02),
-    watch.FROM_SERVER: Watched(False, 0.0, 0.0, follows_host=False, between_boots=0.02),
+    watch.STEP_TIME: Watched(True, 1.0, 0.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
+    watch.STEP_CPU: Watched(True, 1.0, 1.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
+    watch.CPU_SHARE: Watched(False, 0.0, -1.0, _PROCESSORS, scatter=0.015, between_boots=0.02),
+    watch.MEMORY: Watched(False, 1.0, 1.0, (watch.HOST_MEMORY,), scatter=0.03, between_boots=0.1),
+    watch.TO_SERVER: Watched(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
+    watch.FROM_SERVER: Watched(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
 }
 """What is judged of a probe."""
 _WATCHED = pl.DataFrame(
     [
-        (name, 1.0 if one.more_is_slower else -1.0, one.slope, one.paced_slope, one.follows_host)
+        (name, 1.0 if one.more_is_slower else -1.0, one.slope, one.paced_slope)
         for name, one in METRICS.items()
     ],
-    schema=["metric", "sign", "slope", "paced_slope", "follows_host"],
+    schema=["metric", "sign", "slope", "paced_slope"],
+    orient="row",
+)
+_GAUGES = pl.DataFrame(
+    [
+        (name, gauge, place, 1.0 if gauge == watch.GAUGE_US else -1.0, gauge == watch.HOST_GFLOPS)
+        for name, one in METRICS.items()
+        for place, gauge in enumerate(one.gauges)
+    ],
+    schema=["metric", "gauge", "place", "sign", "paced"],
     orient="row",
 )
 
@@ -72,15 +84,13 @@ def readings(windows: pl.DataFrame) -> pl.DataFrame:
     """
     if missing := [name for name in WINDOWS if name not in windows.columns]:
         raise BadInput(f"windows of probes: expected columns {', '.join(WINDOWS)}; no {missing[0]}")
-    ours = windows.filter(pl.col("metric").is_in([*METRICS, watch.GAUGE_US, watch.HOST_GFLOPS]))
+    ours = windows.filter(pl.col("metric").is_in([*METRICS, *_GAUGES["gauge"]]))
     _check_positive(ours)
-    speeds = _host(ours)
     of_windows = (
         ours.join(_WATCHED, on="metric")
-        .join(speeds, on=["run_id", "window"], how="left")
+        .join(_host(ours), on=["run_id", "window", "metric"], how="left")
         .with_columns(
             slowness=pl.col("sign") * pl.col("value").log(),
-            host=pl.when("follows_host").then("host"),
             paced=pl.col("paced").fill_null(value=False),
         )
         .with_columns(
@@ -101,18 +111,14 @@ def readings(windows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _host(windows: pl.DataFrame) -> pl.DataFrame:
-    """Return run_id, window, host and paced: by the speed of steady cores, else by the gauge."""
-    slowness = {
-        watch.HOST_GFLOPS: -pl.col("value").log(),
-        watch.GAUGE_US: pl.col("value").log(),
-    }
-    both = [
-        windows.filter(pl.col("metric") == name).select(
-            "run_id", "window", host=of_value, paced=pl.lit(name == watch.HOST_GFLOPS)
-        )
-        for name, of_value in slowness.items()
-    ]
-    return pl.concat(both).unique(["run_id", "window"], keep="first", maintain_order=True)
+    """Return run_id, window, metric, host and paced, by the best gauge that a window has."""
+    return (
+        windows.select("run_id", "window", "value", gauge="metric")
+        .join(_GAUGES, on="gauge")
+        .sort("place", maintain_order=True)
+        .unique(["run_id", "window", "metric"], keep="first", maintain_order=True)
+        .select("run_id", "window", "metric", "paced", host=pl.col("sign") * pl.col("value").log())
+    )
 
 
 def _check_positive(windows: pl.DataFrame) -> None:

@@ -5,13 +5,10 @@ second. The kinds take turns, so that a slow moment of the host hits all of them
 window, so that a run knows its own noise. `fleet.drift` compares runs.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from statistics import fmean
-from typing import Any, cast
 
 import polars as pl
 from pydantic import Field
@@ -19,14 +16,13 @@ from pydantic import Field
 from profilers import clock, links
 from profilers.clusters import Cluster, Node
 from profilers.links import link_in_words
-from profilers.nodes.compute import ComputeConfig
-from profilers.nodes.programs import Job
-from profilers.nodes.torch_program import START_TIMEOUT_S, environment
 from profilers.nodes.watch import COPIED_BYTES
+from profilers.nodes.watch_job import Done, WatchJob
 from profilers.probe import Asked, Need, Probe, one_by_one, start_s
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.steady.gauge import GAUGE
 from profilers.steady.hostlock import host_lock
+from profilers.steady.memory import MemoryGauge
 from profilers.steady.quiet import Patience
 from warehouse import limits
 from warehouse.amounts import Repeats, Seconds
@@ -37,6 +33,7 @@ STEP_TIME, STEP_CPU = "watch_step_time_s", "watch_step_cpu_s"
 CPU_SHARE, MEMORY = "watch_cpu_share", "watch_memory_Bps"
 TO_SERVER, FROM_SERVER = "watch_to_server_Bps", "watch_from_server_Bps"
 GAUGE_US, HOST_GFLOPS = "watch_gauge_us", "watch_host_gflops"
+HOST_MEMORY = "watch_host_memory_Bps"
 UNITS = {
     STEP_TIME: "s",
     STEP_CPU: "s",
@@ -46,16 +43,16 @@ UNITS = {
     FROM_SERVER: "B/s",
     GAUGE_US: "us",
     HOST_GFLOPS: "GFLOP/s",
+    HOST_MEMORY: "B/s",
     "stolen_cpu_fraction": "1",
 }
 """What each window has: seconds and processor seconds of a step, processor seconds of the node for
 each second that it trains, bytes copied for each processor second, goodput in both directions. How
-fast the host was while that was computed (where it is known), and what was stolen from it."""
-DNN, IMAGE_SIZE, BATCH_SIZE = "small_cnn", 24, 4
+fast the host's processors and memory were meanwhile (where nodes are processes of this host: other
+machines are judged as they are), and what was stolen from it."""
 WARM_UP_S = 1.0
 PATIENCE_S = 10.0
 """How long windows are measured again if they were disturbed."""
-_TIMEOUT_S = 300.0
 _OVERHEAD_S = 2.0
 """First guess of what a turn takes beside its seconds: two flows start and end."""
 
@@ -92,6 +89,7 @@ def measure(
     """
     node, started_at = cluster.of_role("worker")[0], clock.now()
     patience = Patience(cluster.cpu_times, PATIENCE_S)
+    beside = MemoryGauge(COPIED_BYTES) if cluster.here else None
     with host_lock(progress), WatchJob(cluster, node) as job:
         progress(f"probe watch: {node.group.node_type}, warm up")
         job.train(WARM_UP_S)
@@ -99,8 +97,8 @@ def measure(
         for turn in range(1, turns + 1):
             progress(f"probe watch: {node.group.node_type}, turn {turn} of {turns}")
             begun_at = clock.now()
-            trained = patience.quietly(partial(job.train, compute_s))
-            copied = patience.quietly(partial(job.copy, memory_s))
+            trained = patience.quietly(partial(_trained, job, compute_s))
+            copied = patience.quietly(partial(_copied, job, memory_s, beside))
             host = _host_speed(cluster, begun_at)
             flows = patience.quietly(partial(_both_ways, cluster, node, links_s))
             stolen = fmean(one.stolen for one in (trained, copied, flows))
@@ -109,61 +107,6 @@ def measure(
     settings: dict[str, Setting] = {"worker": node.group.node_type, "turns": turns}
     run = finished_run("watch", cluster, None, context, started_at, settings)
     return ProbeResult(run, None, {"sample": samples(windows)})
-
-
-@dataclass(frozen=True)
-class _Done:
-    """How often something was done, and the seconds and processor seconds of all."""
-
-    times: int
-    wall_s: float
-    cpu_s: float
-
-
-class WatchJob(Job):
-    """The program of `profilers.nodes.watch` on a node; a context manager.
-
-    Raises:
-        ProbeFailed: the program died.
-    """
-
-    def __init__(self, cluster: Cluster, node: Node) -> None:
-        super().__init__(cluster, f"watch of {node.group.node_type}")
-        self._cluster, self._node = cluster, node
-
-    def train(self, seconds: float) -> Window:
-        """Train for about so long; return the figures of steps."""
-        done = self._ask("train", "trained", seconds)
-        return {
-            STEP_TIME: done.wall_s / done.times,
-            STEP_CPU: done.cpu_s / done.times,
-            CPU_SHARE: done.cpu_s / done.wall_s,
-        }
-
-    def copy(self, seconds: float) -> Window:
-        """Copy memory for about so long; return its speed."""
-        done = self._ask("copy", "copied", seconds)
-        return {MEMORY: done.times * COPIED_BYTES / done.cpu_s}
-
-    def _ask(self, do: str, answer: str, seconds: float) -> _Done:
-        name = self._node.name
-        timeout_s = _TIMEOUT_S + seconds
-        reply = self._programs.ask([name], answer, timeout_s, do=do, seconds=seconds)[name]
-        told = cast(Mapping[str, Any], reply)
-        return _Done(int(told["times"]), float(told["wall_s"]), float(told["cpu_s"]))
-
-    def _start(self) -> None:
-        node, programs = self._node, self._programs
-        threads, inter_op = node.group.threads, node.group.inter_op_threads
-        network = (DNN, IMAGE_SIZE)
-        config = ComputeConfig(
-            self._cluster.interface, *network, threads, inter_op, replicated=False, branches=False
-        )
-        told = json.dumps({**asdict(config), "batch_size": BATCH_SIZE})
-        variables = environment(self._cluster, node)
-        programs.start(node.name, node, "profilers.nodes.watch", told, variables)
-        programs.expect([node.name], "ready", START_TIMEOUT_S)
-        programs.confine(node.name)
 
 
 def samples(windows: Sequence[Window]) -> pl.DataFrame:
@@ -177,6 +120,27 @@ def samples(windows: Sequence[Window]) -> pl.DataFrame:
         schema={"metric": pl.String, "unit": pl.String, "window": pl.Int16, "value": pl.Float64},
         orient="row",
     )
+
+
+def _trained(job: WatchJob, seconds: float) -> Window:
+    done = job.train(seconds)
+    return {
+        STEP_TIME: done.wall_s / done.times,
+        STEP_CPU: done.cpu_s / done.times,
+        CPU_SHARE: done.cpu_s / done.wall_s,
+    }
+
+
+def _copied(job: WatchJob, seconds: float, beside: MemoryGauge | None) -> Window:
+    if beside is None:
+        return {MEMORY: _speed_Bps(job.copy(seconds))}
+    with beside.running():
+        copied = job.copy(seconds)
+    return {MEMORY: _speed_Bps(copied), HOST_MEMORY: beside.speed_Bps}
+
+
+def _speed_Bps(copied: Done) -> float:
+    return copied.times * COPIED_BYTES / copied.cpu_s
 
 
 def _both_ways(cluster: Cluster, node: Node, seconds: float) -> Window:

@@ -18,6 +18,7 @@ _FILE = re.compile(r"^`(?P<name>[\w./-]+\.(?:py|yaml))`", re.MULTILINE)
 _ROOMS = (
     "assets",
     "benchmarks",
+    "fleet",
     "forecasting",
     "models",
     "networks",

@@ -18,7 +18,7 @@ from profilers.nodes.torch_training import Trainer
 
 COPIED_BYTES = 96 * 2**20
 """What a copy reads, and as much is written: more than a guest gets of a cache that all share. On
-the host of the reference, copies of 32 MiB take half as long for each byte as those of 64 to 256."""
+one host, copies of 32 MiB take half as long for each byte as those of 64 to 256 MiB."""
 
 
 class Watched:

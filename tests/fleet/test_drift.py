@@ -40,10 +40,13 @@ def of_links(*values: float) -> list[Figures]:
 
 
 def test_z_is_the_distance_in_standard_deviations() -> None:
-    """Logarithms of 0, ±0.01 and ±0.02: median 0, median absolute deviation 0.01."""
+    """Logarithms of 0, ±0.01 and ±0.02: median 0, median absolute deviation 0.01.
+
+    The scatter that is expected, 0.003, counts as that of five probes more.
+    """
     logs = [-0.02, -0.01, 0.0, 0.01, 0.02]
     one = judged(of_links(*map(exp, logs)), of_links(exp(-0.1))[0])[watch.TO_SERVER]
-    scale = 1.4826 * 0.01 * sqrt(5 / 4)
+    scale = sqrt((5 * 0.003**2 + 5 * (1.4826 * 0.01) ** 2) / (5 + 4))
     assert one.z == pytest.approx(0.1 / (scale * sqrt(1 + pi / 2 / 5)))
     assert one.expected == pytest.approx(1)
     assert one.change == pytest.approx(exp(-0.1) - 1)
@@ -124,7 +127,7 @@ def test_a_new_start_of_the_host_is_judged_with_the_scatter_between_starts() -> 
     new = judged(earlier, fresh, boots=boots, boot="d")[watch.TO_SERVER]
     between = (3 * 0.02**2 + 2 * 0.1**2) / (3 + 2) * (1 + 1 / 3)
     assert new.expected == pytest.approx(exp(0.1))
-    assert new.z == pytest.approx(0.15 / sqrt(between + 0.003**2), rel=1e-3)
+    assert new.z == pytest.approx(0.15 / sqrt(between + 5 * 0.003**2 / (5 + 27)))
     assert not new.alarm
 
 
@@ -154,7 +157,8 @@ def test_the_scale_of_a_start_of_the_host_changes_no_judgement(
     """All its figures and gauges so many times as large: the same distances remain."""
 
     def found(value: float, gauge: float) -> Judgement:
-        probes = [{metric: [a * value], watch.GAUGE_US: [b * gauge]} for a, b in values]
+        gauge_of = METRICS[metric].gauges[-1]
+        probes = [{metric: [a * value], gauge_of: [b * gauge]} for a, b in values]
         return judged(probes[:-1], probes[-1])[metric]
 
     one, other = found(1.0, 1.0), found(of_value, of_gauge)
@@ -171,16 +175,24 @@ def test_slower_is_never_judged_faster(values: list[float], by: float) -> None:
     assert slower.z > one.z
 
 
-def test_a_second_probe_confirms_the_same_metric_and_direction() -> None:
-    def alarms(**metrics: str) -> list[Judgement]:
-        return [
-            Judgement("run", metric, 1, 1, 0, 9, 9, verdict, alarm=verdict != "same")  # type: ignore[arg-type]
-            for metric, verdict in metrics.items()
-        ]
+def said(metric: str, z: float | None, change: float | None, *, alarm: bool = False) -> Judgement:
+    """Return a judgement as far as confirming reads it."""
+    return Judgement("run", metric, 1.0, None, change, z, 9, "same", alarm)
 
-    first = alarms(a="slower", b="slower", c="faster", d="same")
-    second = alarms(a="slower", b="same", c="slower", d="slower")
-    assert confirmed(first, second) == ("a",)
+
+def test_a_second_probe_confirms_the_same_metric_and_direction() -> None:
+    first = [said(name, 9, 0.2, alarm=name != "calm") for name in "abcde"] + [said("calm", 3, 0.2)]
+    second = [
+        said("a", 2.5, 0.04),
+        said("b", 2.4, 0.2),
+        said("c", 9.0, 0.03),
+        said("d", -9.0, -0.2),
+        said("e", None, None),
+        said("calm", 9.0, 0.2, alarm=True),
+    ]
+    assert confirmed(first, second, replace(PLAIN, confirm_z=2.5)) == ("a",)
+    faster = [said("a", -9, -0.2, alarm=True)]
+    assert confirmed(faster, [said("a", -3, -0.2)], PLAIN) == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +200,7 @@ def test_a_second_probe_confirms_the_same_metric_and_direction() -> None:
     [
         ({"z": 0.0}, "z should be above 0, found 0"),
         ({"z": float("nan")}, "z should be above 0, found nan"),
+        ({"confirm_z": 0.0}, "confirm_z should be above 0, found 0"),
         ({"change": -0.1}, "change should be above 0, found -0.1"),
         ({"least_probes": 1}, "least_probes should be 2 or more, found 1"),
     ],

@@ -44,6 +44,14 @@ def test_steady_cores_have_less_of_each_second_the_faster_the_host_is() -> None:
     assert row["noise"] == pytest.approx(0, abs=1e-12)
 
 
+def test_memory_is_beside_the_memory_of_the_host() -> None:
+    speeds: Figures = {watch.HOST_MEMORY: [8e9, 4e9], watch.HOST_GFLOPS: [50, 50]}
+    (row,) = readings(windows([{watch.MEMORY: [6e9, 3e9], **speeds}], ["a"])).iter_rows(named=True)
+    assert not row["paced"]
+    assert row["host"] == pytest.approx(-log(sqrt(8e9 * 4e9)))
+    assert row["noise"] == pytest.approx(0, abs=1e-12)
+
+
 def test_a_single_window_has_no_noise_and_no_gauge_is_no_host() -> None:
     found = readings(windows([{metric: [2.0] for metric in METRICS}], ["a"]))
     assert found["noise"].to_list() == [0.0] * len(METRICS)
