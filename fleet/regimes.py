@@ -5,12 +5,13 @@ probes enough to judge by, a probe is compared with the regime before: whether w
 as it was again, and whether anything else has changed.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import polars as pl
 
+from fleet import drift
 from fleet.drift import Judgement, Thresholds, judge
 
 Outcome = Literal["too_few", "same", "slower", "faster", "ended"]
@@ -80,10 +81,12 @@ def judged(
     newest = going_on[-1]
     is_young = newest.change is not None and len(newest.probes) < thresholds.least_probes
     history = going_on[-2] if is_young else newest
+    # Of a type that has become slower, becoming faster is the end of that.
+    speed_ups = thresholds.speed_ups or newest.change is not None
     found = judge(
         readings.filter(pl.col("run_id").is_in(history.probes)),
         readings.filter(pl.col("run_id") == fresh),
-        thresholds,
+        replace(thresholds, speed_ups=speed_ups),
     )
     plain = [Finding(one, one.verdict, one.alarm) for one in found]
     if not is_young or newest.change is None:
@@ -98,11 +101,18 @@ def _in_change(one: Finding, over: bool) -> Finding:
     return replace(one, outcome="ended", alarm=True) if over else replace(one, alarm=False)
 
 
-def confirmed(first: Iterable[Finding], second: Iterable[Finding]) -> tuple[str, ...]:
-    """Return the metrics of which a second, fresh probe raises the same alarm as the first."""
-    alarms = {(one.judgement.metric, one.outcome) for one in first if one.alarm}
-    return tuple(
-        one.judgement.metric
-        for one in second
-        if one.alarm and (one.judgement.metric, one.outcome) in alarms
+def confirmed(
+    first: Sequence[Finding], second: Sequence[Finding], thresholds: Thresholds
+) -> tuple[str, ...]:
+    """Return the metrics of which a second, fresh probe says the same as the first one's alarms."""
+    over = [{one.judgement.metric for one in some if _is_end(one)} for some in (first, second)]
+    changed = drift.confirmed(
+        [one.judgement for one in first if one.alarm and not _is_end(one)],
+        [one.judgement for one in second],
+        thresholds,
     )
+    return (*changed, *sorted(over[0] & over[1]))
+
+
+def _is_end(one: Finding) -> bool:
+    return one.alarm and one.outcome == "ended"

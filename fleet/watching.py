@@ -20,7 +20,7 @@ from warehouse.warehouse import Warehouse
 
 JUDGE = "drift"
 """The probe of runs that hold judgements."""
-THRESHOLDS = Thresholds(speed_ups=True)
+THRESHOLDS = Thresholds()
 
 
 def watch(found: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFrame:
@@ -47,9 +47,12 @@ def watch(found: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFra
     if any(one.alarm for one in findings):
         told = ", ".join(_in_words(one) for one in findings if one.alarm)
         progress.warn(f"{found.member.node_type} seems to have changed: {told}; probing again")
-        again = watches(found.member, landed_runs(warehouse.landing))
-        second = _probed(again, warehouse, progress)
-    same = confirmed(findings, _judged(found, second, warehouse, but=first)) if second else ()
+        fresh = watches(found.member, landed_runs(warehouse.landing))
+        second = _probed(fresh, warehouse, progress)
+    same: tuple[str, ...] = ()
+    if second:
+        again = _judged(found, second, warehouse, but=first)
+        same = confirmed(findings, again, THRESHOLDS)
     rows = _rows(found, findings, first, second, same)
     _land(first, rows, warehouse)
     warehouse.load()

@@ -118,10 +118,8 @@ def test_a_slowdown_is_found_and_profiled_again(
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
     home.mkdir(parents=True, exist_ok=True)
     share(home, 0.3)
-    stepcast(
-        home,
-        *"fleet add box --probes torch_compute --every night --image-size 24 --batch-size 4".split(),
-    )
+    small = "--image-size 24 --batch-size 4"
+    stepcast(home, *f"fleet add box --probes torch_compute --every night {small}".split())
     stepcast(home, "fleet", "on")
     with daemon(home) as log:
         wait_for(lambda: visited(home) == 1, log)
