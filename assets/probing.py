@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from assets.metadata import OWNERS, of_frame, of_table
 from assets.probe_plots import DRAWN
 from assets.resources import RoundsResource, WarehouseResource
+from assets.sites import send
 from assets.studied import Studied
 from forecasting.fitting import check_predicted
 from profilers.probes import PROBES
@@ -87,10 +88,14 @@ def measured_asset(of: Studied, probe: str, predicted: Sequence[AssetKey]) -> As
 
 
 def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, MetadataValue]:
-    """Load whatever has landed; return how much that was. A run set aside is told of."""
+    """Load whatever has landed; return how much that was. A run set aside is told of.
+
+    It goes to the prefix too, if there is one: nothing is being measured now.
+    """
     report = warehouse.open().load()
     for one in report.quarantined:
         progress.warn(f"landed run {one.run_id} was set aside in {one.folder}: {one.reason}")
+    send(warehouse, progress)
     return {
         "newly_loaded": MetadataValue.int(len(report.loaded)),
         "set_aside": MetadataValue.int(len(report.quarantined)),

@@ -16,6 +16,7 @@ from assets.definitions import definitions_of
 from pipelines import fleet
 from pipelines.resources import resources
 from pipelines.schedules import schedules
+from pipelines.sensors import receiving
 from warehouse.home import CHECKOUT
 from warehouse.records import Backend, StepcastError
 
@@ -31,10 +32,12 @@ def study_files() -> Iterator[Path]:
 
 
 def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
-    """Return everything: the definitions of studies, and those of the fleet."""
-    studies = definitions(with_resources, *files)
+    """Return everything: the definitions of studies, of the fleet, and of other sites' runs."""
     return Definitions.merge(
-        studies, fleet_assets.definitions(), Definitions(sensors=[fleet.sensor()])
+        definitions(with_resources, *files),
+        fleet_assets.definitions(),
+        Definitions(sensors=[fleet.sensor()]),
+        receiving(),
     )
 
 

@@ -11,9 +11,10 @@ from warehouse import ledger
 from warehouse.comparison import Rows, differences, rows_here
 from warehouse.connection import PATIENCE_S, confine, first_line
 from warehouse.landing import QUARANTINE, SCHEMAS, run_folders
-from warehouse.loader import REASON, signature_of
+from warehouse.loader import signature_of
 from warehouse.migrations import versions
 from warehouse.publication import is_current
+from warehouse.quarantine import REASON
 from warehouse.records import BadInput
 from warehouse.sums import verify
 from warehouse.upkeep import HISTORY, MAIN, opened

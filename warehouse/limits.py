@@ -48,6 +48,10 @@ SENT_BYTES = 1 << 31
 """Of a file or answer of a node that is read whole, such as a checkpoint: 2 GiB."""
 SENT_S = 3600.0
 """How long a node may take to send its files."""
+RUN_BYTES = 1 << 36
+"""Of all files of a run that another site landed: 64 GiB, which go to disk piece by piece."""
+RUN_FILES = 10_000
+"""Of files and folders of such a run."""
 LISTED = 1_000
 """Of values in one list of a study or job: batch sizes, numbers of workers, interruptions."""
 NODES = 10_000

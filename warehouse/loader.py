@@ -4,9 +4,7 @@ A run is checked in chunks of `tables.CHUNK_ROWS` rows, then DuckDB reads its Pa
 memory is bounded by `MEMORY`, not by the size of a run.
 """
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from glob import escape
@@ -17,28 +15,16 @@ import duckdb
 from warehouse import chain
 from warehouse.connection import first_line, transaction
 from warehouse.durable import sweep
-from warehouse.landing import QUARANTINE, SCHEMAS, checked_files, run_folders
+from warehouse.landing import SCHEMAS, checked_files, run_folders
+from warehouse.quarantine import Quarantined, set_aside
 from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import columns_of, one_line
 
-REASON = "reason.txt"
 MEMORY = "1GB"
 """What DuckDB may hold while it loads; past that it writes to disk."""
 _OF_THE_MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.InterruptException)
 """Errors that end a load: the disk of the warehouse, a database that DuckDB gave up, the user."""
 OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
-
-
-@dataclass(frozen=True)
-class Quarantined:
-    """A landed run that could not be loaded, why, and where its files are now.
-
-    That is the quarantine, or the landing folder where the machine could not read or move them.
-    """
-
-    run_id: str
-    reason: str
-    folder: Path
 
 
 @dataclass(frozen=True)
@@ -159,19 +145,7 @@ def _set_aside(folder: Path, error: Exception) -> Quarantined:
     reason = _reason(error)
     if isinstance(error, OSError | duckdb.IOException):
         return Quarantined(folder.name, reason, folder)
-    target = folder.parent / QUARANTINE / folder.name
-    copies = 1
-    while target.exists():
-        copies += 1
-        target = target.with_name(f"{folder.name}.{copies}")
-    try:
-        target.parent.mkdir(exist_ok=True)
-        os.rename(folder, target)
-    except OSError as failure:
-        return Quarantined(folder.name, f"{reason}; not moved: {failure}", folder)
-    with suppress(OSError):  # the disk may be full; the report has the reason too
-        (target / REASON).write_text(reason + "\n")
-    return Quarantined(folder.name, reason, target)
+    return set_aside(folder, folder.name, reason)
 
 
 def _reason(error: Exception) -> str:

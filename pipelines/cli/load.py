@@ -1,52 +1,77 @@
-"""`stepcast load`: bring landed runs into the warehouse."""
+"""`stepcast load` and `stepcast push`: landed runs into the warehouse, and to where sites meet."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from warehouse.copying import copy_run
 from warehouse.home import home
-from warehouse.landing import run_folders
 from warehouse.loader import LoadReport
+from warehouse.prefixes import PREFIX, configured, prefix_of
 from warehouse.records import BadInput
+from warehouse.sites import Received, receive
+from warehouse.sites import push as push_runs
 from warehouse.warehouse import Warehouse
 
 
 def load(
-    folder: Annotated[
-        Path | None, typer.Argument(help="Landed runs of another machine, to be copied first.")
+    place: Annotated[
+        str | None,
+        typer.Argument(help="Runs of other machines, to be copied first: a folder or s3://…"),
     ] = None,
 ) -> None:
     """Load landed runs; loading a run twice changes nothing.
 
-    A run that cannot be loaded is set aside with its reason, and the others still load. Symbolic
-    links in the folder are not followed: a run that holds one is not copied.
+    A run that cannot be loaded is set aside with its reason, and the others still load. Of a
+    place, it is copied again only if it is put there again. Symbolic links are not followed: a run
+    that holds one is not copied.
 
     Example: stepcast load /media/usb/landing
+
+    Example: stepcast load s3://lab/runs
     """
     warehouse = Warehouse(home())
-    refused: list[str] = []
-    if folder is not None:
-        if not folder.is_dir():
-            raise BadInput(f"{folder} is not a folder; expected one folder per landed run in it")
-        refused = _copy(folder, warehouse.landing)
+    wrong: list[str] = []
+    if place:
+        received = receive(prefix_of(place), warehouse.landing)
+        typer.echo(f"copied {len(received.copied)} runs from {place}")
+        if known := received.known_bad:
+            typer.echo(f"set aside before and not changed since: {len(known)}, first {known[0]}")
+        wrong = not_copied(received)
     report = warehouse.load()
     typer.echo(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
-    check_all_loaded(report, refused)
+    check_all_loaded(report, wrong)
 
 
-def _copy(folder: Path, landing: Path) -> list[str]:
-    """Copy what can be copied, say how many that were, and return why each other run was not."""
-    copied, refused = 0, []
-    for one in run_folders(folder):
-        try:
-            copied += copy_run(folder, landing, one.name)
-        except BadInput as error:
-            refused.append(str(error))
-    typer.echo(f"copied {copied} runs from {folder}")
-    return refused
+def push(
+    place: Annotated[
+        str | None, typer.Argument(help=f"A folder or s3://bucket/name; {PREFIX} if none.")
+    ] = None,
+) -> None:
+    """Put landed runs where the warehouse of several sites takes them: a folder, or S3.
+
+    A run is there whole or not at all. What does not go, because the place does not answer or
+    this command is stopped, goes with the next push; pushing a run twice changes nothing.
+
+    Example: stepcast push s3://lab/runs
+    """
+    prefix = prefix_of(place) if place else configured()
+    if prefix is None:
+        raise BadInput(f"no place to push to; name a folder or s3://bucket/name, or set {PREFIX}")
+    report = push_runs(home() / "landing", prefix)
+    typer.echo(
+        f"pushed {len(report.pushed)} runs to {prefix.name}, {report.unchanged} were there already"
+    )
+    if report.refused:
+        raise BadInput("; ".join(report.refused))
+
+
+def not_copied(received: Received) -> list[str]:
+    """Return a line for each run that was not copied."""
+    return [
+        *(f"run {one.run_id} was not copied: {one.reason}" for one in received.refused),
+        *received.left,
+    ]
 
 
 def check_all_loaded(report: LoadReport, refused: Sequence[str] = ()) -> None:

@@ -41,6 +41,7 @@ for command in (
     ask.query,
     ask.accuracy,
     load.load,
+    load.push,
     reference.export,
     reference.reproduce,
     reference.reproduce_external,

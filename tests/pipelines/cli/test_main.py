@@ -28,6 +28,7 @@ def test_there_is_a_command_for_everything() -> None:
         "node-types",
         "plan",
         "predict",
+        "push",
         "query",
         "reap",
         "recommend",

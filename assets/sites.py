@@ -1,0 +1,65 @@
+"""Runs of other sites: an asset that takes them from the prefix, and what puts ours there."""
+
+from dagster import AssetsDefinition, MaterializeResult, MetadataValue, ResourceParam, asset
+
+from assets.metadata import OWNERS, of_table
+from assets.resources import WarehouseResource
+from studies.progress import Progress
+from warehouse.prefixes import PREFIX, configured
+from warehouse.records import BadInput, StepcastError
+from warehouse.sites import push, receive
+
+RECEIVED = ("landing", "received")
+
+
+def received_asset() -> AssetsDefinition:
+    """Return the asset that loads what other sites have left at the prefix."""
+
+    @asset(
+        key=RECEIVED,
+        description=f"Runs that other sites left at {PREFIX}, loaded into this history.",
+        group_name="landing",
+        owners=OWNERS,
+        kinds={"parquet"},
+        pool="warehouse",
+        metadata=of_table("raw.run"),
+    )
+    def received(
+        warehouse: WarehouseResource, progress: ResourceParam[Progress]
+    ) -> MaterializeResult:
+        return MaterializeResult(metadata=_received(warehouse, progress))
+
+    return received
+
+
+def send(warehouse: WarehouseResource, progress: Progress) -> None:
+    """Push what has landed here to the prefix, if there is one; what fails is told, and no more.
+
+    A measurement that has landed is not lost because a network is down: the next push takes it.
+    """
+    try:
+        prefix = configured()
+        refused = push(warehouse.landing, prefix).refused if prefix else ()
+    except StepcastError as error:
+        refused = (f"nothing more was pushed: {error}",)
+    for text in refused:
+        progress.warn(text)
+
+
+def _received(warehouse: WarehouseResource, progress: Progress) -> dict[str, MetadataValue]:
+    prefix = configured()
+    if prefix is None:
+        raise BadInput(f"no place to receive runs from: set {PREFIX} to a folder or s3://…")
+    came = receive(prefix, warehouse.landing)
+    report = warehouse.open().load()
+    bad = [f"{one.run_id}: {one.reason}" for one in (*came.refused, *report.quarantined)]
+    for text in (*bad, *came.left):
+        progress.warn(text)
+    return {
+        "prefix": MetadataValue.text(prefix.name),
+        "received": MetadataValue.int(len(came.copied)),
+        "newly_loaded": MetadataValue.int(len(report.loaded)),
+        "set_aside": MetadataValue.int(len(bad)),
+        "left": MetadataValue.int(len(came.left)),
+        "reasons": MetadataValue.md("\n".join(f"* {text}" for text in (*bad, *came.left))),
+    }

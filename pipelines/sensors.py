@@ -1,0 +1,92 @@
+"""What runs when other sites have landed something."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from dagster import (
+    AssetSelection,
+    DagsterInstance,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    Definitions,
+    RunRequest,
+    RunsFilter,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SkipReason,
+    define_asset_job,
+    in_process_executor,
+    sensor,
+)
+
+from assets.sites import RECEIVED, received_asset
+from profilers.steady.hostlock import holder
+from warehouse.home import home
+from warehouse.prefixes import PREFIX, configured
+from warehouse.records import content_hash
+from warehouse.sites import waiting
+
+JOB = "receive"
+NEW = "stepcast/new"
+"""The tag of a run that says what was new when it was asked for."""
+_EVERY_S = 60
+_LONGEST_WAIT = timedelta(hours=1)
+_LOOKED_AT = 1_000
+_UNFINISHED = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+]
+
+
+def receiving() -> Definitions:
+    """Return the asset, job and sensor that load what other sites have landed."""
+    job = define_asset_job(
+        JOB,
+        selection=AssetSelection.assets(list(RECEIVED)),
+        executor_def=in_process_executor,
+        description=f"Load the runs that other sites left at {PREFIX}.",
+    )
+    return Definitions(assets=[received_asset()], jobs=[job], sensors=[_sensor()])
+
+
+def _sensor() -> SensorDefinition:
+    @sensor(
+        name="new_runs_of_other_sites",
+        job_name=JOB,
+        minimum_interval_seconds=_EVERY_S,
+        default_status=DefaultSensorStatus.STOPPED,
+        description=f"Looks for runs at {PREFIX} that this history lacks. Off until you switch it "
+        "on.",
+    )
+    def new_runs(context: SensorEvaluationContext) -> RunRequest | SkipReason:
+        prefix = configured()
+        if prefix is None:
+            return SkipReason(f"{PREFIX} is not set; a folder or s3://bucket/name")
+        instance = context.instance
+        if instance.get_runs_count(RunsFilter(job_name=JOB, statuses=_UNFINISHED)):
+            return SkipReason("a run is loading what was new")
+        # Loading keeps a core busy, which would spoil what is measured.
+        if measuring := holder():
+            return SkipReason(f"{measuring} is measuring on this host")
+        new = list(islice(waiting(prefix, home() / "landing"), _LOOKED_AT))
+        if not new:
+            return SkipReason(f"nothing new in {prefix.name}")
+        return _request(instance, content_hash("\n".join(new)), len(new))
+
+    return new_runs
+
+
+def _request(instance: DagsterInstance, what: str, count: int) -> RunRequest | SkipReason:
+    """Ask for a run; the more runs have left the same things undone, the later."""
+    before = instance.get_run_records(RunsFilter(job_name=JOB, tags={NEW: what}))
+    if before:
+        wait = min(timedelta(minutes=2 ** min(len(before), 10)), _LONGEST_WAIT)
+        if (since := datetime.now(UTC) - before[0].create_timestamp) < wait:
+            return SkipReason(
+                f"run {before[0].dagster_run.run_id} left these {count} runs; the next try is in "
+                f"{(wait - since).total_seconds() / 60:.0f} minutes"
+            )
+    return RunRequest(run_key=f"{what}-{len(before)}", tags={NEW: what})
