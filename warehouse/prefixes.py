@@ -137,9 +137,9 @@ class FolderPrefix:
 
     def put(self, folder: Path) -> bool:
         """Copy a run under a hidden name, and rename it."""
-        self._sweep()
         fresh = self._folder / f"{_UNFINISHED}{uuid.uuid4().hex}"
         try:
+            self._sweep()
             copy_folder(folder, fresh)
             return put_in_place(fresh, self._folder / folder.name)
         except OSError as error:

@@ -1,0 +1,287 @@
+"""Two sites, one history: runs go to a prefix whole, come from it once, and bad ones stay apart."""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+
+from warehouse import bucket, limits, prefixes
+from warehouse.check import check
+from warehouse.copying import RECEIVED
+from warehouse.landing import QUARANTINE
+from warehouse.prefixes import PREFIX, FolderPrefix, Prefix, configured, prefix_of
+from warehouse.quarantine import REASON
+from warehouse.records import BadInput, StepcastError
+from warehouse.sites import Received, push, receive, waiting
+from warehouse.sums import seal
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+Sites = Callable[..., "Maker"]
+
+
+@pytest.fixture
+def site(tmp_path: Path, make: "Maker") -> Sites:
+    """Return what makes a site on which runs have landed, each with an artefact."""
+
+    def made(name: str, *run_ids: str) -> "Maker":
+        maker = type(make)(tmp_path / name)
+        for run_id in run_ids:
+            folder = maker.profile(run_id, maker.scenario())
+            (folder / "artefacts").mkdir()
+            (folder / "artefacts" / "trace.pb").write_bytes(run_id.encode())
+        return maker
+
+    return made
+
+
+def landing(maker: "Maker") -> Path:
+    return maker.home / "landing"
+
+
+def pushed(maker: "Maker", place: str) -> tuple[str, ...]:
+    return push(landing(maker), prefix_of(place)).pushed
+
+
+def received(make: "Maker", place: str) -> Received:
+    return receive(prefix_of(place), landing(make))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != RECEIVED)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def spoil(place: str, name: str, text: bytes) -> None:
+    """Put other bytes in the place of a file of a run: `r1/timing.parquet`."""
+    if place.startswith("s3://"):
+        name_of_bucket, _, path = place.removeprefix("s3://").partition("/")
+        boto3.client("s3").put_object(Bucket=name_of_bucket, Key=f"{path}/runs/{name}", Body=text)
+    else:
+        (Path(place) / name).write_bytes(text)
+
+
+def withdraw(place: str, run_id: str) -> None:
+    """Do what the page says to do before a run is pushed again."""
+    if place.startswith("s3://"):
+        name_of_bucket, _, path = place.removeprefix("s3://").partition("/")
+        boto3.client("s3").delete_object(Bucket=name_of_bucket, Key=f"{path}/landed/{run_id}.json")
+    else:
+        (Path(place) / run_id).rename(Path(place) / f".{run_id}")
+
+
+def test_runs_of_two_sites_come_whole_and_once(place: str, make: "Maker", site: Sites) -> None:
+    one, other = site("one", "r1", "r3"), site("other", "r2")
+    assert (pushed(one, place), pushed(other, place)) == (("r1", "r3"), ("r2",))
+    again = push(landing(one), prefix_of(place))
+    assert (again.pushed, again.unchanged, again.refused) == ((), 2, ())
+    assert sorted(waiting(prefix_of(place), landing(make))) == ["r1", "r2", "r3"]
+    assert received(make, place) == Received(("r1", "r2", "r3"), (), (), ())
+    assert content(landing(make)) == content(landing(one)) | content(landing(other))
+    assert make.warehouse.load().loaded == ("r1", "r2", "r3")
+    assert list(waiting(prefix_of(place), landing(make))) == []
+    assert received(make, place) == Received((), (), (), ())
+    assert make.warehouse.load().unchanged == 3
+    assert make.rows("SELECT sequence FROM meta.loaded ORDER BY 1")["sequence"].to_list() == [
+        1,
+        2,
+        3,
+    ]
+    assert check(make.home).findings == ()
+
+
+def test_what_was_received_can_be_pushed_on(
+    place: str, make: "Maker", site: Sites, tmp_path: Path
+) -> None:
+    pushed(site("one", "r1"), place)
+    received(make, place)
+    further = tmp_path / "further"
+    further.mkdir()
+    assert pushed(make, str(further)) == ("r1",)
+    assert not (further / "r1" / RECEIVED).exists()
+    assert content(further) == content(landing(make))
+
+
+def test_a_run_that_is_put_there_in_part_is_not_there(
+    place: str, site: Sites, make: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last step fails: the rename, or the manifest."""
+    one = site("one", "r1")
+
+    def fails(*_: object) -> None:
+        raise StepcastError("run r1 did not get there")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(prefixes, "put_in_place", fails)
+        broken.setattr(bucket.Manifest, "canonical_json", fails)
+        with pytest.raises(StepcastError, match="run r1 did not get there"):
+            pushed(one, place)
+    assert list(prefix_of(place).runs()) == []
+    assert received(make, place).copied == ()
+    assert pushed(one, place) == ("r1",)
+    assert received(make, place).copied == ("r1",)
+
+
+def test_a_bad_run_is_set_aside_and_comes_again_once_it_is_put_there_again(
+    place: str, make: "Maker", site: Sites
+) -> None:
+    one = site("one", "r1", "r2", "r3")
+    pushed(one, place)
+    whole = (landing(one) / "r2" / "timing.parquet").read_bytes()
+    spoil(place, "r2/timing.parquet", whole[:-1] + b"!")
+    first = received(make, place)
+    report = make.warehouse.load()
+    assert report.loaded == ("r1", "r3")
+    (bad,) = first.refused + report.quarantined
+    assert (bad.run_id, bad.folder) == ("r2", landing(make) / QUARANTINE / "r2")
+    assert "timing.parquet is not" in (bad.folder / REASON).read_text()
+    again = received(make, place)
+    assert (again.copied, again.refused, again.known_bad) == ((), (), ("r2",))
+    assert list(waiting(prefix_of(place), landing(make))) == []
+    withdraw(place, "r2")
+    assert pushed(one, place) == ("r2",)
+    assert list(waiting(prefix_of(place), landing(make))) == ["r2"]
+    assert received(make, place).copied == ("r2",)
+    assert make.warehouse.load().loaded == ("r2",)
+    assert check(make.home).sound
+
+
+def test_what_the_loader_sets_aside_is_not_fetched_again(
+    place: str, make: "Maker", site: Sites
+) -> None:
+    """Its files are those that its site pushed, but they are no run."""
+    one = site("one", "r1")
+    (landing(one) / "r1" / "timing.parquet").write_bytes(b"PAR1")
+    seal(landing(one) / "r1")
+    pushed(one, place)
+    assert received(make, place).copied == ("r1",)
+    assert [one.run_id for one in make.warehouse.load().quarantined] == ["r1"]
+    assert received(make, place) == Received((), (), (), ("r1",))
+
+
+def test_a_run_that_was_removed_from_the_quarantine_is_tried_again(
+    place: str, make: "Maker", site: Sites
+) -> None:
+    pushed(site("one", "r1"), place)
+    spoil(place, "r1/timing.parquet", b"PAR1")
+    received(make, place)
+    make.warehouse.load()
+    aside = landing(make) / QUARANTINE
+    (aside / "r1").rename(aside.parent.parent / "gone")
+    assert list(waiting(prefix_of(place), landing(make))) == ["r1"]
+
+
+def test_a_site_does_not_push_what_is_not_as_it_landed(
+    place: str, site: Sites, make: "Maker"
+) -> None:
+    one = site("one", "r1", "r2", "r3")
+    (landing(one) / "r1" / "timing.parquet").write_bytes(b"PAR1")
+    (landing(one) / "r2" / "run.parquet").unlink()
+    report = push(landing(one), prefix_of(place))
+    assert report.pushed == ("r3",)
+    first, second = report.refused
+    assert first.startswith("run r1 was not pushed: timing.parquet is not the file that landed")
+    assert second.startswith("run r2 was not pushed: run.parquet")
+    assert received(make, place).copied == ("r3",)
+
+
+def test_a_run_that_cannot_be_written_is_left_for_the_next_time(
+    place: str, make: "Maker", site: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pushed(site("one", "r1", "r2"), place)
+    prefix = prefix_of(place)
+    fetch = prefix.fetch
+
+    def full(run_id: str, target: Path) -> None:
+        fetch(run_id, target)
+        if run_id == "r1":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(prefix, "fetch", full)
+    found = receive(prefix, landing(make))
+    assert (found.copied, found.refused) == (("r2",), ())
+    assert found.left == (f"run 'r1' was left in {place}: [Errno 28] No space left on device",)
+    assert {path.name for path in landing(make).iterdir()} == {"r2"}
+    assert received(make, place).copied == ("r1",)
+
+
+def test_a_larger_run_than_may_be_is_refused(
+    place: str, make: "Maker", site: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = site("one", "large", "small")
+    (landing(large) / "large" / "artefacts" / "trace.pb").write_bytes(b"x" * 100_000)
+    pushed(large, place)
+    monkeypatch.setattr(limits, "RUN_BYTES", 50_000)
+    found = received(make, place)
+    assert found.copied == ("small",)
+    assert [(one.run_id, one.reason) for one in found.refused] == [
+        ("large", f"its files hold more than 0 GiB (in {place})")
+    ]
+    assert {path.name for path in found.refused[0].folder.iterdir()} == {REASON, RECEIVED}
+    monkeypatch.setattr(limits, "RUN_FILES", 3)
+    spoil(place, "large/artefacts/more", b"")
+    fresh = receive(prefix_of(place), landing(make).with_name("fresh"))
+    assert {one.reason for one in fresh.refused} == {f"it has more than 3 files (in {place})"}
+
+
+@pytest.mark.parametrize("name", ["a b", "..", QUARANTINE, "x" * 201])
+def test_a_name_that_can_be_no_runs_is_told_and_asked_for_by_no_sensor(
+    name: str, make: "Maker", tmp_path: Path
+) -> None:
+    class Named(FolderPrefix):
+        def runs(self) -> Iterator[str]:
+            yield name
+
+    prefix: Prefix = Named(tmp_path)
+    found = receive(prefix, landing(make))
+    assert (found.copied, found.refused, len(found.left)) == ((), (), 1)
+    assert "cannot name a folder" in found.left[0]
+    assert list(waiting(prefix, landing(make))) == []
+
+
+def test_what_a_killed_site_left_in_a_folder_goes_after_a_day(site: Sites, tmp_path: Path) -> None:
+    place = tmp_path / "prefix"
+    old, young = place / ".push-old", place / ".push-young"
+    for folder in (old, young):
+        folder.mkdir(parents=True)
+        (folder / "run.parquet").write_bytes(b"")
+    for path in (old / "run.parquet", old):
+        os.utime(path, (time.time() - 90_000,) * 2)
+    assert list(prefix_of(str(place)).runs()) == []
+    pushed(site("one", "r1"), str(place))
+    assert {path.name for path in place.iterdir()} == {"r1", ".push-young"}
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("/nowhere/at/all", "/nowhere/at/all is not a folder; expected one folder per landed run"),
+        ("gs://bucket/runs", "is no place for runs; use a folder or s3://bucket/name"),
+        ("s3://", "is no place in S3"),
+        ("s3://B/x", "is no place in S3"),
+        ("s3://bucket/a b", "is no place in S3"),
+        ("s3://bucket//a", "is no place in S3"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused(place: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        prefix_of(place)
+
+
+def test_the_prefix_of_a_site_is_named_by_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PREFIX, raising=False)
+    assert configured() is None
+    monkeypatch.setenv(PREFIX, "")
+    assert configured() is None
+    monkeypatch.setenv(PREFIX, str(tmp_path))
+    found = configured()
+    assert found is not None
+    assert found.name == str(tmp_path)
