@@ -41,7 +41,7 @@ from warehouse.tables import one_line
 _PLACE = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?P<path>(/[\w.=+-]+)*)/?")
 _MANIFESTS, _FILES, _JSON = "landed", "runs", ".json"
 _CHUNK_BYTES = 1 << 20
-_PATIENCE = Config(
+PATIENCE = Config(
     connect_timeout=10, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 4}
 )
 # Threads would disturb what this host may be measuring.
@@ -140,7 +140,7 @@ class BucketPrefix:
 
     @cached_property
     def _client(self) -> Any:
-        return boto3.client("s3", config=_PATIENCE)
+        return boto3.client("s3", config=PATIENCE)
 
     def _key(self, kind: str, name: str) -> str:
         return "/".join(filter(None, (self._path, kind))) + "/" + name

@@ -227,7 +227,7 @@ def test_a_profile_is_looked_up_where_boto3_does(
 def test_a_place_that_does_not_answer_is_told(
     lab: Lab, make: "Maker", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket, "_PATIENCE", Config(retries={"total_max_attempts": 1}))
+    monkeypatch.setattr(bucket, "PATIENCE", Config(retries={"total_max_attempts": 1}))
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     with pytest.raises(Unreachable, match=r"did not answer when asked to list it: .*; try again"):
         receive(prefix_of(lab.place), make.home / "landing")
