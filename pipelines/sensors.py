@@ -20,7 +20,7 @@ from dagster import (
 )
 
 from assets.sites import RECEIVED, received_asset
-from profilers.steady.hostlock import holder
+from profilers.steady import hostlock
 from warehouse.home import home
 from warehouse.prefixes import PREFIX, configured
 from warehouse.records import content_hash
@@ -69,7 +69,7 @@ def _sensor() -> SensorDefinition:
         if instance.get_runs_count(RunsFilter(job_name=JOB, statuses=_UNFINISHED)):
             return SkipReason("a run is loading what was new")
         # Loading keeps a core busy, which would spoil what is measured.
-        if measuring := holder():
+        if measuring := hostlock.holder():
             return SkipReason(f"{measuring} is measuring on this host")
         new = list(islice(waiting(prefix, home() / "landing"), _LOOKED_AT))
         if not new:

@@ -81,3 +81,63 @@ def test_a_folder_that_is_not_there_is_told(stepcast: Callable[..., Any], home: 
     answer = stepcast("load", "/nowhere/at/all")
     assert answer.code == 2
     assert "/nowhere/at/all is not a folder" in answer.err
+
+
+def test_runs_meet_at_a_prefix(
+    stepcast: Callable[..., Any],
+    home: Path,
+    landing: Path,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    landing.rename(site / "landing")
+    with monkeypatch.context() as there:
+        there.setenv("STEPCAST_HOME", str(site))
+        assert stepcast("push", place).out == f"pushed 3 runs to {place}, 0 were there already\n"
+        there.setenv("STEPCAST_PREFIX", place)
+        assert stepcast("push").out == f"pushed 0 runs to {place}, 3 were there already\n"
+    answer = stepcast("load", place)
+    assert (answer.code, answer.out) == (
+        0,
+        f"copied 3 runs from {place}\nloaded 3 runs, 0 were there already\n",
+    )
+    assert loaded(home) == 3
+
+
+def test_a_bad_run_is_fetched_once(stepcast: Callable[..., Any], home: Path, landing: Path) -> None:
+    (bad,) = landing.glob("*-links-*")
+    (bad / "run.parquet").unlink()
+    first = stepcast("load", str(landing))
+    assert first.code == 2
+    assert first.out == f"copied 3 runs from {landing}\nloaded 2 runs, 0 were there already\n"
+    assert stepcast("load", str(landing)).out == (
+        f"copied 0 runs from {landing}\n"
+        f"set aside before and not changed since: 1, first {bad.name}\n"
+        "loaded 0 runs, 2 were there already\n"
+    )
+
+
+def test_a_site_is_told_of_what_it_cannot_push(
+    stepcast: Callable[..., Any], home: Path, landing: Path, tmp_path: Path
+) -> None:
+    landing.rename(home / "landing")
+    (bad,) = (home / "landing").glob("*-links-*")
+    (bad / "link.parquet").write_bytes(b"PAR1")
+    place = tmp_path / "prefix"
+    place.mkdir()
+    answer = stepcast("push", str(place))
+    assert (answer.code, answer.out) == (2, f"pushed 2 runs to {place}, 0 were there already\n")
+    assert answer.err.startswith(f"stepcast: run {bad.name} was not pushed: link.parquet is not ")
+
+
+def test_push_needs_a_place(
+    stepcast: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STEPCAST_PREFIX", raising=False)
+    answer = stepcast("push")
+    assert answer.code == 2
+    assert "no place to push to; name a folder or s3://bucket/name, or set STEPCAST" in answer.err
+    assert stepcast("push", "ftp://x").code == 2
