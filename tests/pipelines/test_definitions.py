@@ -32,6 +32,8 @@ GROUPS = {
     "accuracy",
 }
 MEASURING = {"profiles", "measured"}
+OTHERS = {"landing"}
+"""First parts of the keys of assets that are of no study."""
 LISTED = list(defs.resolve_all_asset_specs())
 every_study = pytest.mark.parametrize(
     "study", [read_study(file) for file in COMMITTED], ids=lambda one: one.name
@@ -71,7 +73,7 @@ def test_definitions_are_loadable() -> None:
 def test_the_lineage_is_what_it_was() -> None:
     """`python -m tests.pipelines.lineage --write` writes it anew."""
     now, was = lineage.lineage(defs), lineage.read()
-    assert now.keys() == was.keys() == {read_study(file).name for file in COMMITTED}
+    assert now.keys() == was.keys() == {read_study(file).name for file in COMMITTED} | OTHERS
     for study, assets in now.items():
         assert assets == was[study], study
 
@@ -215,6 +217,19 @@ def test_schedules_are_of_jobs_that_are_there_and_off_until_somebody_wants_them(
         assert schedule.description
 
 
+def test_the_sensor_is_off_until_somebody_wants_it() -> None:
+    (sensor,) = defs.sensors or ()
+    assert sensor.name == "new_runs_of_other_sites"
+    assert (sensor.default_status.value, sensor.minimum_interval_seconds) == ("STOPPED", 60)
+    job = defs.resolve_job_def("receive")
+    assert job.asset_layer.executable_asset_keys == {AssetKey(["landing", "received"])}
+    assert job.description
+    (spec,) = (one for one in LISTED if one.key.path[0] == "landing")
+    assert spec.description
+    assert (spec.owners, spec.group_name) == (["team:stepcast"], "landing")
+    assert defs.resolve_assets_def(spec.key).op.pool == "warehouse"
+
+
 def test_what_has_no_job_has_no_schedule(study_file: Path) -> None:
     assert list(made(study_file).schedules or ()) == []
 
@@ -309,7 +324,7 @@ def test_further_studies_are_named_by_the_environment(
     assert list(study_files()) == [*COMMITTED, file, mine]
     file.write_text(STUDY.replace("name: paper", "name: single"))
     found = made(*study_files())
-    assert jobs(found) == {*jobs(defs), "paper", "single"}
+    assert jobs(found) == {*jobs(defs) - {"receive"}, "paper", "single"}
 
 
 def test_a_place_that_is_not_there_is_warned_of(
