@@ -12,11 +12,9 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import cached_property
-from itertools import accumulate
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
 import boto3
 from boto3.s3.transfer import TransferConfig
@@ -28,14 +26,12 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
-from pydantic import AwareDatetime, Field, ValidationError
 
 from warehouse import limits
-from warehouse.copying import RECEIVED, Bounds
 from warehouse.durable import sync
-from warehouse.foreign import check_file, check_name
+from warehouse.manifest import Manifest, ManifestFile, manifest_of, read_manifest
 from warehouse.prefixes import Unreachable
-from warehouse.records import BadInput, MissingTool, Record, StepcastError
+from warehouse.records import BadInput, MissingTool, StepcastError
 from warehouse.tables import one_line
 
 _PLACE = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?P<path>(/[\w.=+-]+)*)/?")
@@ -48,22 +44,6 @@ PATIENCE = Config(
 _ONE_AT_A_TIME = TransferConfig(use_threads=False)
 _GONE = {"NoSuchKey", "404", "NotFound"}
 _NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError, ProfileNotFound)
-
-
-class ManifestFile(Record):
-    """A file of a run: its name within the run's folder, and what it holds."""
-
-    name: Annotated[str, Field(max_length=1024)]
-    size_bytes: Annotated[int, Field(ge=0)]
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-class Manifest(Record):
-    """What makes a run be there: all of its files."""
-
-    run_id: str
-    pushed_at: AwareDatetime
-    files: tuple[ManifestFile, ...]
 
 
 class BucketPrefix:
@@ -123,8 +103,7 @@ class BucketPrefix:
     def put(self, folder: Path) -> bool:
         """Upload the files of a run, and then its manifest."""
         run_id = folder.name
-        manifest = Manifest(run_id=run_id, pushed_at=datetime.now(UTC), files=tuple(_files(folder)))
-        _check(manifest, run_id)
+        manifest = manifest_of(folder)
         for one in manifest.files:
             key = self._key(_FILES, f"{run_id}/{one.name}")
             with (folder / one.name).open("rb") as content, self._told(f"push run {run_id}"):
@@ -148,17 +127,8 @@ class BucketPrefix:
     def _manifest(self, run_id: str) -> Manifest:
         with self._told(f"look at run {run_id}"):
             answer = self._get(self._key(_MANIFESTS, run_id + _JSON), "its manifest")
-            text = answer["Body"].read(limits.JSON_BYTES + 1)
-        if len(text) > limits.JSON_BYTES:
-            raise BadInput(f"its manifest is longer than {limits.JSON_BYTES / 2**20:g} MiB")
-        try:
-            manifest = Manifest.model_validate_json(text)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise BadInput(f"its manifest is wrong: {where}: {first['msg']}") from error
-        _check(manifest, run_id)
-        return manifest
+            text = answer["Body"].read(limits.MANIFEST_BYTES + 1)
+        return read_manifest(text, run_id)
 
     def _fetch(self, key: str, one: ManifestFile, target: Path) -> None:
         answer = self._get(key, one.name)
@@ -203,41 +173,3 @@ class BucketPrefix:
             raise Unreachable(
                 f"{self.name} did not answer when asked to {what}: {one_line(error)}; try again"
             ) from error
-
-
-def _check(manifest: Manifest, run_id: str) -> None:
-    """Refuse a manifest that is not of this run, or whose files cannot be those of a run.
-
-    Raises:
-        BadInput: that.
-    """
-    if manifest.run_id != run_id:
-        raise BadInput(f"its manifest is of another run, {manifest.run_id!r:.200}")
-    bounds, seen, above = Bounds(), set[str](), set[str]()
-    bounds.count(len(manifest.files))
-    for one in manifest.files:
-        bounds.add(one.size_bytes)
-        parts = one.name.split("/")
-        if len(parts) > limits.DEPTH:
-            raise BadInput(f"folders inside each other deeper than {limits.DEPTH}")
-        for part in parts:
-            check_name(part, f"in file {one.name[:200]!r},")
-        if one.name in seen or one.name == RECEIVED:
-            raise BadInput(f"its manifest must not name {one.name}, or not twice")
-        seen.add(one.name)
-        above.update(accumulate(parts[:-1], "{}/{}".format))
-    if both := sorted(seen & above):
-        raise BadInput(f"its manifest has {both[0]} both as a file and as a folder")
-
-
-def _files(folder: Path) -> Iterator[ManifestFile]:
-    """Yield the plain files of a landed run, with their sums."""
-    for path in sorted(folder.rglob("*")):
-        state = path.lstat()
-        if path.is_dir() and not path.is_symlink():
-            continue
-        check_file(path.name, state.st_mode)
-        if (name := str(PurePosixPath(path.relative_to(folder)))) != RECEIVED:
-            with path.open("rb") as file:
-                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            yield ManifestFile(name=name, size_bytes=state.st_size, sha256=sha256)

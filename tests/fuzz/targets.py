@@ -19,6 +19,7 @@ from profilers.record_file import read_record
 from studies.study import read_study
 from tests.fuzz import landed, packets, run_metadata, seeds
 from tests.fuzz.mutation import YAML_VALUES, Mutator
+from warehouse.manifest import read_manifest
 from warehouse.records import BadInput
 from warehouse.tables import SCHEMAS, conform
 
@@ -140,6 +141,11 @@ TARGETS: Mapping[str, Target] = {
     ),
     "job": _document("job.yaml", seeds.JOB, read_job, quick=600),
     "mapping": _document("mapping.yaml", (*seeds.MAPPING, seeds.PRICES), _mapping, quick=400),
+    "manifest": Target(
+        "manifest.json",
+        Mutator(seeds.MANIFEST),
+        lambda path: read_manifest(path.read_bytes(), seeds.MANIFEST_RUN),
+    ),
     "landing": Target(
         "landing.zip", landed.mutated, landed.load, quick=100, cpu_s=10, memory_mb=1024
     ),

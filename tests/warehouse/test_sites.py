@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from warehouse import bucket, limits, prefixes
+from warehouse import limits, manifest, prefixes
 from warehouse.check import check
 from warehouse.copying import RECEIVED
 from warehouse.landing import QUARANTINE
@@ -119,7 +119,7 @@ def test_a_run_that_is_put_there_in_part_is_not_there(
 
     with monkeypatch.context() as broken:
         broken.setattr(prefixes, "put_in_place", fails)
-        broken.setattr(bucket.Manifest, "canonical_json", fails)
+        broken.setattr(manifest.Manifest, "canonical_json", fails)
         with pytest.raises(StepcastError, match="run r1 did not get there"):
             pushed(one, place)
     assert list(prefix_of(place).runs()) == []
