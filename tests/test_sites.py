@@ -19,6 +19,7 @@ from pipelines.resources import resources
 from profilers.steady import hostlock
 from tests.pipelines.ran import Answer, stepcast
 from tests.synthetic import STUDY, PaperProbes
+from tests.warehouse.conftest import Maker
 from warehouse.home import CHECKOUT
 from warehouse.landing import run_folders
 from warehouse.warehouse import read_only
@@ -94,7 +95,11 @@ def test_the_page(places: Places) -> None:
     assert loaded(warehouse) == sorted(landed(north))
 
     south = places.at("south")
-    places.follow(AT_EACH_SITE)
+    make = Maker(south)
+    make.profile("measured-there", make.scenario())
+    configured, _, push = AT_EACH_SITE
+    (pushed,) = places.follow([configured, push])
+    assert pushed.out.startswith("pushed 1 runs")
     places.at("warehouse")
     *exports, ui = BY_ITSELF
     assert ui == "stepcast ui"
