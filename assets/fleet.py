@@ -190,7 +190,9 @@ def forecasts(
     partitions_def=TYPES,
     group_name=GROUP,
     owners=OWNERS,
+    kinds={"duckdb"},
     pool="warehouse",
+    metadata=of_table("report.alarm"),
 )
 def checks(
     context: AssetExecutionContext,
