@@ -1,0 +1,7 @@
+-- What was a run ($run_id): command, configuration, environment, host, price?
+SELECT
+    run.*, label, node_type, comparable_id, config ->> '$.command' AS command, code_version, canonical
+FROM raw.run AS run
+LEFT JOIN report.configuration USING (run_id)
+LEFT JOIN raw.scenario USING (run_id)
+WHERE run_id = $run_id;
