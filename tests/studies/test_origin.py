@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from studies.origin import command, with_origin
-from tests.studies.test_settings import landed, links
+from tests.studies.test_settings import links
+from tests.synthetic import landed
 from warehouse.version import code_version
 
 

@@ -155,7 +155,7 @@ COMMENT ON COLUMN report.noise_within_run.noise_windows IS 'Number of windows or
 CREATE MACRO report.differences(base_ids, other_ids, between_types := false) AS TABLE
 WITH placed AS (
     SELECT
-        comparable_id, metric, point, unit, value, run_id, label, probe, node_type, study, repeat,
+        comparable_id, metric, point, unit, value, run_id, label, probe, node_type, study, repeat, started_at,
         CASE WHEN between_types THEN other_types_id ELSE comparable_id END AS configuration_id,
         CASE
             WHEN list_contains(base_ids, run_id) THEN 'base'
@@ -196,6 +196,8 @@ figure AS (
         avg(value) FILTER (side = 'other') AS other,
         count(*) FILTER (side = 'base') AS base_runs,
         count(*) FILTER (side = 'other') AS other_runs,
+        arg_max(run_id, started_at) FILTER (side = 'base') AS base_run_id,
+        arg_max(run_id, started_at) FILTER (side = 'other') AS other_run_id,
         100 * avg(abs((total / others - value) / nullif(value, 0))) FILTER (others > 0) AS between_runs,
         count(*) FILTER (others > 0) AS n
     FROM sided GROUP BY configuration_id, metric, point
@@ -203,7 +205,7 @@ figure AS (
 compared AS (
     SELECT
         configuration_id, probe, label, node_type, figure.metric, figure.point, unit,
-        base, other, base_runs, other_runs,
+        base, other, base_runs, other_runs, base_run_id, other_run_id,
         100 * (other - base) / nullif(abs(base), 0) AS difference_percent,
         between_runs IS NOT NULL AND (figure.n >= 5 OR between_runs >= coalesce(noise_floor_percent, 0)) AS of_repeats,
         CASE WHEN of_repeats THEN between_runs ELSE noise_floor_percent END AS noise_percent,
