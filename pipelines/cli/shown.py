@@ -30,13 +30,7 @@ def lines_of(warehouse: Warehouse, run_id: str) -> Iterator[str]:
     yield from _listed("artefacts", _files(warehouse.landing / run_id))
     if row["comparable_id"] is not None:
         figures = warehouse.query("figures", words=row["comparable_id"]).filter(run_id=run_id)
-        measured = {
-            ", ".join(
-                filter(None, (one["metric"], one["point"]))
-            ): f"{one['value']:.6g} {one['unit']}"
-            for one in figures.to_dicts()
-        }
-        yield from _listed("measured", measured)
+        yield from _listed("measured", dict(map(_figure, figures.to_dicts())))
         yield f"over time: stepcast history {row['comparable_id']}"
 
 
