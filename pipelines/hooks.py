@@ -34,7 +34,7 @@ def failures(to: tuple[Channel, ...]) -> SensorDefinition:
 
     @run_failure_sensor(
         name="tell_of_failures",
-        description="Tells a webhook and e-mail of every failed run: docs/knowing.md.",
+        description="Tells a webhook and e-mail of every failed run: docs/changes.md.",
         monitor_all_code_locations=True,
         default_status=DefaultSensorStatus.RUNNING if to else DefaultSensorStatus.STOPPED,
     )

@@ -154,11 +154,13 @@ def closing(rows: pl.DataFrame, both: pl.DataFrame) -> str:
     unknown = both["is_larger"].null_count()
     alone = [rows[side].is_not_null().sum() - both.height for side in ("base", "other")]
     told = [
-        f"{len(marks) - marks.count('')} of {count(both.height, 'figure')} differ by more than "
-        f"their noise floor, {marks.count('**')} of them by more than three times that"
+        f"More than the noise floor separates {len(marks) - marks.count('')} of "
+        f"{count(both.height, 'figure')}, more than three times that {marks.count('**')}"
     ]
     if unknown:
-        told.append(f"of {unknown} it is not known whether they do")
+        told.append(f"for {unknown} the noise floor is unknown")
     if any(alone):
-        told.append(f"{sum(alone)} have no counterpart ({alone[0]} of base, {alone[1]} of other)")
+        told.append(
+            f"without counterpart are {sum(alone)} ({alone[0]} of base, {alone[1]} of other)"
+        )
     return "; ".join(told) + "."

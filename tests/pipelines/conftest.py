@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipelines.ran import Ran, leave_dead_run, run_study
-from tests.reference import REFERENCE
 from tests.synthetic import PaperProbes, write_study
-from warehouse.copying import copy_runs
-from warehouse.landing import landed_runs
-from warehouse.warehouse import Warehouse
 
 
 @pytest.fixture
@@ -47,17 +43,3 @@ def second_run(first_run: Ran, tmp_path_factory: pytest.TempPathFactory) -> tupl
 def finished(first_run: Ran, home: Path) -> Ran:
     """Return the first run as if it had been in the home of this test, which may change it."""
     return replace(first_run, home=shutil.copytree(first_run.home, home, dirs_exist_ok=True))
-
-
-@pytest.fixture(scope="session")
-def repeated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a home with ten equal rounds: links, and steps of two node types."""
-    home = tmp_path_factory.mktemp("repeated")
-    ours = [
-        run.run_id
-        for run in landed_runs(REFERENCE)
-        if run.study == "variance" and run.probe in ("links", "torch_throughput")
-    ]
-    copy_runs(REFERENCE, home / "landing", ours)
-    Warehouse(home).load()
-    return home

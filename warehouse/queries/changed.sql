@@ -1,4 +1,4 @@
--- What has changed since a time ($since, NULL: a month ago), and by more than its noise?
+-- What has changed since last month ($since: since then), and by more than its noise?
 -- All runs from before are one side, all runs since are the other; only what is measured on both can differ.
 WITH run AS (
     SELECT run_id, started_at < coalesce($since::TIMESTAMPTZ, now() - INTERVAL 1 MONTH) AS is_before

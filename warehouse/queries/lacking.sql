@@ -1,4 +1,4 @@
--- Which types lack what: never profiled by a probe, or not since a time ($since, NULL: ever)?
+-- Which types lack what ($since: or have not had it since then)?
 -- Types and probes are those that the history has on a backend, so what nobody has ever run is not missed.
 WITH run AS (
     SELECT backend, node_type, probe, run_id, started_at

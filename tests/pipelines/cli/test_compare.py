@@ -27,14 +27,14 @@ def test_rounds_are_compared_figure_by_figure(compare: Stepcast) -> None:
     assert lines[1].startswith("other round:variance/6..10: 15 runs, 2026-11-23 18:1")
     steps = [line.split("step_time_s, s")[1].split() for line in lines if "step_time_s, s" in line]
     assert "0.4338 0.4327 −0.3 % 1.1 % (n = 10) 0.2".split() in steps
-    assert lines[-1].startswith("0 of 6 figures differ by more than their noise floor, 0 of them")
+    assert lines[-1].startswith("More than the noise floor separates 0 of 6 figures,")
 
 
 def test_node_types_are_compared_in_the_same_configuration(compare: Stepcast) -> None:
     answer = compare("type:emu.avx512.c15", "type:emu.avx512.s15", *STEPS)
     assert answer.code == 0, answer.err
     assert "W=2 (2 nodes)" in answer.out
-    assert "1 of 1 figure differ by more than" in answer.out
+    assert "More than the noise floor separates 1 of 1 figure, more than" in answer.out
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
