@@ -164,8 +164,8 @@ WITH placed AS (
         END AS side
     FROM report.history
     JOIN report.configuration USING (run_id, comparable_id)
-    -- They tell how quiet the host was.
-    WHERE metric NOT IN ('idle_cpu_fraction', 'stolen_cpu_fraction')
+    -- They tell how quiet and how fast the host was.
+    WHERE metric NOT IN ('idle_cpu_fraction', 'stolen_cpu_fraction', 'gauge_us', 'host_gflops')
 ),
 sided AS (
     SELECT
