@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 from forecasting.captured import CapturedProfile, overhead_lines, overhead_rows
-from forecasting.version import code_version
 from studies.rounds import Round
 from warehouse.ledger import FitRecord
 from warehouse.systems import System
+from warehouse.version import code_version
 
 SYSTEM = System(
     name="async_sgd_overhead",

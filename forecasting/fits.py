@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 
 from forecasting.resting import rested_on
-from forecasting.version import code_version
 from models.system import Fitted, System, Tables
 from studies import landed
 from studies.rounds import Round
 from warehouse.ledger import FitRecord
 from warehouse.records import Backend, Run
+from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
 DIRTY = "-dirty"

@@ -9,7 +9,6 @@ import polars as pl
 
 from forecasting.fits import fit_or_load, record_of
 from forecasting.resting import Resting, rested_on, resting
-from forecasting.version import code_version
 from models.system import Fitted, System
 from profilers.probes import PROBES
 from studies.curve import Curve
@@ -21,6 +20,7 @@ from warehouse import systems
 from warehouse.asks import Refusal
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Run, Scenario
+from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
 

@@ -9,13 +9,13 @@ import polars as pl
 
 from forecasting.advisers import Adviser
 from forecasting.fits import record_of, stored
-from forecasting.version import code_version
 from models.choosing.advice import Advice, Advising, Question
 from models.choosing.offers import Markets, offers, prices_in_one_region
 from models.choosing.options import Option
 from networks import check
 from warehouse import limits
 from warehouse.records import Backend, BadInput, Price, Recommendation
+from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
 Say = Callable[[str], None]

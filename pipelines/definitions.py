@@ -13,7 +13,7 @@ from dagster import (
 
 from assets import fleet as fleet_assets
 from assets.definitions import definitions_of
-from pipelines import fleet
+from pipelines import fleet, hooks
 from pipelines.resources import resources
 from pipelines.schedules import schedules
 from pipelines.sensors import receiving
@@ -36,7 +36,7 @@ def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
     return Definitions.merge(
         definitions(with_resources, *files),
         fleet_assets.definitions(),
-        Definitions(sensors=[fleet.sensor()]),
+        Definitions(sensors=[fleet.sensor(), hooks.sensor()]),
         receiving(),
     )
 

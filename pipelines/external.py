@@ -13,7 +13,6 @@ from pathlib import Path
 import polars as pl
 
 from forecasting.published import PUBLIC_SETS, Contender, FittedRows, PublicSet
-from forecasting.version import code_version
 from pipelines.importing import Part, Provenance, host_id, import_file, staged
 from profilers.readers import csv_table
 from profilers.readers.csv_mapping import FOLDER
@@ -21,6 +20,7 @@ from profilers.readers.imported import Options
 from warehouse.landing import run_folders
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Purpose, content_hash
+from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
 _SAID = Provenance(None, None, None)

@@ -29,12 +29,14 @@ QUESTIONS: list[tuple[str, Mapping[str, str | int]]] = [
     ("cost_efficiency", {}),
     ("variance", {}),
     ("host_speed", {"system": "srift"}),
+    ("changed", {"since": "2026-11-23"}),
+    ("lacking", {}),
 ]
 _MOST_ROWS = 8
 _INTRO = """# Which questions does the history answer?
 
-Sixteen questions, their SQL, and what one history answered. No Python is needed: open the published
-copy with the `duckdb` shell, `duckdb -readonly .stepcast/history.duckdb`, and paste.
+Eighteen questions, their SQL, and what one history answered. No Python is needed: open the
+published copy with the `duckdb` shell, `duckdb -readonly .stepcast/history.duckdb`, and paste.
 `stepcast query NAME --param name=value` runs the same files (warehouse/queries/), with parameters.
 Every table, view and column says what it is:
 

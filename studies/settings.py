@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from profilers.probe import Need, Settings
 from profilers.probes import PROBES
+from studies.origin import with_origin
 from warehouse.records import Run
 
 KEY = "settings"
@@ -17,8 +18,9 @@ KEY = "settings"
 
 
 def noted(run: Run, settings: Settings) -> Run:
-    """Return a run that tells what was asked of its probe."""
-    return run.model_copy(update={"config": {**run.config, KEY: json.dumps(dict(settings))}})
+    """Return a run that tells what was asked of its probe, and what made it."""
+    told = {**run.config, KEY: json.dumps(dict(settings))}
+    return with_origin(run.model_copy(update={"config": told}))
 
 
 def differences(run: Run, settings: Settings) -> dict[str, str] | None:

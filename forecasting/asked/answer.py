@@ -14,7 +14,6 @@ from forecasting.asked.history import Changed, Figures, History, Past, read_hist
 from forecasting.asked.lacking import Lacking, lacking
 from forecasting.asked.place import Place, place_of
 from forecasting.asked.runs import Met, VisibleRun, met, visible_runs
-from forecasting.version import code_version
 from models.profiled_run import refusal
 from models.system import System
 from networks import check
@@ -24,6 +23,7 @@ from studies.needs import resolved
 from warehouse import systems as registered
 from warehouse.asks import Refusal
 from warehouse.records import Backend, BadInput, Prediction, Scenario
+from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
 Say = Callable[[str], None]

@@ -10,9 +10,9 @@ import polars as pl
 
 from forecasting.asked.groups import Group
 from forecasting.fits import stored
-from forecasting.version import code_version
 from models.system import Tables
 from warehouse.records import Backend, Scenario
+from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
 Figures = tuple[float | None, float | None, float | None, str | None]

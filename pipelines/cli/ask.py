@@ -48,7 +48,7 @@ def query(
     Example: stepcast query accuracy --param study=demo --param repeat=1
     """
     params = dict(_parameter(text) for text in param or [])
-    print_frame(_warehouse().query(name, **params), form)
+    print_frame(history_here().query(name, **params), form)
 
 
 def accuracy(
@@ -58,11 +58,16 @@ def accuracy(
 
     Example: stepcast accuracy --json
     """
-    board = _warehouse().leaderboard().select(LEADERBOARD)
+    board = history_here().leaderboard().select(LEADERBOARD)
     print_frame(board, "json" if as_json else "table")
 
 
-def _warehouse() -> Warehouse:
+def history_here() -> Warehouse:
+    """Return the warehouse of this home.
+
+    Raises:
+        BadInput: there is none yet.
+    """
     warehouse = Warehouse(home())
     if not (warehouse.home / "warehouse.duckdb").exists():
         raise BadInput(f"no warehouse in {warehouse.home} yet; run `make demo` or `stepcast run`")

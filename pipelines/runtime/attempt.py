@@ -17,6 +17,7 @@ from pipelines.runtime.story import frame
 from profilers.clusters import host_id, open_cluster
 from profilers.nodes.programs import Programs
 from profilers.steady.hostlock import host_lock
+from studies.origin import with_origin
 from warehouse.landing import land
 from warehouse.records import Backend, Run
 
@@ -87,7 +88,7 @@ def _metadata(node: str) -> str:
 
 def _run(job: TrainingJob, backend: Backend, keeper: Keeper, state: State, fleet: Fleet) -> Run:
     error = state.error
-    return Run(
+    run = Run(
         run_id=keeper.run_id,
         probe=PROBE,
         purpose="measurement",
@@ -117,3 +118,4 @@ def _run(job: TrainingJob, backend: Backend, keeper: Keeper, state: State, fleet
         },
         cost_usd=state.spent_usd,
     )
+    return with_origin(run)

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from tests.reference import REFERENCE
+from warehouse.copying import copy_runs
+from warehouse.landing import landed_runs
+
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
@@ -72,6 +76,9 @@ def test_other_hosts_are_another_history(make: "Maker") -> None:
         ({"iterations": 40, "half_width": 0.01, "discarded_pieces": 2}, True),
         ({"stolen_cpu_fraction": 0.01, "gauge_us": 210.5}, True),
         ({"settings": '{"windows": 3}'}, True),
+        ({"host_gflops": 55.1, "uncertainty": 0.05}, True),
+        ({"window_steps": 9, "attempts": 4}, True),
+        ({"command": "stepcast run b.yaml", "code_version": "9.9"}, True),
         ({"traced": False}, False),
     ],
 )
@@ -85,6 +92,22 @@ def test_what_the_probe_was_asked_makes_values_comparable(
     run = run.model_copy(update={"config": {**run.config, **setting}})
     make.land(run, scenario, {"sample": sample})
     assert drift(make).height == (1 if is_comparable else 2)
+
+
+def test_rounds_of_steady_cores_are_comparable(make: "Maker") -> None:
+    """Each of these runs found another speed of the host."""
+    runs = [one for one in landed_runs(REFERENCE) if one.study == "variance" and one.scenario_id]
+    trained = [one.run_id for one in runs if one.probe == "torch_throughput"]
+    copy_runs(REFERENCE, make.warehouse.landing, trained)
+    make.warehouse.load()
+    rows = make.rows(
+        "SELECT comparable_id, count(*) AS n FROM report.history WHERE metric = 'step_time_s' "
+        "GROUP BY comparable_id"
+    )
+    assert rows["n"].to_list() == [10, 10]
+    newest = make.rows("SELECT earlier_n, robust_z FROM report.drift WHERE metric = 'step_time_s'")
+    assert newest["earlier_n"].to_list() == [9, 9]
+    assert newest["robust_z"].null_count() == 0
 
 
 def test_other_backends_are_another_history(make: "Maker") -> None:

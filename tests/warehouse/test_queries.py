@@ -55,6 +55,22 @@ def tell_all(make: "Maker") -> None:
         update={"study": None, "repeat": None}
     )
     make.warehouse.record_asked([], [], [make.scenario(4)], [asked])
+    change(make)
+
+
+def change(make: "Maker") -> None:
+    """Land what two types of nodes gave years ago, of which one is measured again, half as fast."""
+    long_ago = -60 * 24 * 365 * 9
+    for run_id, minute, value in (("old", long_ago, 2.0), ("new", 60, 1.0)):
+        scenario = make.scenario(7, node_type="emu.changed")
+        run = make.run(run_id, scenario, "profile", minute=minute, study="changed")
+        windows = {"window": [1, 2], "value": [value, 1.01 * value]}
+        sample = pl.DataFrame({"metric": ["step_time_s"] * 2, "unit": ["s"] * 2, **windows})
+        make.land(run, scenario, {"sample": sample})
+    other = make.scenario(1, node_type="emu.lacking")
+    bare = make.run("bare", other, "profile", minute=long_ago, study="changed")
+    make.land(bare.model_copy(update={"probe": "torch_memory"}), other)
+    make.warehouse.load()
 
 
 @pytest.fixture

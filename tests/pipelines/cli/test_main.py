@@ -20,8 +20,10 @@ COMMANDS = sorted(
 def test_there_is_a_command_for_everything() -> None:
     assert COMMANDS == [
         "accuracy",
+        "compare",
         "doctor",
         "export",
+        "history",
         "import",
         "load",
         "networks",
@@ -36,6 +38,7 @@ def test_there_is_a_command_for_everything() -> None:
         "reproduce",
         "reproduce-external",
         "run",
+        "show",
         "sql",
         "timeline",
         "train",

@@ -1,4 +1,4 @@
-"""Which Stepcast this is, as the ledger notes it."""
+"""Which Stepcast this is, as runs and the ledger note it."""
 
 import subprocess
 from functools import cache

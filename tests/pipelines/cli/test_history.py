@@ -1,0 +1,92 @@
+"""`stepcast history` and `show`, on ten equal rounds that were measured."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.ran import Ran, Stepcast
+from warehouse.warehouse import read_only
+
+STEADY = ("history", "small_cnn w=2", "--metric", "step_time_s", "--type", "emu.avx512.s15")
+
+
+@pytest.fixture
+def ask(stepcast: Stepcast, repeated: Path, monkeypatch: pytest.MonkeyPatch) -> Stepcast:
+    """Return the command line on that home."""
+    monkeypatch.setenv("STEPCAST_HOME", str(repeated))
+    return stepcast
+
+
+def test_every_point_names_its_run(ask: Stepcast, tmp_path: Path) -> None:
+    picture = tmp_path / "steps.svg"
+    answer = ask(*STEADY, "--picture", str(picture))
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
+    assert "(2 emu.avx512.s15), step_time_s (" in lines[0]
+    assert lines[0].endswith("median 0.4343 s")
+    rows = [line.split() for line in lines if "torch_throughput-" in line]
+    assert [row[0] for row in rows] == [str(number) for number in range(1, 11)]
+    assert [row[-2] for row in rows] == [f"variance/{number}" for number in range(1, 11)]
+    assert "1 figure of 10 runs" in lines
+    assert "(2 emu.avx512.s15), step_time_s</text>" in picture.read_text()
+    shown = ask("show", rows[0][-1])
+    assert shown.code == 0, shown.err
+    assert f"run {rows[0][-1]} small_cnn 32px b12" in shown.out
+
+
+def test_rows_can_be_read_by_programs(ask: Stepcast) -> None:
+    answer = ask(*STEADY, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(answer.out)))
+    assert len(rows) == 10
+    assert {row["node_type"] for row in rows} == {"emu.avx512.s15"}
+    middle = sorted(float(row["percent_from_median"]) for row in rows)[4:6]
+    assert sum(middle) == pytest.approx(0, abs=1e-9)
+
+
+def test_what_is_left_out_is_counted(ask: Stepcast) -> None:
+    lines = ask("history", "--most", "1").out.splitlines()
+    assert lines[-3].endswith(" of 30 runs")
+    assert lines[-2].startswith(f"{int(lines[-3].split()[0]) - 1} more: --most ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["history", "resnet"], "no figure has all words of 'resnet'"),
+        (["history", "resnet"], "there are figures of links; small_cnn"),
+        (["history", "--metric", "speed"], "no run has metric speed; there is"),
+        (["history", "--type", "p3"], "no run has node type p3; there is emu.avx512.c15; "),
+        (["history", "--picture", "a.gif"], "expected a name that ends in .png or .svg"),
+        (["history", "--picture", "a.png"], "figures are too many"),
+        (["show", "nothing"], "no run is nothing; there is 20"),
+        (["show", "6"], "4 runs are 6; there is 20"),
+    ],
+)
+def test_what_is_not_there_is_one_line(ask: Stepcast, arguments: list[str], expected: str) -> None:
+    answer = ask(*arguments)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert expected in answer.err
+
+
+def test_a_run_leads_to_all_that_made_it(
+    stepcast: Stepcast, first_run: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPCAST_HOME", str(first_run.home))
+    rows = read_only(
+        first_run.home,
+        "SELECT run_id, host_id, host ->> '$.kernel' AS kernel FROM raw.run "
+        "WHERE probe = 'tf_throughput' ORDER BY run_id",
+    ).to_dicts()
+    answer = stepcast("show", rows[0]["run_id"])
+    assert answer.code == 0, answer.err
+    told = {line.split()[0]: line.split() for line in answer.out.splitlines() if line[0] == " "}
+    assert told["study"][1:] == ["paper,", "round", "1"]
+    assert told["command"][1:]
+    assert told["stepcast"][1] not in ("not", "None")
+    assert told["kernel"][1] == rows[0]["kernel"]
+    assert told["throughput_steps_per_s"][2] == "step/s"
+    assert f"host {rows[0]['host_id']}, loopback" in answer.out
+    assert "nothing was paid" in answer.out
+    assert f"{rows[0]['run_id']}/sample.parquet" in answer.out

@@ -1,0 +1,137 @@
+"""A run that fails: Dagster's daemon tells a webhook and a mail server, once."""
+
+import logging
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from dagster import AssetKey, DagsterInstance, DagsterRun, DefaultSensorStatus, job, op
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import ModuleTarget
+from dagster._daemon import sensor as daemon
+
+from pipelines import history, hooks
+from tests.pipelines.receivers import MailServer, WebServer, serving
+from warehouse.home import CHECKOUT
+from warehouse.records import ProbeFailed
+
+
+@op
+def measure() -> None:
+    """Fail as a probe does."""
+    try:
+        raise ProbeFailed("iperf3 failed:\n  no route to host")
+    except ProbeFailed as error:
+        raise RuntimeError("links did not land") from error
+
+
+@job
+def fails() -> None:
+    """Run what fails."""
+    measure()
+
+
+@op
+def nothing() -> None:
+    """Do nothing."""
+
+
+@job
+def works() -> None:
+    """Run what does not fail."""
+    nothing()
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[WebServer, MailServer]]:
+    """Yield servers that the environment names."""
+    with serving(WebServer()) as web, serving(MailServer()) as mail:
+        monkeypatch.setenv("STEPCAST_WEBHOOK", f"http://127.0.0.1:{web.server_port}/hook")
+        monkeypatch.setenv("STEPCAST_SMTP", f"smtp://127.0.0.1:{mail.server_address[1]}")
+        monkeypatch.setenv("STEPCAST_MAIL_TO", "me@example.org")
+        monkeypatch.setenv("STEPCAST_UI", "https://runs.example.org/")
+        monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
+        monkeypatch.setattr(daemon, "is_under_min_interval", lambda *_: False)
+        yield web, mail
+
+
+def ticks(instance: DagsterInstance) -> Generator[None, None, None]:
+    """Let the daemon look at its sensors, again and again."""
+    target = ModuleTarget(
+        module_name="pipelines.definitions",
+        attribute=None,
+        working_directory=str(CHECKOUT),
+        location_name="stepcast",
+    )
+    with WorkspaceProcessContext(instance, target) as workspace:
+        while True:
+            for _ in daemon.execute_sensor_iteration(
+                workspace, logging.getLogger("test"), None, None
+            ):
+                pass
+            yield
+
+
+def test_the_daemon_tells_of_a_run_that_fails(
+    told: tuple[WebServer, MailServer], home: Path
+) -> None:
+    web, mail = told
+    with history.instance(home) as instance:
+        looks = ticks(instance)
+        next(looks)
+        works.execute_in_process(instance=instance)
+        failed = fails.execute_in_process(instance=instance, raise_on_error=False)
+        next(looks)
+        next(looks)
+        looks.close()
+    ((path, content),) = web.posted
+    assert path == "/hook"
+    assert content["title"] == "Stepcast: fails failed"
+    assert (content["job"], content["run"]) == ("fails", failed.run_id)
+    assert content["error"] == "warehouse.records.ProbeFailed: iperf3 failed: no route to host"
+    assert content["link"] == f"https://runs.example.org/runs/{failed.run_id}"
+    (message,) = mail.mails
+    assert message["Subject"] == content["title"]
+    assert content["link"] in message.get_content()
+    assert content["error"] in message.get_content()
+
+
+def test_a_webhook_that_fails_fails_nothing(told: tuple[WebServer, MailServer], home: Path) -> None:
+    web, mail = told
+    web.status = 500
+    with history.instance(home) as instance:
+        looks = ticks(instance)
+        next(looks)
+        fails.execute_in_process(instance=instance, raise_on_error=False)
+        next(looks)
+        looks.close()
+        (state,) = (
+            one
+            for one in instance.all_instigator_state()
+            if one.instigator_name == "tell_of_failures"
+        )
+        newest = instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=1)[0]
+        assert newest.error is None
+    assert (len(web.posted), len(mail.mails)) == (1, 1)
+
+
+def test_a_notice_names_study_and_partition() -> None:
+    run = DagsterRun(
+        "__ASSET_JOB",
+        run_id="1",
+        asset_selection=frozenset({AssetKey(["demo", "profiles", "links"])}),
+        tags={"dagster/partition": "emu.avx2.s15"},
+    )
+    notice = hooks.notice_of(run, "e", None)
+    assert notice.title == "Stepcast: assets of emu.avx2.s15 failed"
+    assert (notice.facts["study"], notice.facts["partition"]) == ("demo", "emu.avx2.s15")
+    assert notice.facts["link"] == "http://localhost:3000/runs/1"
+
+
+@pytest.mark.parametrize("webhook", ["", "ftp://wrong"])
+def test_it_is_off_until_somebody_is_named(
+    webhook: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("STEPCAST_WEBHOOK", webhook)
+    assert hooks.sensor().default_status == DefaultSensorStatus.STOPPED
+    assert ("nobody is told of failures" in caplog.text) == bool(webhook)
