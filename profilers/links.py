@@ -85,7 +85,7 @@ def measure(
     artefact = context.scratch / "iperf3.json"
     artefact.write_text(json.dumps(reports))
     settings: dict[str, Setting] = {
-        "worker": " + ".join(sorted({worker.group.node_type for worker in workers})),
+        "between": " + ".join(sorted({worker.group.node_type for worker in workers})),
         "seconds": seconds,
         "trials": trials,
         "ramp_s": RAMP_S,

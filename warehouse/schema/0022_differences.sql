@@ -38,14 +38,15 @@ SELECT
     -- Machines of another type are other machines; emulated types are all of the host that emulates them.
     sha256(concat_ws(
         chr(10), backend, CASE WHEN backend NOT IN ('ssh', 'ec2') THEN host_id END, probe,
-        coalesce(untyped.canonical, ''), json_merge_patch(asked, '{"worker": null}')::VARCHAR
+        coalesce(untyped.canonical, ''), json_merge_patch(asked, '{"worker": null, "between": null}')::VARCHAR
     ))[:16] AS other_types_id,
-    coalesce(scenario.worker_node_type, replace(config ->> '$.worker', ' + ', '+')) AS node_type,
+    coalesce(scenario.worker_node_type, replace(coalesce(config ->> '$.worker', config ->> '$.between'), ' + ', '+')) AS node_type,
     coalesce(
         scenario.label,
         concat_ws(
             ', ', probe, format('{} ranks', config ->> '$.world_size'),
-            format('{:g} Mb/s', (config ->> '$.link_mbps')::DOUBLE), config ->> '$.worker'
+            format('{:g} Mb/s', (config ->> '$.link_mbps')::DOUBLE),
+            coalesce(config ->> '$.worker', config ->> '$.between')
         )
     ) AS label,
     config ->> '$.code_version' AS code_version

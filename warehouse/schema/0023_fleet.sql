@@ -63,15 +63,15 @@ COMMENT ON COLUMN report.alarm.confirmed_by IS 'The run of the second probe; NUL
 COMMENT ON COLUMN report.alarm.run_id IS 'The run of the judge';
 
 -- The types of a run's nodes: as its scenario, its nodes or its config name them, or the study of the fleet that it
--- is of. A run about links alone names none: its nodes are those of the other runs of its round.
+-- is of. Links measured before they named types: the nodes of the other runs of their round.
 CREATE VIEW report.run_node_type AS
 WITH named AS (
     SELECT run_id, unnest(canonical ->> '$.nodes[*].node_type') AS node_type FROM raw.scenario
     UNION
     SELECT run_id, node_type FROM raw.cluster_node
     UNION
-    SELECT run_id, trim(unnest(string_split(config ->> '$.worker', ' + '))) FROM raw.run
-    WHERE config ->> '$.worker' IS NOT NULL
+    SELECT run_id, unnest(string_split(coalesce(config ->> '$.worker', config ->> '$.between'), ' + '))
+    FROM raw.run
     UNION
     SELECT run_id, substr(study, length('fleet.') + 1) FROM raw.run WHERE starts_with(study, 'fleet.')
 )
