@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from dagster import (
     Definitions,
@@ -13,6 +14,8 @@ from dagster import (
 
 from assets import fleet as fleet_assets
 from assets.definitions import definitions_of
+from assets.prices import JOB as PRICES
+from assets.prices import price_definitions
 from pipelines import fleet, hooks
 from pipelines.resources import resources
 from pipelines.schedules import schedules
@@ -32,9 +35,9 @@ def study_files() -> Iterator[Path]:
 
 
 def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
-    """Return everything: the definitions of studies, of the fleet, and of other sites' runs."""
+    """Return everything: definitions of studies, prices, the fleet, and of other sites' runs."""
     return Definitions.merge(
-        definitions(with_resources, *files),
+        definitions(with_resources, *files, beside={PRICES: price_definitions()}),
         fleet_assets.definitions(),
         Definitions(sensors=[fleet.sensor(), hooks.sensor()]),
         receiving(),
@@ -42,14 +45,19 @@ def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
 
 
 def definitions(
-    with_resources: Mapping[str, object], *files: Path, backend: Backend = "emulated"
+    with_resources: Mapping[str, object],
+    *files: Path,
+    backend: Backend = "emulated",
+    beside: Mapping[str, Definitions] = MappingProxyType({}),
 ) -> Definitions:
     """Return the definitions of studies on a backend, with the resources of a run.
+
+    `beside` has what belongs to no study, by the name of its job.
 
     A study that is wrong has no assets, and a warning says why; it takes no other with it. Steps
     run one after another in one process: nothing may run beside what measures.
     """
-    found: dict[str, Definitions] = {}
+    found: dict[str, Definitions] = dict(beside)
     for file in files:
         try:
             of = definitions_of(file, backend)

@@ -17,6 +17,12 @@ _SCHEDULES = (
         "0 3 * * 0",
         "A new round of the study every Sunday night. Off until you switch it on.",
     ),
+    (
+        "daily_prices",
+        "prices",
+        "0 5 * * *",
+        "What AWS asks for instance types, every morning. Off until you switch it on.",
+    ),
 )
 
 

@@ -101,6 +101,11 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "robust_z real?, earlier_n int, outcome text, alarm flag, confirmed flag?",
         "watched text, confirmed_by text?",
     ),
+    "instance_type": (
+        "provider text, node_type text, region text, vcpus int, memory_bytes big",
+        "device_count small, device_name text?, device_memory_bytes big?, network text",
+        "network_gbps real?, network_peak_gbps real?, observed_at time, source text",
+    ),
     "external": ("row_number big, subject json, metric text, unit text, value real?, repeat int",),
     "source": (
         "format text, file_name text, sha256 text, source text, licence text?, url text?",

@@ -18,6 +18,7 @@ from pipelines.cli import (
     imports,
     load,
     predict,
+    prices,
     recommend,
     reference,
     run,
@@ -66,6 +67,7 @@ app.command("import")(imports.import_)
 app.add_typer(bench.bench)
 app.add_typer(fleet.app)
 app.add_typer(warehouse.app)
+app.add_typer(prices.app)
 
 
 @dataclass

@@ -1,0 +1,108 @@
+"""`stepcast prices …`: what nodes cost, asked of their provider, and as it was known on any day."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from pipelines.cli.ask import Form
+from pipelines.cli.load import check_all_loaded
+from pipelines.cli.tables import print_frame
+from studies.words import count
+from warehouse.home import home
+from warehouse.records import Market
+from warehouse.warehouse import Warehouse
+
+app = typer.Typer(
+    name="prices",
+    help="Collect prices of node types, and show what was known when.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def collect(
+    region: Annotated[
+        list[str] | None,
+        typer.Option(help="A region of AWS; may be repeated. Else the fleet file's or your own."),
+    ] = None,
+    node_type: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            help="An instance type, * for any letters; may be repeated. Else those of the fleet "
+            "file and the papers.",
+        ),
+    ] = None,
+    days: Annotated[float, typer.Option(help="How far back spot prices go, at most 90.")] = 2,
+) -> None:
+    """Ask AWS for instance types, on-demand prices and spot prices, and append what it says.
+
+    Linux on shared machines, in US dollars. Each region lands whole or not at all. Nothing is
+    rented, and these questions cost nothing. Credentials are looked for where boto3 looks; they
+    need ec2:DescribeInstanceTypes, ec2:DescribeSpotPriceHistory and pricing:GetProducts.
+
+    Example: stepcast prices collect --region us-east-1 --region eu-west-1 --type 'g5.*'
+    """
+    from studies.collecting import collect as collected
+
+    found = collected(
+        Warehouse(home()),
+        region or (),
+        node_type or (),
+        days,
+        say=lambda text: typer.echo(text, err=True),
+    )
+    check_all_loaded(found.report)
+    for place, one in found.seen.items():
+        types = one.tables["instance_type"]["device_count"]
+        typer.echo(
+            f"{place}: {count(len(types), 'instance type')}, {(types > 0).sum()} with GPUs; "
+            f"{count(found.rows(place, 'on_demand'), 'on-demand price')}, "
+            f"{count(found.rows(place, 'spot'), 'spot price')}; run {one.run.run_id}"
+        )
+    if found.failed:
+        first = next(iter(found.failed.values()))
+        raise type(first)("; ".join(f"{place}: {why}" for place, why in found.failed.items()))
+
+
+@app.command()
+def show(
+    node_type: Annotated[
+        str | None, typer.Option("--type", help="One node type; all if not given.")
+    ] = None,
+    market: Annotated[Market | None, typer.Option(help="One market; both if not given.")] = None,
+    as_of: Annotated[
+        datetime | None, typer.Option(help="As was known then, UTC; now if not given.")
+    ] = None,
+    form: Form = "table",
+) -> None:
+    """Show what a node of each type costs an hour, the newest observation first.
+
+    Observed prices count from when they were seen, so the answer as of a date stays as it was.
+    What papers print and files declare has a year in place of a date.
+
+    Example: stepcast prices show --type p3.2xlarge --as-of 2026-11-01
+    """
+    when = None if as_of is None else as_of.replace(tzinfo=UTC).isoformat()
+    known = Warehouse(home()).query("prices_as_of", node_type=node_type, market=market, as_of=when)
+    date = pl.col("observed_at").dt.convert_time_zone("UTC")
+    shown = known.sort(
+        ["observed", "observed_at", "node_type", "market", "region", "zone"],
+        descending=[True, True, False, False, False, False],
+    ).select(
+        *("node_type", "market", "usd_per_hour", "region", "zone"),
+        pl.when("observed")
+        .then(date.dt.strftime("%Y-%m-%d %H:%M"))
+        .otherwise(date.dt.strftime("%Y"))
+        .alias("since"),
+        "source",
+    )
+    print_frame(shown, form)
+    if form == "table" and not known["observed"].any():
+        typer.echo(
+            "None of them was observed: papers print them, or files declare them. "
+            "`stepcast prices collect` asks AWS."
+        )
