@@ -50,7 +50,7 @@ def collect(
 
     Args:
         warehouse: the history.
-        regions: of AWS; none: the fleet file's, else the one that AWS_REGION or the profile names.
+        regions: of AWS; none: that of the fleet file, of AWS_DEFAULT_REGION, or of the profile.
         types: instance types, with * for any letters; none: those of the fleet file and catalogue.
         days: how far back spot prices go.
         say: told what takes long.
@@ -91,8 +91,8 @@ def default_regions() -> tuple[str, ...]:
     region = own_region() if launch is None else launch.region
     if region is None:
         raise BadInput(
-            "prices of which region? Name it with --region, AWS_REGION, or the section `ec2` of "
-            f"the fleet file ({VARIABLE})"
+            "prices of which region? Name it with --region, AWS_DEFAULT_REGION, or the section "
+            f"`ec2` of the fleet file ({VARIABLE})"
         )
     return (region,)
 

@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from profilers.clusters import choose_backend
 
-pytest_plugins = ("tests.paper", "tests.buckets", "tests.repeated")
+pytest_plugins = ("tests.aws", "tests.paper", "tests.buckets", "tests.repeated")
 
 settings.register_profile("stepcast", deadline=None)
 settings.load_profile("stepcast")

@@ -14,6 +14,7 @@ from botocore import exceptions
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.config import Config
 from botocore.httpsession import URLLib3Session
+from botocore.parsers import ResponseParserError
 from botocore.session import Session
 from botocore.utils import get_environ_proxies
 from urllib3.exceptions import HTTPError
@@ -57,6 +58,18 @@ _RENEW = (
     exceptions.SSOError,
     exceptions.TokenRetrievalError,
 )
+_NOT_UNDERSTOOD = (
+    exceptions.BotoCoreError,
+    ResponseParserError,
+    # What botocore's parsers raise where numbers, dates or the shape of an answer are wrong.
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+_SAID_CHARACTERS = 200
 
 
 def check_region(region: str) -> None:
@@ -65,12 +78,13 @@ def check_region(region: str) -> None:
     Raises:
         BadInput: it is none.
     """
-    session = Session()
-    known = [
-        name
-        for partition in ("aws", "aws-us-gov")
-        for name in session.get_available_regions("ec2", partition)
-    ]
+    with clearly("AWS"):
+        session = Session()
+        known = [
+            name
+            for partition in ("aws", "aws-us-gov")
+            for name in session.get_available_regions("ec2", partition)
+        ]
     if region not in known:
         near = difflib.get_close_matches(region, known, n=3) or ["us-east-1"]
         raise BadInput(
@@ -80,7 +94,7 @@ def check_region(region: str) -> None:
 
 
 def own_region() -> str | None:
-    """Return the region that AWS_REGION or the profile names; None: neither does."""
+    """Return the region that AWS_DEFAULT_REGION or the profile names; None: neither does."""
     with clearly("AWS"):
         found: str | None = Session().get_config_variable("region")
     return found
@@ -135,20 +149,23 @@ def clearly(where: str) -> Iterator[None]:
     except exceptions.ClientError as error:
         raise _refusal(where, error) from None
     except _NO_CREDENTIALS as error:
-        raise BadInput(f"{where}: no credentials ({error}); {_CREDENTIALS}") from None
+        raise BadInput(f"{where}: no credentials ({_said(error)}); {_CREDENTIALS}") from None
     except _RENEW as error:
-        raise BadInput(f"{where}: the login has ended ({error}); run `aws sso login`") from None
+        raise BadInput(
+            f"{where}: the login has ended ({_said(error)}); run `aws sso login`"
+        ) from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
         raise ProbeFailed(
-            f"{where} cannot be reached: {error}; check the network and AWS_ENDPOINT_URL, or try "
-            "again later"
+            f"{where} cannot be reached: {_said(error)}; check the network and AWS_ENDPOINT_URL, "
+            "or try again later"
         ) from None
-    except (exceptions.BotoCoreError, RecursionError, UnicodeDecodeError) as error:
-        raise ProbeFailed(f"{where}: no answer that can be understood: {error}") from None
+    except _NOT_UNDERSTOOD as error:
+        raise ProbeFailed(f"{where}: no answer that can be understood: {_said(error)}") from None
 
 
 def _refusal(where: str, error: exceptions.ClientError) -> StepcastError:
-    code, said = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    told = error.response.get("Error", {})
+    code, said = str(told.get("Code", "no code")), told.get("Message", "")
     if code in _EXPIRED:
         return BadInput(f"{where}: the credentials have expired; renew them, then {_CREDENTIALS}")
     if code in _UNKNOWN:
@@ -162,7 +179,13 @@ def _refusal(where: str, error: exceptions.ClientError) -> StepcastError:
         return ProbeFailed(
             f"{where}: throttled ({code}) in each of {ATTEMPTS} attempts; try again later"
         )
-    return ProbeFailed(f"{where}: {error.operation_name}: {code}: {said}")
+    return ProbeFailed(f"{where}: {error.operation_name}: {_said(code)}: {_said(said)}")
+
+
+def _said(what: object) -> str:
+    """Return the beginning of a message on one line, without control characters."""
+    line = " ".join(str(what).split())
+    return "".join(one if one.isprintable() else "?" for one in line)[:_SAID_CHARACTERS]
 
 
 def _sender(endpoint: str, session: Session) -> Callable[..., AWSResponse]:

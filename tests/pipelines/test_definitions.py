@@ -32,7 +32,7 @@ GROUPS = {
     "accuracy",
 }
 MEASURING = {"profiles", "measured"}
-OTHERS = {"fleet", "landing"}
+OTHERS = {"fleet", "landing", "prices"}
 """First parts of the keys of assets that are of no study."""
 LISTED = list(defs.resolve_all_asset_specs())
 every_study = pytest.mark.parametrize(
@@ -209,7 +209,11 @@ def test_checks_say_what_must_hold_and_block_where_it_must() -> None:
 def test_schedules_are_of_jobs_that_are_there_and_off_until_somebody_wants_them() -> None:
     schedules = {one.name: one for one in defs.schedules or ()}
     jobs = {name: one.job_name for name, one in schedules.items()}  # type: ignore[union-attr]
-    assert jobs == {"half_hourly_variance": "variance", "weekly_reprofiling": "demo"}
+    assert jobs == {
+        "half_hourly_variance": "variance",
+        "weekly_reprofiling": "demo",
+        "daily_prices": "prices",
+    }
     for name, job in jobs.items():
         assert defs.resolve_job_def(job).name == job
         schedule = defs.resolve_schedule_def(name)

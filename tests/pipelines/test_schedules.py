@@ -34,7 +34,9 @@ def tick(instance: DagsterInstance, until: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "jobs"), [(1 / 40, {"variance"}), (8, {"variance", "demo"})], ids=["soon", "a week"]
+    ("days", "jobs"),
+    [(1 / 40, {"variance"}), (8, {"variance", "demo", "prices"})],
+    ids=["soon", "a week"],
 )
 def test_a_due_schedule_queues_the_job_of_its_study(
     days: float, jobs: set[str], home: Path, monkeypatch: pytest.MonkeyPatch
@@ -43,6 +45,8 @@ def test_a_due_schedule_queues_the_job_of_its_study(
     with history.instance(home) as instance:
         tick(instance, datetime.now(UTC) + timedelta(days=days))
         runs = instance.get_runs()
-        assert {run.job_name for run in runs} == jobs
+        # The hour of prices may come soon.
+        found = {run.job_name for run in runs}
+        assert jobs <= found <= jobs | {"prices"}
         assert {run.status for run in runs} == {DagsterRunStatus.QUEUED}
         assert all(run.tags["dagster/schedule_name"] for run in runs)

@@ -37,12 +37,17 @@ SELECT * FROM raw.instance_type SEMI JOIN visible.run USING (run_id);
 COMMENT ON VIEW visible.instance_type IS 'raw.instance_type limited to ok profile runs';
 
 CREATE VIEW report.price AS
+WITH observed AS (
+    SELECT
+        run.backend, provider, node_type, region, zone, market, usd_per_hour, observed_at, source,
+        min(run.ended_at) FILTER (run.probe = 'prices') AS seen_at
+    FROM raw.price JOIN raw.run AS run USING (run_id)
+    GROUP BY ALL
+)
 SELECT
-    run.backend, provider, node_type, region, zone, market, usd_per_hour, observed_at,
-    greatest(observed_at, min(run.ended_at) FILTER (run.probe = 'prices')) AS known_from,
-    source, true AS observed
-FROM raw.price JOIN raw.run AS run USING (run_id)
-GROUP BY ALL
+    backend, provider, node_type, region, zone, market, usd_per_hour, observed_at,
+    greatest(observed_at, seen_at) AS known_from, source, true AS observed
+FROM observed
 UNION ALL
 SELECT
     CASE paper WHEN 'declared' THEN paper ELSE 'published' END, provider, node_type, region, NULL, market, usd_per_hour,

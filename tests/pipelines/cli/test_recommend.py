@@ -173,6 +173,24 @@ def test_nodes_of_one_cluster_are_in_one_region(stepcast: Stepcast, home: Path) 
     assert written(home)["price_snapshot"] in prices["price_snapshot"].to_list()
 
 
+def test_an_answer_as_of_a_date_stays_as_it_was(stepcast: Stepcast, home: Path) -> None:
+    first, ledger = stepcast(*options()).out, written(home)
+    seen_at = datetime(2020, 1, 16, tzinfo=UTC)
+    collected = run("later", "prices", None, {}).model_copy(
+        update={"started_at": seen_at, "ended_at": seen_at}
+    )
+    # It held on the twelfth, which was seen on the sixteenth only.
+    fell = {"zone": "west-a", "market": "spot", "observed_at": datetime(2020, 1, 12, tzinfo=UTC)}
+    stayed = {"zone": None, "market": "on_demand", "observed_at": seen_at}
+    price = {"provider": "aws", "node_type": "fast", "region": "west", "source": "seen"}
+    rows = [price | one | {"usd_per_hour": 0.01} for one in (fell, stayed)]
+    land(home / "landing", collected, None, {"price": pl.DataFrame(rows)})
+    assert Warehouse(home).load().loaded == ("later",)
+    assert stepcast(*options()).out == first
+    assert written(home) == ledger
+    assert "fast $0.01/h spot in west-a (seen," in stepcast(*options(as_of="2020-01-17")).out
+
+
 def test_a_deadline_that_cannot_be_met_says_what_to_relax(stepcast: Stepcast, home: Path) -> None:
     answer = stepcast(*options(max_hours="0.01", budget_usd="0.5", minimize="time"))
     assert answer.code == 0

@@ -1,0 +1,56 @@
+"""What lineage has of prices: asked of the stand-in, landed, loaded, and counted."""
+
+from pathlib import Path
+
+import pytest
+from dagster import ExecuteInProcessResult, materialize
+
+from assets.prices import observed, price_definitions
+from assets.resources import WarehouseResource
+from studies.progress import Progress
+from tests.aws import Aws
+from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
+
+
+class Told(Progress):
+    """Keeps what it was warned of."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        """Keep it."""
+        self.warnings.append(text)
+
+
+def collected(home: Path, told: Told, **asked: object) -> ExecuteInProcessResult:
+    """Run the asset."""
+    return materialize(
+        [observed],
+        resources={"warehouse": WarehouseResource(home=str(home)), "progress": told},
+        run_config={"ops": {"prices__observed": {"config": asked}}},
+    )
+
+
+def test_prices_are_asked_for_and_loaded(home: Path, aws: Aws) -> None:
+    told = Told()
+    result = collected(home, told, regions=["us-east-1", "eu-west-1"], types=["p3.8xlarge"])
+    (event,) = result.get_asset_materialization_events()
+    metadata = event.materialization.metadata
+    assert metadata["dagster/row_count"].value == 1
+    assert (metadata["regions"].value, metadata["failed"].value) == ("us-east-1", "eu-west-1")
+    (warning,) = told.warnings
+    assert warning.startswith("no prices of eu-west-1: eu-west-1 offers none of p3.8xlarge")
+    runs = Warehouse(home).visible("price")["run_id"].to_list()
+    assert runs == [metadata["runs"].value]
+
+
+def test_a_run_that_sees_nothing_fails(home: Path, aws: Aws) -> None:
+    with pytest.raises(BadInput, match="no region 'nowhere'"):
+        collected(home, Told(), regions=["nowhere"])
+
+
+def test_the_job_runs_the_asset() -> None:
+    (job,) = price_definitions().jobs or ()
+    assert job.name == "prices"

@@ -1,0 +1,305 @@
+"""A stand-in for AWS: answers three questions over HTTP, and only what botocore's model allows.
+
+What is answered is checked against the output shape of the operation, written as AWS writes it, and
+read again by botocore's own parser before it is sent.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+import pytest
+from botocore.model import OperationModel, Shape
+from botocore.parsers import create_parser
+from botocore.session import Session
+from botocore.validate import ParamValidator
+
+REGIONS = ("us-east-1", "eu-west-1")
+DAY = datetime(2026, 11, 25, 5, tzinfo=UTC)
+"""When the spot prices of `Aws` begin."""
+Answer = dict[str, Any]
+
+
+@dataclass
+class Aws:
+    """What the stand-in knows, and what it was asked.
+
+    Attributes:
+        types: instance types of all regions, as DescribeInstanceTypes tells them.
+        on_demand: US dollars per hour by region and type.
+        spot: type, zone, price and since when.
+        refusals: by operation: status, code and message of what is answered in place of prices.
+        raw: by operation: bytes that are answered in place of prices.
+        page_size: entries of an answer.
+        asked: operation, region and parameters of every request.
+    """
+
+    types: dict[str, Answer] = field(default_factory=dict)
+    on_demand: dict[tuple[str, str], float] = field(default_factory=dict)
+    spot: list[tuple[str, str, float, datetime]] = field(default_factory=list)
+    refusals: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+    raw: dict[str, bytes] = field(default_factory=dict)
+    product: dict[str, Any] = field(default_factory=dict)
+    page_size: int = 2
+    asked: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+
+    def answer(self, operation: str, region: str, asked: dict[str, Any]) -> Answer:
+        """Return the answer to a question, or that page of it which NextToken names."""
+        self.asked.append((operation, region, asked))
+        part, found = {
+            "DescribeInstanceTypes": self._types,
+            "DescribeSpotPriceHistory": self._spot,
+            "GetProducts": self._products,
+        }[operation](region, asked)
+        first = int(asked.get("NextToken") or 0)
+        page: Answer = {part: found[first : first + self.page_size]}
+        if first + self.page_size < len(found):
+            page["NextToken"] = str(first + self.page_size)
+        return page
+
+    def _types(self, region: str, asked: dict[str, Any]) -> tuple[str, list[Any]]:
+        assert asked["Filter.1.Name"] == "instance-type"
+        wanted = listed(asked, "Filter.1.Value")
+        names = [name for name in self.types if any(fnmatchcase(name, one) for one in wanted)]
+        return "InstanceTypes", [
+            {"InstanceType": name, **self.types[name]}
+            for name in names
+            if (region, name) in self.on_demand
+        ]
+
+    def _spot(self, region: str, asked: dict[str, Any]) -> tuple[str, list[Any]]:
+        assert listed(asked, "ProductDescription") == ["Linux/UNIX"]
+        names, start = listed(asked, "InstanceType"), datetime.fromisoformat(asked["StartTime"])
+        mine = [one for one in self.spot if one[0] in names and one[1].startswith(region)]
+        # AWS tells the price that held at the start, too.
+        found = [
+            one
+            for one in mine
+            if one[3] >= start
+            or one[3] == max(o[3] for o in mine if o[:2] == one[:2] and o[3] < start)
+        ]
+        newest = sorted(found, key=lambda one: (one[3], one[1]), reverse=True)
+        return "SpotPriceHistory", [
+            {
+                "InstanceType": name,
+                "AvailabilityZone": zone,
+                "ProductDescription": "Linux/UNIX",
+                "SpotPrice": f"{price:.6f}",
+                "Timestamp": since,
+            }
+            for name, zone, price, since in newest
+        ]
+
+    def _products(self, region: str, asked: dict[str, Any]) -> tuple[str, list[Any]]:
+        assert region == "us-east-1"
+        assert asked["ServiceCode"] == "AmazonEC2"
+        wanted = {one["Field"]: one["Value"] for one in asked["Filters"]}
+        assert {one["Type"] for one in asked["Filters"]} == {"TERM_MATCH"}
+        price = self.on_demand.get((wanted["regionCode"], wanted["instanceType"]))
+        return "PriceList", [] if price is None else [json.dumps(_product(wanted, price, self))]
+
+
+def _product(wanted: Mapping[str, str], price: float, aws: Aws) -> Answer:
+    """Return a product as the price list has it; `aws.product` changes its parts."""
+    dimension = {
+        "unit": "Hrs",
+        "beginRange": "0",
+        "endRange": "Inf",
+        "description": f"${price} per On Demand Linux {wanted['instanceType']} Instance Hour",
+        "pricePerUnit": {"USD": f"{price:.10f}"},
+        **aws.product.get("dimension", {}),
+    }
+    code = "ABC.JRTCKXETXF"
+    term = {
+        "sku": "ABC",
+        "effectiveDate": "2026-11-01T00:00:00Z",
+        "offerTermCode": "JRTCKXETXF",
+        "termAttributes": {},
+        "priceDimensions": {f"{code}.6YS6EN2CT7": dimension},
+    }
+    attributes = {
+        **wanted,
+        "marketoption": "OnDemand",
+        "licenseModel": "No License required",
+        **aws.product.get("attributes", {}),
+    }
+    return {
+        "product": {"productFamily": "Compute Instance", "attributes": attributes, "sku": "ABC"},
+        "serviceCode": "AmazonEC2",
+        "terms": {"OnDemand": {code: term}},
+        "version": "20261101000000",
+        "publicationDate": "2026-11-01T00:00:00Z",
+    }
+
+
+def instance_type(
+    vcpus: int, gib: int, network: str, gbps: float, gpu: tuple[str, int, int] | None = None
+) -> Answer:
+    """Return an instance type; `gpu` is name, count and GiB of one."""
+    told: Answer = {
+        "VCpuInfo": {"DefaultVCpus": vcpus, "DefaultCores": vcpus // 2},
+        "MemoryInfo": {"SizeInMiB": gib * 1024},
+        "NetworkInfo": {
+            "NetworkPerformance": network,
+            "NetworkCards": [
+                {
+                    "NetworkCardIndex": 0,
+                    "BaselineBandwidthInGbps": gbps,
+                    "PeakBandwidthInGbps": max(gbps, 10.0),
+                }
+            ],
+        },
+    }
+    if gpu is not None:
+        name, count, memory = gpu
+        each = {
+            "Name": name,
+            "Manufacturer": "NVIDIA",
+            "Count": count,
+            "MemoryInfo": {"SizeInMiB": memory * 1024},
+        }
+        total = count * memory * 1024
+        told["GpuInfo"] = {"Gpus": [each], "TotalGpuMemoryInMiB": total}
+    return told
+
+
+def two_regions() -> Aws:
+    """Return a world of three types in two regions, one of them in the first region only."""
+    names = {"p3.2xlarge": 3.06, "p3.8xlarge": 12.24, "m5.large": 0.096}
+    found = Aws(
+        types={
+            "p3.2xlarge": instance_type(8, 61, "Up to 10 Gigabit", 2.5, ("V100", 1, 16)),
+            "p3.8xlarge": instance_type(32, 244, "10 Gigabit", 10.0, ("V100", 4, 16)),
+            "m5.large": instance_type(2, 8, "Up to 10 Gigabit", 0.75),
+        },
+        on_demand={("us-east-1", name): price for name, price in names.items()},
+    )
+    found.on_demand["eu-west-1", "p3.2xlarge"] = 3.305
+    for hours, price in ((-72, 0.95), (-30, 0.918), (0, 1.021)):
+        found.spot.append(("p3.2xlarge", "us-east-1a", price, DAY + timedelta(hours=hours)))
+    found.spot.append(("p3.2xlarge", "us-east-1b", 0.93, DAY - timedelta(hours=1)))
+    found.spot.append(("p3.2xlarge", "eu-west-1a", 1.2, DAY - timedelta(hours=2)))
+    return found
+
+
+def listed(asked: dict[str, Any], name: str) -> list[Any]:
+    """Return the values of a list in a request of EC2, which numbers them."""
+    found = []
+    while (value := asked.get(f"{name}.{len(found) + 1}")) is not None:
+        found.append(value)
+    return found
+
+
+@cache
+def model(operation: str) -> OperationModel:
+    """Return botocore's model of an operation."""
+    service = Session().get_service_model("pricing" if operation == "GetProducts" else "ec2")
+    return service.operation_model(operation)
+
+
+def written(operation: str, answer: Answer) -> bytes:
+    """Return an answer as AWS writes it, once botocore's model and parser agree with it."""
+    of = model(operation)
+    report = ParamValidator().validate(answer, of.output_shape)
+    assert not report.has_errors(), report.generate_report()
+    if operation == "GetProducts":
+        body = json.dumps(answer).encode()
+    else:
+        fields = _xml(answer, of.output_shape)
+        body = (
+            f"<{operation}Response><requestId>1</requestId>{fields}</{operation}Response>".encode()
+        )
+    parser = create_parser(of.service_model.metadata["protocol"])
+    response = {"body": body, "headers": {}, "status_code": 200}
+    read = parser.parse(response, of.output_shape)
+    read.pop("ResponseMetadata")
+    assert read == answer
+    return body
+
+
+def _xml(value: Any, shape: Shape) -> str:
+    """Return the content of an element of EC2's XML."""
+    if shape.type_name == "structure":
+        members = ((one, shape.members[name]) for name, one in value.items())
+        names = (shape.members[name].serialization.get("name", name) for name in value)
+        return "".join(
+            f"<{name}>{_xml(one, member)}</{name}>"
+            for name, (one, member) in zip(names, members, strict=True)
+        )
+    if shape.type_name == "list":
+        return "".join(f"<item>{_xml(one, shape.member)}</item>" for one in value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return escape(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def _refused(operation: str, code: str, message: str) -> bytes:
+    if operation == "GetProducts":
+        return json.dumps({"__type": code, "message": message}).encode()
+    told = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+    return f"<Response><Errors>{told}</Errors><RequestID>1</RequestID></Response>".encode()
+
+
+def _handler(aws: Aws) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            region = self.headers["Authorization"].split("Credential=")[1].split("/")[2]
+            if target := self.headers.get("X-Amz-Target"):
+                operation, asked = target.rpartition(".")[2], json.loads(body)
+            else:
+                asked = dict(parse_qsl(body))
+                operation = asked["Action"]
+            self._send(operation, region, asked)
+
+        def _send(self, operation: str, region: str, asked: dict[str, Any]) -> None:
+            status = 200
+            if operation in aws.refusals:
+                status, code, message = aws.refusals[operation]
+                aws.asked.append((operation, region, asked))
+                body = _refused(operation, code, message)
+            elif operation in aws.raw:
+                body = aws.raw[operation]
+            else:
+                body = written(operation, aws.answer(operation, region, asked))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
+    """Serve a world of two regions where botocore looks for AWS."""
+    known = two_regions()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(known))
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for service in ("EC2", "PRICING"):
+        url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service}", url)
+    yield known
+    server.shutdown()
+    server.server_close()
+    thread.join()

@@ -1,0 +1,258 @@
+"""What AWS answers becomes rows; what goes wrong becomes one line."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from profilers.prices import aws as asking
+from profilers.prices.observe import observed
+from profilers.result import ProbeResult
+from tests.aws import DAY, Aws, written
+from warehouse import limits
+from warehouse.records import BadInput, ProbeFailed, StepcastError
+
+SEEN = DAY + timedelta(minutes=1)
+
+
+def ask(region: str = "us-east-1", *types: str, days: float = 2) -> ProbeResult:
+    """Ask for all that is there, or for some types."""
+    return observed(region, types or ("*",), days, SEEN)
+
+
+def prices(found: ProbeResult, market: str) -> list[tuple[Any, ...]]:
+    """Return type, zone, price and time of a market."""
+    table = found.tables["price"].filter(market=market)
+    return table.select("node_type", "zone", "usd_per_hour", "observed_at").rows()
+
+
+def test_instance_types_are_described(aws: Aws) -> None:
+    found = ask().tables["instance_type"].drop("source", "observed_at")
+    assert found.filter(node_type="p3.8xlarge").to_dicts() == [
+        {
+            "provider": "aws",
+            "node_type": "p3.8xlarge",
+            "region": "us-east-1",
+            "vcpus": 32,
+            "memory_bytes": 244 * 2**30,
+            "device_count": 4,
+            "device_name": "NVIDIA V100",
+            "device_memory_bytes": 16 * 2**30,
+            "network": "10 Gigabit",
+            "network_gbps": 10.0,
+            "network_peak_gbps": 10.0,
+        }
+    ]
+    (plain,) = found.filter(node_type="m5.large").to_dicts()
+    assert (plain["device_count"], plain["device_name"]) == (0, None)
+    assert (plain["network_gbps"], plain["network_peak_gbps"]) == (0.75, 10.0)
+
+
+def test_prices_are_those_of_all_pages(aws: Aws) -> None:
+    aws.page_size = 1
+    found = ask()
+    assert prices(found, "on_demand") == [
+        ("m5.large", None, 0.096, SEEN),
+        ("p3.2xlarge", None, 3.06, SEEN),
+        ("p3.8xlarge", None, 12.24, SEEN),
+    ]
+    # Two days before it was asked, 0.95 held in zone a.
+    assert prices(found, "spot") == [
+        ("p3.2xlarge", "us-east-1a", 1.021, DAY),
+        ("p3.2xlarge", "us-east-1b", 0.93, DAY - timedelta(hours=1)),
+        ("p3.2xlarge", "us-east-1a", 0.918, DAY - timedelta(hours=30)),
+        ("p3.2xlarge", "us-east-1a", 0.95, DAY - timedelta(hours=72)),
+    ]
+    assert {source for (source,) in found.tables["price"].select("source").rows()} == {
+        "AWS Pricing GetProducts",
+        "AWS EC2 DescribeSpotPriceHistory",
+    }
+
+
+def test_only_what_is_wanted_is_asked_for(aws: Aws) -> None:
+    found = ask("eu-west-1", "p3.*", "p9.none", days=0.01)
+    assert found.tables["instance_type"]["node_type"].to_list() == ["p3.2xlarge"]
+    assert prices(found, "spot") == [
+        ("p3.2xlarge", "eu-west-1a", 1.2, DAY - timedelta(hours=2)),
+    ]
+    asked = {operation: region for operation, region, _ in aws.asked}
+    assert asked == {
+        "DescribeInstanceTypes": "eu-west-1",
+        "DescribeSpotPriceHistory": "eu-west-1",
+        "GetProducts": "us-east-1",
+    }
+    run = found.run
+    assert (run.probe, run.backend, run.purpose, run.status) == (
+        "prices",
+        "imported",
+        "profile",
+        "ok",
+    )
+    assert run.config["region"] == "eu-west-1"
+
+
+def test_what_is_not_sold_on_demand_has_no_such_price(aws: Aws) -> None:
+    aws.product = {"attributes": {"marketoption": "CapacityBlock"}}
+    assert prices(ask(), "on_demand") == []
+    assert prices(ask(), "spot") != []
+
+
+def refuse(operation: str, status: int, code: str) -> Callable[[Aws, pytest.MonkeyPatch], None]:
+    """Return what makes AWS refuse a question."""
+
+    def wrong(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+        aws.refusals[operation] = (status, code, "said AWS")
+
+    return wrong
+
+
+def unset(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the credentials away."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+
+
+def no_profile(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name a profile that is not there."""
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+
+
+def down(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody listen where the Pricing API is."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", "http://127.0.0.1:9")
+
+
+def says(operation: str, body: bytes) -> Callable[[Aws, pytest.MonkeyPatch], None]:
+    """Return what makes AWS answer these bytes."""
+
+    def wrong(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+        aws.raw[operation] = body
+
+    return wrong
+
+
+def sells(part: str, **changed: Any) -> Callable[[Aws, pytest.MonkeyPatch], None]:
+    """Return what changes products: their attributes, or the dimension of their price."""
+
+    def wrong(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+        aws.product = {part: changed}
+
+    return wrong
+
+
+def spot(price: float, zone: str = "us-east-1a") -> Callable[[Aws, pytest.MonkeyPatch], None]:
+    """Return what makes AWS tell a spot price in a zone."""
+    entry = {
+        "InstanceType": "p3.2xlarge",
+        "AvailabilityZone": zone,
+        "SpotPrice": str(price),
+        "Timestamp": DAY,
+    }
+    return says(
+        "DescribeSpotPriceHistory",
+        written("DescribeSpotPriceHistory", {"SpotPriceHistory": [entry]}),
+    )
+
+
+DEEP = b'{"PriceList": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+EIGHT = (
+    b"<R><instanceTypeSet><item><vCpuInfo><defaultVCpus>eight</defaultVCpus></vCpuInfo></item>"
+    b"</instanceTypeSet></R>"
+)
+NESTED = json.dumps({"PriceList": ["[" * 100_000]}).encode()
+TYPES, SPOT, PRODUCTS = "DescribeInstanceTypes", "DescribeSpotPriceHistory", "GetProducts"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "line"),
+    [
+        (unset, BadInput, "no credentials .*AWS_ACCESS_KEY_ID .*aws configure"),
+        (no_profile, BadInput, "no credentials .*nobody"),
+        (refuse(TYPES, 400, "RequestExpired"), BadInput, "the credentials have expired; renew"),
+        (refuse(PRODUCTS, 400, "ExpiredTokenException"), BadInput, "Pricing .* have expired"),
+        (refuse(TYPES, 401, "AuthFailure"), BadInput, "does not accept the credentials"),
+        (refuse(SPOT, 403, "UnauthorizedOperation"), BadInput, "may not call Describe"),
+        (refuse(TYPES, 503, "RequestLimitExceeded"), ProbeFailed, "throttled .* try again later"),
+        (refuse(PRODUCTS, 400, "ThrottlingException"), ProbeFailed, "Pricing .*throttled"),
+        (refuse(SPOT, 500, "InternalError"), ProbeFailed, "InternalError: said AWS"),
+        (down, ProbeFailed, "AWS .*us-east-1 cannot be reached: .*check the network"),
+        (says(TYPES, b"<html>"), ProbeFailed, "no answer that can be understood"),
+        (says(TYPES, EIGHT), ProbeFailed, "understood: invalid literal for int"),
+        (says(PRODUCTS, b'{"PriceList": 5}'), ProbeFailed, "no answer that can be understood"),
+        (says(PRODUCTS, DEEP), ProbeFailed, "no answer that can be understood"),
+        (says(PRODUCTS, NESTED), ProbeFailed, "get_products: entry 1 cannot be"),
+        (spot(float("nan")), ProbeFailed, "entry 1 cannot be: SpotPrice"),
+        (spot(float("inf")), ProbeFailed, "entry 1 cannot be: SpotPrice"),
+        (spot(-1), ProbeFailed, "SpotPrice: .* greater than 0"),
+        (spot(1, "eu-west-1a"), ProbeFailed, "found p3.2xlarge in eu-west-1a"),
+        (sells("dimension", pricePerUnit={"CNY": "20"}), ProbeFailed, "USD for Hrs, found CNY"),
+        (sells("dimension", unit="Quantity"), ProbeFailed, "expected a price in USD for Hrs"),
+        (sells("dimension", pricePerUnit={"USD": "0"}), ProbeFailed, "expected a price above 0"),
+        (sells("dimension", pricePerUnit={"USD": "NaN"}), ProbeFailed, "entry 1 cannot be"),
+        (sells("attributes", tenancy="Dedicated"), ProbeFailed, "asked for tenancy Shared, found"),
+        (sells("attributes", instanceType="\x1b[2J"), ProbeFailed, "entry 1 cannot be"),
+    ],
+)
+def test_whatever_goes_wrong_is_one_line(
+    wrong: Callable[[Aws, pytest.MonkeyPatch], None],
+    kind: type[StepcastError],
+    line: str,
+    aws: Aws,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asking, "ATTEMPTS", 2)
+    wrong(aws, monkeypatch)
+    with pytest.raises(kind, match=line) as refused:
+        ask()
+    assert type(refused.value) is kind
+    assert "\n" not in str(refused.value)
+    assert "\x1b" not in str(refused.value)
+
+
+def test_a_throttled_question_is_asked_again(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ATTEMPTS", 2)
+    refuse(TYPES, 503, "RequestLimitExceeded")(aws, monkeypatch)
+    with pytest.raises(ProbeFailed):
+        ask()
+    assert [operation for operation, *_ in aws.asked] == [TYPES] * 2
+
+
+@pytest.mark.parametrize("region", ["us-east-9", "", "cn-north-1", "../x"])
+def test_a_region_that_is_none_is_refused_before_anything_is_asked(region: str, aws: Aws) -> None:
+    with pytest.raises(BadInput, match=r"AWS has no region .* did you mean .*-.*"):
+        ask(region)
+    assert aws.asked == []
+
+
+def test_types_that_a_region_lacks_are_named(aws: Aws) -> None:
+    with pytest.raises(BadInput, match=r"us-east-1 offers none of p9\.2xlarge; try another"):
+        ask("us-east-1", "p9.2xlarge")
+
+
+def test_answers_have_a_size(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ANSWER_BYTES", 1000)
+    with pytest.raises(ProbeFailed, match="answers more than 0 MiB; is it AWS"):
+        ask()
+
+
+def test_answers_have_an_end(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ANSWER_S", -1.0)
+    with pytest.raises(ProbeFailed, match="answers for more than -1 s"):
+        ask()
+
+
+def test_pages_have_an_end(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ANSWER_PAGES", 1)
+    with pytest.raises(ProbeFailed, match="describe_instance_types has more than 1 pages"):
+        ask()
+
+
+def test_the_stand_in_answers_nothing_that_aws_could_not() -> None:
+    with pytest.raises(AssertionError, match='Unknown parameter in input: "Colour"'):
+        written(SPOT, {"SpotPriceHistory": [], "Colour": "red"})
+    with pytest.raises(AssertionError, match="Invalid type for parameter"):
+        written(SPOT, {"SpotPriceHistory": [{"SpotPrice": 1.0}]})
+    with pytest.raises(AssertionError, match="Invalid type for parameter"):
+        written(TYPES, {"InstanceTypes": [{"VCpuInfo": {"DefaultVCpus": "8"}}]})
