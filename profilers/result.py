@@ -10,6 +10,7 @@ import polars as pl
 
 from profilers import clock
 from profilers.clusters import Cluster
+from profilers.clusters.node_types import declared_usd_per_hour
 from profilers.steady.gauge import GAUGE
 from warehouse.records import Purpose, Run, Scenario
 
@@ -50,8 +51,9 @@ def finished_run(
 ) -> Run:
     """Describe a run that ends now; with an `error` it is a failed one.
 
-    Its config has the settings, facts of the cluster, and how fast the host was: `gauge_us`, and
-    `host_gflops` where nodes have steady cores.
+    Its config has the settings, facts of the cluster, how fast the host was (`gauge_us`, and
+    `host_gflops` where nodes have steady cores), and what its nodes cost an hour (`usd_per_hour`)
+    where their types declare it; query run_costs has what a provider asked for others.
 
     Raises:
         ProbeFailed: the cores of a run that did not fail were not steady.
@@ -59,6 +61,8 @@ def finished_run(
     gauge_us = GAUGE.mean_us(started_at) if cluster.here else None
     found = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
     host_gflops = cluster.host_gflops(started_at) if error is None else None
+    groups = cluster.groups if scenario is None else scenario.nodes
+    found["usd_per_hour"] = declared_usd_per_hour(groups)
     if host_gflops is not None:
         found["host_gflops"] = round(host_gflops, 2)
     return Run(

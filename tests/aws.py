@@ -192,7 +192,7 @@ def two_regions() -> Aws:
 
 def listed(asked: dict[str, Any], name: str) -> list[Any]:
     """Return the values of a list in a request of EC2, which numbers them."""
-    found = []
+    found: list[Any] = []
     while (value := asked.get(f"{name}.{len(found) + 1}")) is not None:
         found.append(value)
     return found

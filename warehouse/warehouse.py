@@ -1,6 +1,6 @@
 """The warehouse as other rooms see it: load, what predictors may see, the ledger, the reports."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -82,10 +82,11 @@ class Warehouse:
         fits: Sequence[FitRecord],
         scenarios: Sequence[Scenario],
         predictions: Sequence[Prediction],
+        prices: Iterable[Sequence[Price]] = (),
     ) -> int:
         """Write forecasts that were merely asked for, and what they rest on; return how many.
 
-        Systems are registered, and fits written, unless they are there already.
+        Systems are registered, fits and sets of prices written, unless they are there already.
         """
         with self._changing() as connection:
             for system in asked_of:
@@ -93,6 +94,8 @@ class Warehouse:
                     systems.register(connection, system)
             for fit in fits:
                 ledger.record_fit(connection, fit)
+            for some in prices:
+                ledger.record_prices(connection, some)
             asked.record_scenarios(connection, scenarios)
             return ledger.record_predictions(connection, predictions)
 

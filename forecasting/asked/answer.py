@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 
+from forecasting.asked.costs import Cost, cost_of, usd_per_million_samples
 from forecasting.asked.fits import AskedFit, made
 from forecasting.asked.groups import Group, groups_of
 from forecasting.asked.history import Changed, Figures, History, Past, read_history
@@ -36,7 +37,8 @@ class Forecast:
     `value` is None where the system knows no more than `low` and `high`: `unknown` says why.
     `past` is None where nothing has been judged that is as far from what its fit saw; `is_new`
     tells a forecast that was made now from one that the ledger has. `changed` are node types that
-    are not any more what the profiles say that it rests on.
+    are not any more what the profiles say that it rests on. `cost` is None where a node type has no
+    price.
     """
 
     scenario: Scenario
@@ -51,6 +53,15 @@ class Forecast:
     past: Past | None
     is_new: bool
     changed: tuple[Changed, ...] = ()
+    cost: Cost | None = None
+
+    @property
+    def usd_per_million_samples(self) -> float | None:
+        """What a million samples cost, as forecast; None where the price or the value lacks."""
+        if self.cost is None or self.value is None:
+            return None
+        usd = self.cost.usd_per_hour
+        return usd_per_million_samples(self.scenario, self.metric.name, self.value, usd)
 
 
 @dataclass(frozen=True)
@@ -184,6 +195,7 @@ def _answer(
         past=past,
         is_new=known is None,
         changed=history.changed_since(group),
+        cost=cost_of(scenario, history.prices),
     )
 
 
@@ -199,7 +211,7 @@ def _write(
     new = [
         one
         for one in forecasts
-        if one.is_new or not history.has_asked(one.fit.fit_id, one.scenario)
+        if one.is_new or not history.has_asked(one.fit.fit_id, one.scenario, _snapshot(one))
     ]
     if not new:
         return 0
@@ -208,7 +220,12 @@ def _write(
         [one.fit.record for one in new if one.fit.record is not None],
         [one.scenario for one in new],
         [_prediction(one, place) for one in new],
+        {one.cost.prices for one in new if one.cost is not None},
     )
+
+
+def _snapshot(one: Forecast) -> str | None:
+    return None if one.cost is None else one.cost.snapshot
 
 
 def _systems(new: Iterable[Forecast]) -> Iterator[registered.System]:
@@ -231,6 +248,7 @@ def _prediction(one: Forecast, place: Place) -> Prediction:
         value=one.value,
         low=one.low,
         high=one.high,
+        price_snapshot=_snapshot(one),
         code_version=code_version(),
         made_at=datetime.now(UTC),
     )

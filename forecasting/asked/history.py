@@ -61,6 +61,7 @@ class History:
         past: by system, split and metric.
         ledger: forecasts by kept fits.
         changed: by run, the node types that changed after it.
+        prices: of node types, on demand, as they are known now.
     """
 
     tables: Mapping[Group, Tables]
@@ -71,6 +72,7 @@ class History:
     past: Mapping[tuple[str, str, str], Past]
     ledger: pl.DataFrame
     changed: Mapping[str, Sequence[Changed]]
+    prices: pl.DataFrame
 
     def changed_since(self, group: Group) -> tuple[Changed, ...]:
         """Return the node types that changed after a fit's runs, each change once."""
@@ -90,9 +92,10 @@ class History:
             ((*figures, None) for figures in rows.select("value", "low", "high").iter_rows()), None
         )
 
-    def has_asked(self, fit_id: str, scenario: Scenario) -> bool:
-        """Tell whether the ledger has a forecast as one that was merely asked for."""
-        return not self._of(fit_id, scenario).filter("merely_asked").is_empty()
+    def has_asked(self, fit_id: str, scenario: Scenario, snapshot: str | None) -> bool:
+        """Tell whether the ledger has a forecast, merely asked for, at the prices of a snapshot."""
+        at_prices = pl.col("price_snapshot").eq_missing(pl.lit(snapshot, pl.String))
+        return not self._of(fit_id, scenario).filter("merely_asked", at_prices).is_empty()
 
     def _of(self, fit_id: str, scenario: Scenario) -> pl.DataFrame:
         return self.ledger.filter(fit_id=fit_id, subject_id=scenario.scenario_id)
@@ -118,7 +121,9 @@ def read_history(warehouse: Warehouse, groups: Sequence[Group], backend: Backend
     splits = _splits(warehouse, groups) if groups else {}
     ledger = warehouse.query("forecasts_of_fits")
     past = _past(warehouse, backend)
-    return History(tables, kept, fits, splits, groups, past, ledger, _changed(warehouse))
+    changed = _changed(warehouse)
+    prices = warehouse.query("prices_as_of", market="on_demand")
+    return History(tables, kept, fits, splits, groups, past, ledger, changed, prices)
 
 
 def _changed(warehouse: Warehouse) -> dict[str, list[Changed]]:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from forecasting.asked.answer import Answer, Forecast, Refused
 from forecasting.asked.lacking import minutes
+from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
 from studies.words import count, some
 
@@ -49,6 +50,10 @@ def print_answer(answer: Answer, listed: Listed, *, named: bool) -> None:
     typer.echo(f"Backend {place.backend}, {whose}.")
     if answer.forecasts:
         console().print(_table(answer.forecasts))
+    if prices := dict.fromkeys(
+        price for one in answer.forecasts if one.cost for price in one.cost.prices
+    ):
+        typer.echo(f"Prices: {priced(prices)}.")
     for one in answer.forecasts:
         if one.value is None:
             typer.echo(f"{one.system.name} knows only an interval of {_label(one)}: {one.unknown}")
@@ -70,6 +75,8 @@ def _table(forecasts: Sequence[Forecast]) -> Table:
     table.add_column("system", no_wrap=True)
     for title in ("forecast", "interval"):
         table.add_column(title, justify="right", no_wrap=True)
+    for title in ("$/h", "$/10⁶ samples"):
+        table.add_column(title, justify="right")
     table.add_column("runs", no_wrap=True)
     table.add_column("split", no_wrap=True)
     table.add_column("past error there", overflow="fold")
@@ -80,6 +87,8 @@ def _table(forecasts: Sequence[Forecast]) -> Table:
             one.system.name,
             "only an interval" if one.value is None else f"{one.value:.4g} {one.metric.unit}",
             "-" if one.low is None or one.high is None else f"{one.low:.3g} to {one.high:.3g}",
+            "-" if one.cost is None else f"{one.cost.usd_per_hour:.4g}",
+            "-" if (usd := one.usd_per_million_samples) is None else f"{usd:.3g}",
             f"{len(one.fit.runs)}, {_age(one.fit.runs[0].started_at)} old",
             one.split.replace("_", " "),
             _past(one),
@@ -185,6 +194,9 @@ def _forecast(one: Forecast) -> dict[str, Any]:
         "low": one.low,
         "high": one.high,
         "unknown": one.unknown,
+        "usd_per_hour": one.cost and one.cost.usd_per_hour,
+        "usd_per_million_samples": one.usd_per_million_samples,
+        "price_snapshot": one.cost and one.cost.snapshot,
         "fit_id": one.fit.fit_id,
         "fitted_at": one.fit.fitted_at.isoformat(),
         "runs": len(one.fit.runs),

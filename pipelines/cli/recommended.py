@@ -11,8 +11,8 @@ from forecasting.recommending import Market, Recommended
 from models.choosing.advice import Question
 from models.choosing.limits import LIMITS, Limit, exceeded
 from models.choosing.options import Option, Span
+from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
-from warehouse.records import Price
 
 _SAID: Mapping[Limit, str] = {
     "deadline_s": "time",
@@ -40,7 +40,7 @@ def print_recommended(system: str, question: Question, market: Market, found: Re
     if found.front:
         typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
         console().print(_table(question, [("", one) for one in found.front]))
-    typer.echo(f"Prices as of {market.as_of:%Y-%m-%d}: {_prices(found.prices)}.")
+    typer.echo(f"Prices as of {market.as_of:%Y-%m-%d}: {priced(found.prices)}.")
     typer.echo(f"Searched {advice.searched}.")
     for line in _accuracy(system, found):
         typer.echo(line)
@@ -101,19 +101,6 @@ def _exceeded(question: Question, option: Option) -> Iterator[str]:
             yield f"{_SAID[limit]} exceeded"
         elif limit in exceeded(question.job, option.worst):
             yield f"{_SAID[limit]} may be exceeded"
-
-
-def _prices(prices: Sequence[Price]) -> str:
-    return "; ".join(
-        f"{one.node_type} ${one.usd_per_hour:g}/h {one.market.replace('_', ' ')} in "
-        f"{one.zone or one.region or 'any region'} ({_origin(one)})"
-        for one in prices
-    )
-
-
-def _origin(price: Price) -> str:
-    seen = "" if price.observed_at is None else f", {price.observed_at:%Y-%m-%d}"
-    return f"{price.source}{seen}"
 
 
 def _accuracy(system: str, found: Recommended) -> Iterator[str]:

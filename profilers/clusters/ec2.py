@@ -6,7 +6,7 @@ next one. Each also shuts itself down, and is terminated by that, after `most_ho
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, ClassVar
@@ -49,6 +49,11 @@ class Ec2Cluster(SshCluster):
         """Terminate what dead owners left; launch."""
         reap(self._launch.region)
         super().up()
+
+    def facts(self) -> Mapping[str, str | int | float | bool | None]:
+        """Return also where and on which market its instances are rented: what they cost."""
+        market = "spot" if self._launch.spot else "on_demand"
+        return {**super().facts(), "region": self._launch.region, "market": market}
 
     def remove(self, node: Node) -> None:
         """Kill what runs on the instance, and terminate it."""

@@ -1,6 +1,7 @@
 """Node types by name: emulated ones (ours, and of the home), and those of the fleet file."""
 
 import difflib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -106,6 +107,19 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
         memory_bytes=kind.memory_bytes,
         core_gflops=kind.core_gflops,
     )
+
+
+def declared_usd_per_hour(groups: Iterable[NodeGroup]) -> float | None:
+    """Return what nodes cost an hour by the prices that node types declare.
+
+    None where there are no nodes, or the type of some declares none: its provider tells.
+    """
+    known, total = node_types(), 0.0
+    for group in groups:
+        if group.node_type not in known:
+            return None
+        total += group.count * known[group.node_type].usd_per_hour
+    return round(total, 9) or None
 
 
 def check_isa(group: NodeGroup) -> None:

@@ -23,8 +23,9 @@ from profilers.steady.host import host_id
 from studies.curve import Curve
 from tests.small_history import PYTORCH, TENSORFLOW
 from warehouse.asks import Ask, Subject
-from warehouse.records import BadInput, Scenario
-from warehouse.warehouse import Warehouse
+from warehouse.landing import land
+from warehouse.records import BadInput, Run, Scenario
+from warehouse.warehouse import Warehouse, read_only
 
 TORCH = {
     "dnn": "small_cnn",
@@ -165,6 +166,64 @@ def test_what_other_code_made_is_made_again_once(
     of_version(monkeypatch, "v2-dirty")
     predict_asked(warehouse, curves, systems)
     assert len(fitted) == 6
+
+
+def test_forecasts_name_the_prices_that_they_rest_on(warehouse: Warehouse) -> None:
+    (first,) = asked(warehouse, torch_curves()[:1], "ideal_scaling").forecasts
+    assert first.value is not None
+    assert first.cost is not None
+    hour = first.cost.usd_per_hour
+    (price,) = first.cost.prices
+    assert (price.source, price.observed_at and price.observed_at.year) == (
+        "declared, profilers/clusters/node_types.yaml",
+        2026,
+    )
+    assert hour == pytest.approx(first.scenario.strategy.workers * price.usd_per_hour)
+    samples = first.scenario.strategy.workers * first.scenario.workload.batch_size
+    assert first.usd_per_million_samples == pytest.approx(hour / 3600 * first.value * 1e6 / samples)
+    assert asked(warehouse, torch_curves()[:1], "ideal_scaling").written == 0
+    land_price(warehouse, price.node_type, 9.0)
+    again = asked(warehouse, torch_curves()[:1], "ideal_scaling")
+    (second,) = again.forecasts
+    assert (second.value, again.written) == (first.value, 1)
+    assert second.cost is not None
+    assert second.cost.usd_per_hour == pytest.approx(hour / price.usd_per_hour * 9)
+    kept = warehouse.query("forecasts_of_fits").filter("merely_asked")["price_snapshot"]
+    assert sorted(kept) == sorted([first.cost.snapshot, second.cost.snapshot])
+    snapshots = read_only(warehouse.home, "FROM pred.price_snapshot ORDER BY usd_per_hour")
+    assert snapshots["usd_per_hour"].to_list() == [price.usd_per_hour, 9.0]
+
+
+def land_price(warehouse: Warehouse, node_type: str, usd_per_hour: float) -> None:
+    """Let a price be seen now."""
+    now = datetime.now(UTC)
+    run = Run(
+        run_id="seen",
+        probe="prices",
+        purpose="profile",
+        study="prices",
+        repeat=1,
+        scenario_id=None,
+        backend="imported",
+        status="ok",
+        started_at=now,
+        ended_at=now,
+        host_id="aws",
+        host={},
+        software={},
+        config={},
+    )
+    price = {
+        "provider": "aws",
+        "node_type": node_type,
+        "region": "us-east-1",
+        "market": "on_demand",
+        "usd_per_hour": usd_per_hour,
+        "observed_at": now,
+        "source": "seen",
+    }
+    land(warehouse.landing, run, None, {"price": pl.DataFrame([price])})
+    warehouse.load()
 
 
 def test_a_dry_run_writes_nothing(warehouse: Warehouse) -> None:

@@ -15,6 +15,7 @@ import pytest
 from forecasting.chosen import asking_of
 from profilers import clock
 from profilers.clusters import Cluster, open_cluster
+from profilers.clusters.node_types import declared_usd_per_hour
 from profilers.probe import Asked, Need, Probe, Say, results
 from profilers.probes import PROBES, judge_of
 from profilers.result import ProbeResult, RunContext, finished_run
@@ -253,6 +254,10 @@ def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
     assert [need for need, _ in pairs] == found
     assert all(result.scenario == need.subject.scenario for need, result in pairs)
     assert [result.run.status for _, result in pairs[:measured]] == ["ok"] * measured
+    for need, result in pairs:
+        scenario = need.subject.scenario
+        declared = declared_usd_per_hour(scenario.nodes if scenario else ())
+        assert result.run.config["usd_per_hour"] == declared
     failed = pairs[measured:]
     assert len(failed) == len(found) - measured > 0
     for need, result in failed:

@@ -374,6 +374,24 @@ def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
     }
 
 
+def test_a_run_costs_what_was_known_when_it_ran(told: "Maker") -> None:
+    scenario = told.scenario(2)
+    said = told.run("said", scenario, "profile", minute=90)
+    config = {**said.config, "usd_per_hour": 1.5}
+    told.land(said.model_copy(update={"config": config}), scenario)
+    late = told.run("late", told.scenario(2), "profile", minute=100)
+    told.land(late, told.scenario(2))
+    told.warehouse.load()
+    rows = {row["run_id"]: row for row in told.warehouse.query("run_costs").to_dicts()}
+    # Two workers and a server, at the prices of the first minute, and of the sixtieth.
+    assert rows["m2"]["usd_per_hour"] == pytest.approx(2 * (2 * 3.06 + 0.6))
+    assert rows["late"]["usd_per_hour"] == pytest.approx(2 * 3.06 + 0.6)
+    assert rows["late"]["usd"] == pytest.approx(30 / 3600 * (2 * 3.06 + 0.6))
+    assert (rows["late"]["price_source"], rows["said"]["price_source"]) == ("config", "the run")
+    assert rows["said"]["usd_per_hour"] == 1.5
+    assert rows["links"]["usd_per_hour"] is None
+
+
 def test_allreduce_has_medians(told: "Maker") -> None:
     (row,) = told.warehouse.query("allreduce", library="gloo").to_dicts()
     assert (row["world_size"], row["n"]) == (2, 3)

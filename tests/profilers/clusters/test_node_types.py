@@ -2,7 +2,7 @@ import pytest
 
 from profilers.clusters import node_types
 from profilers.clusters.emulated import check_shares
-from profilers.clusters.node_types import check_isa, node_group
+from profilers.clusters.node_types import check_isa, declared_usd_per_hour, node_group
 from profilers.steady import host
 from warehouse.records import BadInput, NodeGroup
 
@@ -21,6 +21,14 @@ def test_every_type_has_a_price_and_a_link() -> None:
     for name, kind in node_types.node_types().items():
         assert kind.usd_per_hour > 0, name
         assert kind.bandwidth_mbps > 0, name
+
+
+def test_nodes_cost_what_their_types_declare() -> None:
+    groups = [node_group("worker", "emu.avx2.c15", 3), node_group("server", "emu.server", 1)]
+    assert declared_usd_per_hour(groups) == pytest.approx(3 * 0.028 + 0.08)
+    rented = groups[0].model_copy(update={"node_type": "p3.2xlarge"})
+    assert declared_usd_per_hour([*groups, rented]) is None
+    assert declared_usd_per_hour([]) is None
 
 
 def test_an_instruction_set_the_host_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,71 @@
+"""What forecasts cost at prices that are known: an hour of the nodes, and a million samples."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import polars as pl
+
+from models.choosing.offers import prices_in_one_region
+from warehouse.ledger import price_snapshot
+from warehouse.records import BadInput, Price, Scenario
+
+_SAMPLES = 1e6
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What all nodes of a scenario cost an hour, at the prices of their types."""
+
+    usd_per_hour: float
+    prices: tuple[Price, ...]
+
+    @property
+    def snapshot(self) -> str:
+        """The id of the prices."""
+        return price_snapshot(self.prices)
+
+
+def cost_of(scenario: Scenario, prices: pl.DataFrame) -> Cost | None:
+    """Return what a scenario costs on demand; None where a node type has no price.
+
+    All its nodes are in one region, the cheapest that has all types.
+
+    Args:
+        scenario: whose nodes are paid for, servers included.
+        prices: query prices_as_of.
+    """
+    nodes: Counter[str] = Counter()
+    for group in scenario.nodes:
+        nodes[group.node_type] += group.count
+    try:
+        found = prices_in_one_region(prices, nodes, "on_demand", datetime.now(UTC))
+    except BadInput:
+        return None
+    return Cost(sum(one.usd_per_hour * nodes[one.node_type] for one in found), tuple(found))
+
+
+def usd_per_million_samples(
+    scenario: Scenario, metric: str, value: float, usd_per_hour: float
+) -> float | None:
+    """Return what a million samples cost; None if nothing gets done, or the metric is no speed.
+
+    Args:
+        scenario: what trains.
+        metric: step_time_s, or throughput_steps_per_s of all workers.
+        value: of the metric.
+        usd_per_hour: what its nodes cost.
+    """
+    if not value > 0:
+        return None
+    load = scenario.workload
+    if metric == "throughput_steps_per_s":
+        samples_per_s = value * load.batch_size
+    elif metric == "step_time_s":
+        batches = sum(
+            group.count * (group.batch_size or load.batch_size) for group in scenario.worker_groups
+        )
+        samples_per_s = batches * scenario.strategy.devices_per_node / value
+    else:
+        return None
+    return _SAMPLES / samples_per_s * usd_per_hour / 3600

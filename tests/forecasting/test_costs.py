@@ -1,0 +1,77 @@
+"""What forecasts cost, by hand."""
+
+from datetime import UTC, datetime
+
+import polars as pl
+import pytest
+
+from forecasting.asked.costs import cost_of, usd_per_million_samples
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+
+OBSERVED = {
+    "provider": "aws",
+    "zone": None,
+    "market": "on_demand",
+    "observed_at": datetime(2026, 11, 26, tzinfo=UTC),
+    "source": "seen",
+    "observed": True,
+}
+
+
+def prices(*rows: tuple[str, str, float]) -> pl.DataFrame:
+    """Return prices as the query has them: node type, region, US dollars per hour."""
+    names = ("node_type", "region", "usd_per_hour")
+    listed = [OBSERVED | dict(zip(names, row, strict=True)) for row in rows]
+    return pl.DataFrame(listed, schema_overrides={"zone": pl.String})
+
+
+def servers() -> Scenario:
+    """Return a scenario of two workers and a server of the same type as another's."""
+    return Scenario(
+        workload=Workload(dnn="cnn", image_size=32, batch_size=8),
+        strategy=Strategy(workers=2, servers=1),
+        nodes=(
+            NodeGroup(role="worker", node_type="fast", count=2),
+            NodeGroup(role="server", node_type="small", count=1),
+        ),
+    )
+
+
+def rings() -> Scenario:
+    """Return an all-reduce of one node of 8 and two of 4 samples a device, two devices each."""
+    return Scenario(
+        workload=Workload(dnn="cnn", framework="pytorch", image_size=32, batch_size=8),
+        strategy=Strategy(kind="all_reduce", workers=3, devices_per_node=2),
+        nodes=(
+            NodeGroup(role="worker", node_type="fast", count=1),
+            NodeGroup(role="worker", node_type="small", count=2, batch_size=4),
+        ),
+    )
+
+
+def test_all_nodes_are_paid_for_in_the_cheapest_region_that_has_all() -> None:
+    known = prices(
+        ("fast", "east", 3.0),
+        ("small", "east", 0.5),
+        ("fast", "west", 1.0),
+        ("small", "north", 0.1),
+    )
+    found = cost_of(servers(), known)
+    assert found is not None
+    assert found.usd_per_hour == pytest.approx(2 * 3.0 + 0.5)
+    assert {one.region for one in found.prices} == {"east"}
+    assert cost_of(servers(), prices(("fast", "east", 3.0))) is None
+
+
+def test_a_million_samples_take_their_steps() -> None:
+    # Ten steps of eight samples a second: 12,500 s at 3.6 $ an hour.
+    assert usd_per_million_samples(servers(), "throughput_steps_per_s", 10.0, 3.6) == pytest.approx(
+        12.5
+    )
+    # A step of (8 + 2 x 4) x 2 samples in half a second: 15,625 s.
+    assert usd_per_million_samples(rings(), "step_time_s", 0.5, 3.6) == pytest.approx(15.625)
+
+
+def test_what_gets_nothing_done_has_no_cost() -> None:
+    assert usd_per_million_samples(servers(), "throughput_steps_per_s", 0.0, 3.6) is None
+    assert usd_per_million_samples(servers(), "bus_bandwidth_Bps", 1.0, 3.6) is None
