@@ -17,6 +17,7 @@ from pipelines.cli.tables import console
 from studies.words import count, some
 
 FILE = "asked.yaml"
+_SCENARIO_CHARACTERS = 23
 Listed = Sequence[Mapping[str, object]]
 
 
@@ -71,12 +72,12 @@ def print_answer(answer: Answer, listed: Listed, *, named: bool) -> None:
 
 def _table(forecasts: Sequence[Forecast]) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("scenario", overflow="fold")
+    table.add_column("scenario", overflow="fold", max_width=_SCENARIO_CHARACTERS)
     table.add_column("system", no_wrap=True)
     for title in ("forecast", "interval"):
         table.add_column(title, justify="right", no_wrap=True)
-    for title in ("$/h", "$/10⁶ samples"):
-        table.add_column(title, justify="right")
+    for title in ("$/h", "$/10⁶\nsamples"):
+        table.add_column(title, justify="right", no_wrap=True)
     table.add_column("runs", no_wrap=True)
     table.add_column("split", no_wrap=True)
     table.add_column("past error there", overflow="fold")

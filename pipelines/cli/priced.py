@@ -1,6 +1,7 @@
 """How commands say at which prices something was reckoned, and of when these are."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from warehouse.records import Price
 
@@ -15,5 +16,9 @@ def priced(prices: Iterable[Price]) -> str:
 
 
 def _origin(price: Price) -> str:
-    seen = "" if price.observed_at is None else f", {price.observed_at:%Y-%m-%d}"
-    return f"{price.source}{seen}"
+    """Return the source and the date, or the year where no more is known."""
+    when = price.observed_at
+    if when is None:
+        return price.source
+    only_year = when == datetime(when.year, 1, 1, tzinfo=UTC)
+    return f"{price.source}, {when:{'%Y' if only_year else '%Y-%m-%d'}}"

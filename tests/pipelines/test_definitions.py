@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from dagster import AssetKey, Definitions
 
+from assets.prices import price_definitions
 from models.systems import SYSTEMS
 from pipelines import definitions as pipelines
 from pipelines.definitions import STUDIES, defs, study_files
@@ -293,6 +294,25 @@ def test_a_name_that_two_studies_have_is_warned_of(tmp_path: Path, warnings: lis
     assert jobs(found) == {"paper"}
     assert "tf_trace" in in_group("paper", "profiles", found)
     assert warnings == [f"study left out of the lineage: {second} has the name of another, paper"]
+
+
+def test_no_study_may_have_the_name_of_the_job_of_prices(
+    tmp_path: Path, warnings: list[str]
+) -> None:
+    study = write_study(tmp_path, STUDY.replace("name: paper", "name: prices"))
+    found = pipelines.definitions(resources(), study, beside={"prices": price_definitions()})
+    assert jobs(found) == {"prices"}
+    Definitions.validate_loadable(found)
+    assert warnings == [f"study left out of the lineage: {study} has the name of another, prices"]
+
+
+def test_prices_are_an_asset_that_no_study_has() -> None:
+    (spec,) = (one for one in LISTED if one.key == AssetKey(["prices", "observed"]))
+    assert spec.group_name == "prices"
+    assert spec.description
+    assert spec.owners == ["team:stepcast"]
+    assert upstream(defs, spec.key) == set()
+    assert defs.resolve_assets_def(spec.key).op.pool == "warehouse"
 
 
 def test_names_that_dagster_does_not_permit_are_changed_for_it(
