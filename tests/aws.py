@@ -26,6 +26,12 @@ REGIONS = ("us-east-1", "eu-west-1")
 DAY = datetime(2026, 11, 25, 5, tzinfo=UTC)
 """When the spot prices of `Aws` begin."""
 Answer = dict[str, Any]
+_PLAIN_LINUX = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+}
 
 
 @dataclass
@@ -223,6 +229,27 @@ def written(operation: str, answer: Answer) -> bytes:
     read.pop("ResponseMetadata")
     assert read == answer
     return body
+
+
+def told(operation: str) -> bytes:
+    """Return what is answered to a question about p3.2xlarge in the first region."""
+    known = two_regions()
+    known.page_size = 10
+    product = {"instanceType": "p3.2xlarge", "regionCode": "us-east-1"}
+    filters = [
+        {"Type": "TERM_MATCH", "Field": name, "Value": value}
+        for name, value in (product | _PLAIN_LINUX).items()
+    ]
+    asked = {
+        "DescribeInstanceTypes": {"Filter.1.Name": "instance-type", "Filter.1.Value.1": "*"},
+        "DescribeSpotPriceHistory": {
+            "ProductDescription.1": "Linux/UNIX",
+            "InstanceType.1": "p3.2xlarge",
+            "StartTime": (DAY - timedelta(days=2)).isoformat(),
+        },
+        "GetProducts": {"ServiceCode": "AmazonEC2", "Filters": filters},
+    }
+    return written(operation, known.answer(operation, "us-east-1", asked[operation]))
 
 
 def _xml(value: Any, shape: Shape) -> str:

@@ -1,11 +1,13 @@
 """What AWS answers, as records: what we do not read is left out, what cannot be is refused."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from warehouse import limits
 from warehouse.amounts import Usd
+from warehouse.records import ProbeFailed
 
 TYPE_NAME = r"^[a-z][a-z0-9-]{0,39}\.[a-z0-9-]{1,40}$"
 """A name of an instance type, such as p3.2xlarge."""
@@ -126,3 +128,26 @@ class Priced(Answer):
 
     product: Product
     terms: Terms
+
+
+_Kind = TypeVar("_Kind", bound=Answer)
+
+
+def records(kind: type[_Kind], told: Iterator[Any], operation: str) -> Iterator[_Kind]:
+    """Yield what AWS lists as records, JSON in JSON as well.
+
+    Raises:
+        ProbeFailed: something in it cannot be.
+    """
+    for number, one in enumerate(told, start=1):
+        try:
+            yield (
+                kind.model_validate_json(one) if isinstance(one, str) else kind.model_validate(one)
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ProbeFailed(
+                f"{operation}: entry {number} cannot be: {where}: {first['msg']}, found "
+                f"{first['input']!r:.60}"
+            ) from None

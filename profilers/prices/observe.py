@@ -4,13 +4,12 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any
 
 import polars as pl
-from pydantic import ValidationError
 
 from profilers import clock
-from profilers.prices.answers import Answer, InstanceType, Priced, SpotPrice
+from profilers.prices.answers import InstanceType, Priced, SpotPrice, records
 from profilers.prices.aws import answers, check_region, client
 from profilers.result import ProbeResult
 from warehouse.records import BadInput, ProbeFailed, Run
@@ -58,7 +57,6 @@ _TYPE = pl.Schema(
     }
 )
 _Row = tuple[object, ...]
-_Kind = TypeVar("_Kind", bound=Answer)
 
 
 def observed(region: str, types: Collection[str], days: float, seen_at: datetime) -> ProbeResult:
@@ -116,7 +114,9 @@ def _machines(ec2: Any, region: str, types: Collection[str]) -> list[InstanceTyp
     operation = "describe_instance_types"
     found = {
         one.name: one
-        for one in _read(InstanceType, answers(ec2, operation, "InstanceTypes", request), operation)
+        for one in records(
+            InstanceType, answers(ec2, operation, "InstanceTypes", request), operation
+        )
     }
     if not found:
         raise BadInput(f"{region} offers none of {', '.join(sorted(types))}; try another --region")
@@ -158,7 +158,7 @@ def _on_demand(
         listed = answers(pricing, "get_products", "PriceList", request)
         found = {
             usd_per_hour
-            for one in _read(Priced, listed, "get_products")
+            for one in records(Priced, listed, "get_products")
             for usd_per_hour in _usd_per_hour(one, wanted)
         }
         if len(found) > 1:
@@ -208,7 +208,7 @@ def _spot(ec2: Any, region: str, names: Sequence[str], since: datetime) -> Itera
         "StartTime": since,
     }
     operation = "describe_spot_price_history"
-    for one in _read(SpotPrice, answers(ec2, operation, "SpotPriceHistory", request), operation):
+    for one in records(SpotPrice, answers(ec2, operation, "SpotPriceHistory", request), operation):
         if one.name not in names or not one.zone.startswith(region):
             raise ProbeFailed(
                 f"{operation}: asked for {', '.join(names)} in {region}, found {one.name} in "
@@ -218,23 +218,3 @@ def _spot(ec2: Any, region: str, names: Sequence[str], since: datetime) -> Itera
             *(PROVIDER, one.name, region, one.zone, "spot", one.usd_per_hour, one.since),
             "AWS EC2 DescribeSpotPriceHistory",
         )
-
-
-def _read(kind: type[_Kind], told: Iterator[Any], operation: str) -> Iterator[_Kind]:
-    """Yield what AWS lists as records, JSON in JSON as well.
-
-    Raises:
-        ProbeFailed: something in it cannot be.
-    """
-    for number, one in enumerate(told, start=1):
-        try:
-            yield (
-                kind.model_validate_json(one) if isinstance(one, str) else kind.model_validate(one)
-            )
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ProbeFailed(
-                f"{operation}: entry {number} cannot be: {where}: {first['msg']}, found "
-                f"{first['input']!r:.60}"
-            ) from None

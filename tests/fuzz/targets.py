@@ -8,19 +8,23 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+from botocore.parsers import create_parser
 
 from networks import UnknownNetwork
 from pipelines.runtime.job_file import read_job
 from profilers.clusters.fleet import Fleet
+from profilers.prices.answers import Answer, InstanceType, Priced, SpotPrice, records
+from profilers.prices.aws import clearly
 from profilers.readers import capture
 from profilers.readers.formats import FORMATS
 from profilers.readers.imported import Options
 from profilers.record_file import read_record
 from studies.study import read_study
+from tests import aws
 from tests.fuzz import landed, packets, run_metadata, seeds
 from tests.fuzz.mutation import YAML_VALUES, Mutator
 from warehouse.manifest import read_manifest
-from warehouse.records import BadInput
+from warehouse.records import BadInput, ProbeFailed
 from warehouse.tables import SCHEMAS, conform
 
 
@@ -101,6 +105,23 @@ def _document(
     return Target(file_name, make, take, (BadInput, UnknownNetwork), quick, cpu_s=10)
 
 
+def _aws(operation: str, part: str, kind: type[Answer], path: Path) -> None:
+    """Read an answer of AWS as botocore and we do."""
+    of = aws.model(operation)
+    response = {"body": path.read_bytes(), "headers": {}, "status_code": 200}
+    with clearly("AWS"):
+        parser = create_parser(of.service_model.metadata["protocol"])
+        listed = list(parser.parse(response, of.output_shape).get(part, ()))
+    for _ in records(kind, iter(listed), operation):
+        pass
+
+
+def _answers(operation: str, part: str, kind: type[Answer]) -> Target:
+    """Return the answers to a question to AWS."""
+    make = Mutator([aws.told(operation)], packed=False)
+    return Target("answer", make, partial(_aws, operation, part, kind), (ProbeFailed,), quick=1000)
+
+
 def _pcap(*files: bytes) -> Mutator:
     return Mutator(files, packets.split, values=(), of_format=(packets.field, packets.many))
 
@@ -131,6 +152,9 @@ TARGETS: Mapping[str, Target] = {
         partial(_import, "runmetadata"),
         quick=1000,
     ),
+    "aws-types": _answers("DescribeInstanceTypes", "InstanceTypes", InstanceType),
+    "aws-spot": _answers("DescribeSpotPriceHistory", "SpotPriceHistory", SpotPrice),
+    "aws-products": _answers("GetProducts", "PriceList", Priced),
     "capture": Target("steps.pcap", _pcap(*packets.TRACED), _capture, quick=400),
     "study": _document("study.yaml", seeds.STUDY, read_study, quick=400),
     "fleet": _document(
