@@ -240,7 +240,7 @@ def told(operation: str) -> bytes:
         {"Type": "TERM_MATCH", "Field": name, "Value": value}
         for name, value in (product | _PLAIN_LINUX).items()
     ]
-    asked = {
+    asked: dict[str, dict[str, Any]] = {
         "DescribeInstanceTypes": {"Filter.1.Name": "instance-type", "Filter.1.Value.1": "*"},
         "DescribeSpotPriceHistory": {
             "ProductDescription.1": "Linux/UNIX",

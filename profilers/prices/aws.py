@@ -65,7 +65,7 @@ _NOT_UNDERSTOOD = (
     ArithmeticError,
     AttributeError,
     LookupError,
-    RecursionError,
+    RuntimeError,
     TypeError,
     ValueError,
 )
