@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
-_PLUGINS = 'pytest_plugins = ("tests.paper", "tests.buckets", "tests.repeated")\n'
+_PLUGINS = 'pytest_plugins = ("tests.aws", "tests.paper", "tests.buckets", "tests.repeated")\n'
 TESTS = """
 import pytest
 

@@ -56,6 +56,7 @@ FIELDS = {
     "past_n",
     "noise_floor_percent",
     "noise_n",
+    "changed_since",
 }
 
 
