@@ -43,7 +43,9 @@ class Aws:
         on_demand: US dollars per hour by region and type.
         spot: type, zone, price and since when.
         refusals: by operation: status, code and message of what is answered in place of prices.
+        refusals_left: how many of them there are before AWS answers; below 0: for ever.
         raw: by operation: bytes that are answered in place of prices.
+        product: what is changed of products: their attributes, the dimension of their price.
         page_size: entries of an answer.
         asked: operation, region and parameters of every request.
     """
@@ -52,6 +54,7 @@ class Aws:
     on_demand: dict[tuple[str, str], float] = field(default_factory=dict)
     spot: list[tuple[str, str, float, datetime]] = field(default_factory=list)
     refusals: dict[str, tuple[int, str, str]] = field(default_factory=dict)
+    refusals_left: int = -1
     raw: dict[str, bytes] = field(default_factory=dict)
     product: dict[str, Any] = field(default_factory=dict)
     page_size: int = 2
@@ -291,6 +294,9 @@ def _handler(aws: Aws) -> type[BaseHTTPRequestHandler]:
             status = 200
             if operation in aws.refusals:
                 status, code, message = aws.refusals[operation]
+                aws.refusals_left -= 1
+                if not aws.refusals_left:
+                    del aws.refusals[operation]
                 aws.asked.append((operation, region, asked))
                 body = _refused(operation, code, message)
             elif operation in aws.raw:

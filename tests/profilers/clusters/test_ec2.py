@@ -144,6 +144,15 @@ def test_a_refused_launch_is_told_and_leaves_nothing(
         pass
 
 
+@pytest.mark.parametrize(("spot", "market"), [(False, "on_demand"), (True, "spot")])
+def test_runs_note_where_and_how_their_nodes_are_rented(
+    spot: bool, market: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, monkeypatch, ec2={**LAUNCH, "spot": spot})
+    facts = ec2.Ec2Cluster(WORKER, None).facts()
+    assert (facts["region"], facts["market"]) == ("us-east-1", market)
+
+
 def test_without_a_section_nothing_is_launched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

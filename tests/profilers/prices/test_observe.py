@@ -217,6 +217,9 @@ def test_a_throttled_question_is_asked_again(aws: Aws, monkeypatch: pytest.Monke
     with pytest.raises(ProbeFailed):
         ask()
     assert [operation for operation, *_ in aws.asked] == [TYPES] * 2
+    aws.refusals_left = 1
+    assert ask().tables["instance_type"].height == 3
+    assert aws.refusals == {}
 
 
 @pytest.mark.parametrize("region", ["us-east-9", "", "cn-north-1", "../x"])
