@@ -129,7 +129,8 @@ def profiles(
         load(warehouse, progress)
     if key("loaded") in context.selected_asset_keys:
         found = fleet.visits(context.partition_key)
-        rows = pl.DataFrame([run.model_dump(include=_SHOWN) for run in found.latest_runs])
+        shown = [run.model_dump(include=_SHOWN) for run in found.latest_runs]
+        rows = pl.DataFrame(shown, infer_schema_length=None)
         yield MaterializeResult(asset_key=key("loaded"), metadata=of_rows(rows, warehouse))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from fleet.calendar import beginning
+from fleet.calendar import beginning, following
 from fleet.history import Whose, drifted_at, judged_probes, runs
 from fleet.members import Member, now, read_members
 from fleet.visits import Due, Visits, last_probe, visits, watches
@@ -76,10 +76,19 @@ def _item(member: Member, watching: bool, known: Known, at: datetime) -> Item:
         found = (watches if watching else visits)(member, known.runs)
     except StepcastError as error:
         # One member that cannot be measured here takes no other with it.
-        return Item(member, watching, None, Due(False, str(error), at), None)
+        then = following("night" if watching else member.every, member.at, at)
+        return Item(member, watching, None, Due(False, str(error), then), None)
     changed = known.drifted_at.get(found.whose)
     due = found.due(at, None if watching else changed)
-    if watching and not due.now and (last := last_probe(found.runs)):
-        if last.run_id not in known.judged and not member.paused:
-            due = Due(True, "its last probe was not judged", at)
+    if watching and not due.now and not member.paused and _is_unjudged(found, known):
+        due = Due(True, "its last probe was not judged", at)
     return Item(member, watching, found, due, changed)
+
+
+def _is_unjudged(found: Visits, known: Known) -> bool:
+    """Tell whether the last run is a probe without a judgement.
+
+    If it failed, an earlier probe waits for the next turn: judging that would probe again at once.
+    """
+    last = last_probe(found.runs)
+    return last is not None and last == found.runs[-1] and last.run_id not in known.judged

@@ -69,10 +69,16 @@ class Member(Record):
     def _probes_are_known(cls, probes: tuple[str, ...]) -> tuple[str, ...]:
         for name in probes:
             if name not in PROBES or name == WATCH:
-                near = get_close_matches(name, PROBES, n=1, cutoff=0.5)
-                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PROBES)}"
+                known = [one for one in PROBES if one != WATCH]
+                near = get_close_matches(name, known, n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
                 raise ValueError(f"no probe {name!r} of the fleet; {hint}")
         return tuple(name for name in PROBES if name in probes)
+
+    @field_validator("networks")
+    @classmethod
+    def _each_network_once(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(networks))
 
 
 def read_members(home: Path) -> dict[str, Member]:
@@ -89,8 +95,10 @@ def read_members(home: Path) -> dict[str, Member]:
         raise BadInput(f"{path}: expected a mapping of node types, found {listed!r:.60}")
     found = {}
     for name, fields in listed.items():
+        if not isinstance(fields, Mapping):
+            raise BadInput(f"{path}: {name}: expected a mapping of fields, found {fields!r:.60}")
         try:
-            found[str(name)] = Member.model_validate({**(fields or {}), "node_type": name})
+            found[str(name)] = Member.model_validate({**fields, "node_type": name})
         except ValidationError as error:
             raise BadInput(f"{path}: {fault(error, Member, (str(name),))}") from None
     return found

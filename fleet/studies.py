@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pydantic import ValidationError
+
 import networks
 from fleet.members import WATCH, Member
 from profilers.clusters.node_types import fleet_types, node_types
 from profilers.probes import PROBES
+from profilers.record_file import fault
 from studies.curve import Curve
 from studies.study import Study
 from warehouse.records import BadInput
@@ -39,6 +42,15 @@ def watching(member: Member) -> Study:
 
 
 def _study(name: str, member: Member, probes: tuple[str, ...]) -> Study:
+    try:
+        return _made(name, member, probes)
+    except ValidationError as error:
+        raise BadInput(f"{member.node_type}: {fault(error, Study)}") from None
+    except networks.UnknownNetwork as error:
+        raise BadInput(f"{member.node_type}: networks: {error}") from None
+
+
+def _made(name: str, member: Member, probes: tuple[str, ...]) -> Study:
     every = list(_templates(member))
     # What every training has, such as links, needs no other training than the other probes do.
     picky = [one for one in probes if not all(_concerned(way, (one,)) for way in every)]

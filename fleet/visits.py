@@ -10,6 +10,7 @@ from fleet.members import WATCH, Every, Member
 from fleet.studies import visit, watching
 from forecasting.ready import chosen_backend
 from profilers.clusters import host_id
+from studies.needs import expected_s, starts
 from studies.plan import tasks
 from studies.rounds import Round, open_round
 from studies.study import Study
@@ -111,10 +112,11 @@ class Visits:
         if member.month_minutes is not None:
             if self.spent_s(month_of(now)) >= 60 * member.month_minutes:
                 return Due(False, "the minutes of the month are spent", then)
-        if any(run.status == "failed" for run in recent):
+        if any(run.status == "failed" and run.repeat == self.round_.repeat for run in recent):
             return Due(False, "failed", then)
         if self.round_.runs:
-            if spent_s(recent, began) >= 60 * member.max_minutes:
+            ahead_s = expected_s(next(starts(self.round_.missing)))
+            if spent_s(self.round_.runs, began) + ahead_s > 60 * member.max_minutes:
                 return Due(False, "unfinished: its minutes are spent", then)
             return Due(True, "unfinished", now)
         if self.last_ended is None or self.last_began is None:

@@ -42,10 +42,10 @@ def check_study(study: Study, source: Path, backend: Backend, asking: Asking) ->
         raise BadInput(f"{source}: {error}") from None
     used = {need.probe for need in needed}
     if idle := [name for name in study.probes if name not in used]:
-        raise BadInput(
-            f"{source}: probes.{idle[0]}: nothing of it is needed: no chosen system asks for it, "
-            "and it judges no test scenario; leave it out"
-        )
+        why = "no chosen system asks for it, and it judges no test scenario"
+        if study.only_profiles:
+            why = "it can tell nothing of what is listed under train"
+        raise BadInput(f"{source}: probes.{idle[0]}: nothing of it is needed: {why}; leave it out")
     for start in starts(needed):
         field = f"{source}: probes.{start[0].probe}"
         tell(field, partial(_check_nodes, nodes_of(start), backend))

@@ -8,6 +8,11 @@ SELECT
     node_type, arg_max(metric, rank_of) AS metric, arg_max(change_percent, rank_of) AS change_percent,
     bool_or(alarm) AS alarm, bool_or(coalesce(confirmed, false)) AS confirmed,
     any_value(started_at) AS started_at
-FROM (SELECT *, (alarm::INTEGER, coalesce(robust_z, 0)) AS rank_of FROM last)
+FROM (
+    SELECT
+        *,
+        (coalesce(confirmed, false)::INTEGER, alarm::INTEGER, coalesce(abs(robust_z), -1)) AS rank_of
+    FROM last
+)
 GROUP BY node_type
 ORDER BY node_type;

@@ -1,0 +1,164 @@
+"""The file of members: what is written is read, and what is wrong is one line."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from fleet.members import (
+    FILE,
+    add,
+    change,
+    member_of,
+    now,
+    read_members,
+    remove_member,
+    write_members,
+)
+from tests.fleet.made import member
+from warehouse.records import BadInput
+
+OTHER = "emu.native.c15"
+RIGHT = "emu.x: {probes: [links], added_at: 2030-01-01T00:00:00Z}"
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    one = member(every="night", at="23:59", month_minutes=30, link_mbps=100, image_size=48)
+    two = member(OTHER, paused=True, watched=False, networks=("alexnet", "vgg11"))
+    home = tmp_path / "new"
+    assert read_members(home) == {}
+    assert add(home, one)
+    assert add(home, two)
+    assert read_members(home) == {one.node_type: one, OTHER: two}
+    assert list(read_members(home)) == [one.node_type, OTHER], "as they were added"
+    assert [path.name for path in home.iterdir()] == [FILE]
+
+
+def test_adding_again_changes_and_keeps_the_place(tmp_path: Path) -> None:
+    add(tmp_path, member())
+    add(tmp_path, member(OTHER))
+    changed = member(probes=("links",))
+    assert not add(tmp_path, changed)
+    assert list(read_members(tmp_path).values()) == [changed, member(OTHER)]
+
+
+def test_a_member_is_paused_and_removed(tmp_path: Path) -> None:
+    write_members(tmp_path, {one.node_type: one for one in (member(), member(OTHER))})
+    assert change(tmp_path, OTHER, paused=True).paused
+    assert [one.paused for one in read_members(tmp_path).values()] == [False, True]
+    remove_member(tmp_path, member().node_type)
+    assert list(read_members(tmp_path)) == [OTHER]
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(tmp_path, member())
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="no space left"):
+        add(tmp_path, member(OTHER))
+    assert list(read_members(tmp_path)) == [member().node_type]
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("emu.native.c52", "did you mean emu.native.c25?"),
+        ("lab.gpu", "its members are emu.native.c25"),
+    ],
+)
+def test_strangers_are_told_who_is_there(name: str, hint: str, tmp_path: Path) -> None:
+    add(tmp_path, member())
+    for do in (remove_member, change):
+        with pytest.raises(BadInput) as caught:
+            do(tmp_path, name)
+        assert str(caught.value) == f"{name!r} is no member of the fleet; {hint}"
+
+
+def test_an_empty_fleet_says_how_to_add() -> None:
+    with pytest.raises(BadInput, match=r"it has none: `stepcast fleet add emu\.x` adds it"):
+        member_of({}, "emu.x")
+
+
+def test_probes_are_kept_in_the_order_in_which_they_run() -> None:
+    assert member(probes=("tf_trace", "links", "links")).probes == ("links", "tf_trace")
+
+
+def test_networks_are_named_once() -> None:
+    assert member(networks=("vgg11", "alexnet", "vgg11")).networks == ("vgg11", "alexnet")
+
+
+@pytest.mark.parametrize(
+    ("probe", "hint"),
+    [("linkz", "did you mean links?"), ("watch", "there are links, "), ("?", "there are links, ")],
+)
+def test_an_unknown_probe_is_told_a_near_one(probe: str, hint: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        member(probes=("links", probe))
+    assert f"no probe {probe!r} of the fleet; {hint}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        (RIGHT, "[emu.x]", "expected a mapping of node types, found ['emu.x']"),
+        (RIGHT, "emu.x", "expected a mapping of node types, found 'emu.x'"),
+        (RIGHT, "emu.x: [links]", "emu.x: expected a mapping of fields, found ['links']"),
+        (RIGHT, "emu.x: 5", "emu.x: expected a mapping of fields, found 5"),
+        (RIGHT, "emu.x:", "emu.x: expected a mapping of fields, found None"),
+        ("probes:", "probs:", "emu.x.probs: no such key; did you mean probes?"),
+        ("[links]", "[linkz]", "emu.x.probes: no probe 'linkz' of the fleet; did you mean links?"),
+        ("[links]", "[]", "emu.x.probes: "),
+        ("[links]", "[links], every: day", "emu.x.every: "),
+        ("[links]", "[links], at: 24:00", "emu.x.at: "),
+        ("[links]", "[links], at: '2:00'", "emu.x.at: "),
+        ("[links]", "[links], max_minutes: 0", "emu.x.max_minutes: "),
+        ("[links]", "[links], max_minutes: .inf", "emu.x.max_minutes: "),
+        ("[links]", "[links], month_minutes: -1", "emu.x.month_minutes: "),
+        ("[links]", "[links], workers: 0", "emu.x.workers: "),
+        ("[links]", "[links], networks: []", "emu.x.networks: "),
+        ("[links]", "[links], backend: moon", "emu.x.backend: "),
+        ("emu.x", "../etc", "../etc.node_type: "),
+        ("emu.x", "'a b'", "a b.node_type: "),
+        (", added_at: 2030-01-01T00:00:00Z", "", "emu.x.added_at: missing"),
+    ],
+)
+def test_a_wrong_file_is_one_line_with_file_and_field(
+    right: str, wrong: str, message: str, tmp_path: Path
+) -> None:
+    assert right in RIGHT
+    path = tmp_path / FILE
+    path.write_text(RIGHT.replace(right, wrong))
+    with pytest.raises(BadInput) as caught:
+        read_members(tmp_path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n",
+        b"!!python/object/apply:os.system [true]",
+        b"emu.x: {probes: [links]\n",
+        b"x" * 20_000_000,
+    ],
+    ids=["no text", "deep", "aliases", "tag", "open", "large"],
+)
+def test_a_hostile_file_is_one_line(hostile: bytes, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(hostile)
+    with pytest.raises(BadInput) as caught:
+        read_members(tmp_path)
+    assert str(tmp_path / FILE) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_time_is_utc() -> None:
+    assert str(now().tzinfo) == "UTC"

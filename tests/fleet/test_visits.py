@@ -1,0 +1,222 @@
+"""Whether a visit is due, and what visits took."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import pytest
+
+from fleet.calendar import VISITS_A_MONTH
+from fleet.members import Member
+from fleet.visits import last_probe, probes, spent_s, visits, watches
+from studies.plan import tasks
+from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, TONIGHT, member, visited, watched
+from warehouse.records import Run
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+NEXT = SUNDAY + 7 * DAY
+BEFORE = SUNDAY - 3 * DAY
+MONDAY = SUNDAY + DAY
+WEEKLY = member()
+
+
+def of_month(minutes: float) -> Member:
+    return member(month_minutes=minutes)
+
+
+DUE: dict[str, tuple[Member, Sequence[Run], datetime | None, bool, str]] = {
+    "never done": (WEEKLY, [], None, True, "never done"),
+    "never done, changed": (WEEKLY, [], MONDAY, True, "never done"),
+    "done this week": (WEEKLY, visited(WEEKLY, SUNDAY), None, False, "done"),
+    "done last week": (WEEKLY, visited(WEEKLY, BEFORE), None, True, "last done 2030-01-10 02:03"),
+    "begun last week, ended in this one": (
+        WEEKLY,
+        visited(WEEKLY, SUNDAY - MINUTE),
+        None,
+        False,
+        "done",
+    ),
+    "interrupted": (WEEKLY, visited(WEEKLY, SUNDAY, 1, "links"), None, True, "unfinished"),
+    "interrupted last week": (
+        WEEKLY,
+        visited(WEEKLY, BEFORE, 1, "links", each_s=3600),
+        None,
+        True,
+        "unfinished",
+    ),
+    "interrupted, its minutes spent": (
+        WEEKLY,
+        visited(WEEKLY, SUNDAY, 1, "links", each_s=20 * 60),
+        None,
+        False,
+        "unfinished: its minutes are spent",
+    ),
+    "interrupted, too few minutes for the next run": (
+        WEEKLY,
+        visited(WEEKLY, SUNDAY, 1, "links", each_s=20 * 60 - 10),
+        None,
+        False,
+        "unfinished: its minutes are spent",
+    ),
+    "the visit before took all minutes of this one": (
+        WEEKLY,
+        [*visited(WEEKLY, SUNDAY, each_s=400), *visited(WEEKLY, MONDAY, 2, "links")],
+        None,
+        True,
+        "unfinished",
+    ),
+    "failed": (
+        WEEKLY,
+        visited(WEEKLY, SUNDAY, 1, "links", status="failed", error="no"),
+        None,
+        False,
+        "failed",
+    ),
+    "failed last week": (
+        WEEKLY,
+        visited(WEEKLY, BEFORE, 1, "links", status="failed", error="no"),
+        None,
+        True,
+        "never done",
+    ),
+    "failed, and was done by hand": (
+        WEEKLY,
+        [
+            *visited(WEEKLY, SUNDAY, 1, "links", status="failed", error="no"),
+            *visited(WEEKLY, MONDAY),
+        ],
+        None,
+        False,
+        "done",
+    ),
+    "paused": (member(paused=True), [], None, False, "paused"),
+    "the month is spent": (
+        of_month(3),
+        visited(WEEKLY, BEFORE),
+        None,
+        False,
+        "the minutes of the month are spent",
+    ),
+    "the month is not spent": (
+        of_month(3.1),
+        visited(WEEKLY, BEFORE),
+        None,
+        True,
+        "last done 2030-01-10 02:03",
+    ),
+    "last month is no matter": (
+        of_month(3),
+        visited(WEEKLY, NOW - 30 * DAY),
+        None,
+        True,
+        "last done 2029-12-17 12:03",
+    ),
+    "changed since": (WEEKLY, visited(WEEKLY, SUNDAY), MONDAY, True, "it has drifted"),
+    "changed meanwhile": (
+        WEEKLY,
+        visited(WEEKLY, SUNDAY),
+        SUNDAY + MINUTE,
+        True,
+        "it has drifted",
+    ),
+    "changed before": (WEEKLY, visited(WEEKLY, MONDAY), SUNDAY, False, "done"),
+    "changed, and failed since": (
+        WEEKLY,
+        [
+            *visited(WEEKLY, SUNDAY),
+            *visited(WEEKLY, MONDAY + HOUR, 2, "links", status="failed", error="no"),
+        ],
+        MONDAY,
+        False,
+        "failed",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("of", "runs", "drifted_at", "is_due", "why"), DUE.values(), ids=DUE.keys()
+)
+def test_a_visit_is_due(
+    of: Member, runs: Sequence[Run], drifted_at: datetime | None, is_due: bool, why: str
+) -> None:
+    due = visits(of, runs).due(NOW, drifted_at)
+    assert (due.now, due.why) == (is_due, why)
+    assert due.next == (NOW if is_due else NEXT)
+
+
+def test_a_watch_is_due_each_night_whatever_the_visits_are() -> None:
+    of = member(every="month")
+    found = watches(of, [*visited(of, SUNDAY), *watched(of, TONIGHT - DAY)])
+    assert found.due(NOW).why == "last done 2030-01-15 02:01"
+    done = watches(of, watched(of, TONIGHT))
+    assert (done.due(NOW).now, done.due(NOW).next) == (False, TONIGHT + DAY)
+
+
+def test_a_visit_goes_on_where_it_stopped_and_the_next_begins_anew() -> None:
+    first = visited(WEEKLY, SUNDAY, 1, "links", "contention")
+    found = visits(WEEKLY, first)
+    assert (found.round_.repeat, [need.probe for need in found.round_.missing]) == (1, ["tf_trace"])
+    assert (found.done, found.last_began, found.last_ended) == ((), None, None)
+    whole = visits(WEEKLY, visited(WEEKLY, SUNDAY))
+    assert (whole.round_.repeat, whole.round_.runs) == (2, ())
+    assert len(whole.round_.missing) == 3
+    assert (whole.last_began, whole.last_ended) == (SUNDAY, SUNDAY + 3 * MINUTE)
+
+
+def test_the_latest_visit_is_the_last_complete_one() -> None:
+    both = [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2)]
+    under_way = visited(WEEKLY, MONDAY, 3, "links")
+    found = visits(WEEKLY, [*under_way, *both])
+    assert found.runs == (*both, *under_way), "in order of their starts"
+    assert found.latest.runs == tuple(both[3:])
+    assert found.latest_runs == (*both[3:], *under_way)
+
+
+def test_what_a_visit_takes_is_what_the_last_one_took() -> None:
+    planned = visits(WEEKLY, [])
+    assert planned.expected_s == sum(one.expected_s for one in tasks(planned.round_)) > 0
+    found = visits(WEEKLY, [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2, each_s=100)])
+    assert found.expected_s == 300
+    assert found.month_s == pytest.approx(300 * VISITS_A_MONTH["week"])
+    half = visits(WEEKLY, [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2, "links")])
+    assert half.expected_s == 180, "not what a visit took that was interrupted"
+
+
+def test_seconds_are_counted_from_a_time_on() -> None:
+    runs = [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2, each_s=100)]
+    assert spent_s(runs, BEFORE) == 480
+    assert visits(WEEKLY, runs).spent_s(SUNDAY + timedelta(seconds=100)) == 200
+    assert spent_s(runs, NOW) == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"backend": "emulated"},
+        {"host_id": "another"},
+        {"study": "fleet.emu.native.c15"},
+        {"study": f"watch.{NODE_TYPE}"},
+    ],
+)
+def test_runs_of_others_are_no_visits(changed: dict[str, object]) -> None:
+    assert visits(WEEKLY, visited(WEEKLY, SUNDAY, **changed)).runs == ()  # type: ignore[arg-type]
+
+
+def test_a_visit_belongs_to_a_type_on_a_host() -> None:
+    node_type, backend, host = visits(WEEKLY, []).whose
+    assert (node_type, backend) == (NODE_TYPE, "loopback")
+    assert {run.host_id for run in visited(WEEKLY, SUNDAY)} == {host}
+
+
+def test_the_last_probe_is_the_last_that_went_well() -> None:
+    well = watched(WEEKLY, SUNDAY)
+    failed = watched(WEEKLY, MONDAY, 2, status="failed", error="no")
+    judge = [run.model_copy(update={"probe": "drift", "run_id": "judge"}) for run in well]
+    assert probes([*well, *judge, *failed]) == well
+    assert last_probe([*well, *judge, *failed]) == well[0]
+    assert last_probe(failed) is None
+
+
+@pytest.mark.parametrize("made", [visits, watches])
+def test_no_runs_are_no_visits(made: Callable[..., object]) -> None:
+    found = made(WEEKLY, [])
+    assert (found.runs, found.latest_runs, found.latest.repeat) == ((), (), 1)  # type: ignore[attr-defined]
