@@ -215,7 +215,6 @@ JOBS = tuple(
     define_asset_job(
         name,
         selection=selected,
-        partitions_def=TYPES,
         executor_def=in_process_executor,
         tags=MEASURES,
         description=description,

@@ -1,0 +1,267 @@
+"""The fleet's assets, a partition for each node type, with probes that run nothing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from dagster import (
+    AssetMaterialization,
+    AssetsDefinition,
+    DagsterInstance,
+    Definitions,
+    ExecuteInProcessResult,
+    materialize,
+)
+from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+from dagster._core.loader import LoadingContextForTest
+
+from assets import fleet
+from assets.fleet import AFTER, TYPES, key
+from assets.fleet_resource import FleetResource
+from assets.resources import WarehouseResource
+from fleet.history import drifted_at
+from fleet.members import Member, write_members
+from fleet.visits import visits
+from pipelines.resources import resources
+from studies.plan import tasks
+from studies.progress import Progress
+from tests.fleet.made import NODE_TYPE, NOW, member, visited, watched
+from tests.fleet.paper_watch import SLOW, PaperWatch, Told, land_probe
+from tests.synthetic import PaperProbes
+from warehouse.warehouse import Warehouse, read_only
+
+OTHER = "emu.native.c15"
+SMALL = {"image_size": 16, "batch_size": 4}
+LOADED = "SELECT probe FROM raw.run WHERE status = 'ok' ORDER BY started_at"
+
+
+@pytest.fixture
+def instance() -> Iterator[DagsterInstance]:
+    """Yield a history of Dagster that has two partitions."""
+    with DagsterInstance.ephemeral() as made:
+        made.add_dynamic_partitions(str(TYPES.name), [NODE_TYPE, OTHER])
+        yield made
+
+
+def join(home: Path, *members: Member) -> None:
+    write_members(home, {one.node_type: one for one in members})
+
+
+def run(
+    home: Path,
+    instance: DagsterInstance,
+    nouns: Sequence[str],
+    partition: str = NODE_TYPE,
+    progress: Progress | None = None,
+) -> ExecuteInProcessResult:
+    """Materialize assets of a partition; a failure is in the result."""
+    warehouse = WarehouseResource(home=str(home))
+    return materialize(
+        [one for one in fleet.definitions().assets or () if isinstance(one, AssetsDefinition)],
+        instance=instance,
+        resources={
+            "fleet": FleetResource(warehouse=warehouse),
+            "warehouse": warehouse,
+            "progress": progress or Progress(),
+        },
+        partition_key=partition,
+        selection=[key(noun) for noun in nouns],
+        raise_on_error=False,
+    )
+
+
+def made(result: ExecuteInProcessResult) -> dict[str, AssetMaterialization]:
+    """Return what a run materialized, by noun, in that order."""
+    found = [
+        event.materialization
+        for event in result.get_asset_materialization_events()
+        if event.materialization.partition in {NODE_TYPE, OTHER}
+    ]
+    return {one.asset_key.path[-1]: one for one in found}
+
+
+def error_of(result: ExecuteInProcessResult) -> str:
+    (failure,) = result.get_step_failure_events()
+    error = failure.step_failure_data.error
+    assert error is not None
+    return str((error.cause or error).message)
+
+
+def loaded(home: Path) -> list[str]:
+    return read_only(home, LOADED)["probe"].to_list()
+
+
+AFTERWARDS = [one.path[-1] for one in AFTER]
+
+
+def test_a_visit_is_profiled_loaded_forecast_and_checked(
+    home: Path, instance: DagsterInstance, probes: PaperProbes
+) -> None:
+    join(home, member(**SMALL))
+    result = run(home, instance, [*member().probes, *AFTERWARDS])
+    assert result.success
+    assert probes.asked == ["links", "contention", "profile small_cnn"]
+    found = made(result)
+    assert list(found)[:4] == ["links", "contention", "tf_trace", "loaded"]
+    assert found.keys() == {*member().probes, *AFTERWARDS}
+    assert {one.partition for one in found.values()} == {NODE_TYPE}
+    assert found["loaded"].metadata["dagster/row_count"].value == 3
+    assert loaded(home) == ["links", "contention", "tf_trace"]
+    assert found["forecasts"].metadata["dagster/row_count"].value > 0
+    told = Warehouse(home).query("predictions")
+    assert {"async_sgd", "linear"} <= set(told["system"])
+    assert told["study"].null_count() == told.height, "merely asked for"
+    assert found["checks"].metadata["passed"].value is True
+    assert found["checks"].metadata["wrong"].value == "nothing"
+
+
+def test_of_all_that_is_selected_only_the_members_probes_run(
+    home: Path, instance: DagsterInstance, probes: PaperProbes
+) -> None:
+    """As a backfill of the whole group from the page of Dagster asks for."""
+    join(home, member(probes=("links", "contention"), **SMALL), member(OTHER))
+    nouns = [one.path[-1] for one in fleet.profiles.keys]
+    assert {"torch_compute", "tf_trace", "loaded"} <= set(nouns)
+    assert "watch" not in nouns
+    result = run(home, instance, nouns)
+    assert result.success
+    assert list(made(result)) == ["links", "contention", "loaded"]
+    assert probes.asked == ["links", "contention"]
+
+
+def test_a_visit_ends_when_its_minutes_are_spent(
+    home: Path, instance: DagsterInstance, probes: PaperProbes
+) -> None:
+    of = member(max_minutes=0.6, **SMALL)
+    join(home, of)
+    expected = [task.expected_s for task in tasks(visits(of, []).round_)]
+    assert max(expected[:2]) < 36 < expected[2]
+    told = Told()
+    result = run(home, instance, [*of.probes, "loaded", "checks"], progress=told)
+    assert result.success
+    assert list(made(result))[:3] == ["links", "contention", "loaded"]
+    assert "tf_trace" not in made(result)
+    assert probes.asked == loaded(home) == ["links", "contention"]
+    assert told.warnings[0].startswith(f"{NODE_TYPE}: the next run takes about ")
+    assert "of 0.6 min are left; the next visit goes on" in told.warnings[0]
+    assert made(result)["checks"].metadata["passed"].value is False
+    assert "its visit 1 is unfinished: tf_trace" in told.warnings[-1]
+    join(home, member(max_minutes=20, **SMALL))
+    assert run(home, instance, [*of.probes, "loaded"]).success
+    assert probes.asked[2:] == ["profile small_cnn"], "goes on where it stopped"
+
+
+def test_what_an_interrupted_visit_took_counts(home: Path) -> None:
+    of = member(max_minutes=10)
+    join(home, of)
+    resource = FleetResource(warehouse=WarehouseResource(home=str(home)))
+    resource._began = NOW  # noqa: SLF001
+    sunday = visits(of, visited(of, NOW - timedelta(days=3), 1, "links"))
+    assert resource.budget(sunday).left_s == pytest.approx(540, abs=5)
+    last_week = visits(of, visited(of, NOW - timedelta(days=9), 1, "links"))
+    assert resource.budget(last_week).left_s == pytest.approx(600, abs=5)
+
+
+def test_a_probe_that_fails_ends_the_run_and_keeps_what_was_there(
+    home: Path, instance: DagsterInstance, probes: PaperProbes
+) -> None:
+    join(home, member(**SMALL))
+    probes.fail_at = "contention"
+    result = run(home, instance, [*member().probes, *AFTERWARDS])
+    assert not result.success
+    assert list(made(result)) == ["links"]
+    assert "no paper left" in error_of(result)
+    assert probes.asked == ["links", "contention"]
+    assert loaded(home) == ["links"]
+    statuses = read_only(home, "SELECT probe, status FROM raw.run ORDER BY probe").rows()
+    assert statuses == [("contention", "failed"), ("links", "ok")]
+
+
+@pytest.mark.parametrize(
+    ("partition", "nouns", "message"),
+    [
+        (NODE_TYPE, ["tf_trace"], f"{NODE_TYPE} is profiled by links; choose some of these, or"),
+        (NODE_TYPE, ["tf_trace", "loaded"], f"{NODE_TYPE} is profiled by links; choose some of"),
+        (OTHER, ["links"], f"{OTHER!r} is no member of the fleet; did you mean {NODE_TYPE}?"),
+        (OTHER, ["condition"], f"{OTHER!r} is no member of the fleet; did you mean {NODE_TYPE}?"),
+        (OTHER, ["forecasts"], f"{OTHER!r} is no member of the fleet; did you mean {NODE_TYPE}?"),
+    ],
+)
+def test_a_wrong_selection_is_one_clear_line(
+    partition: str,
+    nouns: list[str],
+    message: str,
+    home: Path,
+    instance: DagsterInstance,
+    probes: PaperProbes,
+) -> None:
+    join(home, member(probes=("links",)))
+    result = run(home, instance, nouns, partition)
+    assert not result.success
+    assert message in error_of(result)
+    assert "\n" not in error_of(result).strip()
+    assert probes.asked == []
+
+
+def stale(instance: DagsterInstance) -> Mapping[tuple[str, str], StaleStatus]:
+    """Return what Dagster's page calls each materialized asset, by noun and partition."""
+    everything = Definitions.merge(fleet.definitions(), Definitions(resources=resources()))
+    resolver = CachingStaleStatusResolver(
+        instance=instance,
+        asset_graph=everything.resolve_asset_graph(),
+        loading_context=LoadingContextForTest(instance),
+    )
+    return {
+        (noun, partition): resolver.get_status(key(noun), partition)
+        for noun in ("links", "forecasts", "checks")
+        for partition in (NODE_TYPE, OTHER)
+    }
+
+
+@pytest.mark.usefixtures("probes")
+def test_a_confirmed_change_makes_what_rests_on_that_type_stale(
+    home: Path, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join(home, member(probes=("links",)), member(OTHER, probes=("links",)))
+    paper = PaperWatch()
+    paper.install(monkeypatch)
+    for hour in range(6):
+        (probe,) = watched(member(), NOW - timedelta(hours=9 - hour), hour + 1)
+        land_probe(home / "landing", probe, 1.0)
+    versions = []
+    for partition in (NODE_TYPE, OTHER):
+        result = run(home, instance, ["condition", "links", *AFTERWARDS], partition)
+        assert result.success, error_of(result)
+        versions.append(made(result)["condition"].tags["dagster/data_version"])  # type: ignore[index]
+    assert versions == ["as first profiled"] * 2
+    assert set(stale(instance).values()) == {StaleStatus.FRESH}
+
+    assert run(home, instance, ["condition"]).success
+    assert set(stale(instance).values()) == {StaleStatus.FRESH}, "a quiet night changes nothing"
+
+    paper.ahead = [SLOW, SLOW]
+    result = run(home, instance, ["condition"])
+    assert result.success
+    (at,) = drifted_at(home).values()
+    version = made(result)["condition"].tags["dagster/data_version"]  # type: ignore[index]
+    assert version == f"since {at.isoformat()}"
+    found = stale(instance)
+    assert {noun for (noun, of), one in found.items() if one == StaleStatus.STALE} == {
+        "links",
+        "forecasts",
+        "checks",
+    }
+    assert {of for (_, of), one in found.items() if one == StaleStatus.STALE} == {NODE_TYPE}
+    assert {one for (_, of), one in found.items() if of == OTHER} == {StaleStatus.FRESH}
+
+    again = run(home, instance, ["links", *AFTERWARDS])
+    assert again.success
+    assert set(stale(instance).values()) == {StaleStatus.FRESH}, "profiled anew"
+
+
+def test_jobs_measure_one_at_a_time() -> None:
+    jobs = {job.name: job for job in fleet.JOBS}
+    assert jobs.keys() == {fleet.PROFILES, fleet.WATCHES}
+    for job in jobs.values():
+        assert fleet.MEASURES.items() <= (job.tags or {}).items()
