@@ -2,9 +2,8 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from dagster import (
     Definitions,
@@ -14,7 +13,6 @@ from dagster import (
 
 from assets import fleet as fleet_assets
 from assets.definitions import definitions_of
-from assets.prices import JOB as PRICES
 from assets.prices import price_definitions
 from pipelines import fleet, hooks
 from pipelines.resources import resources
@@ -36,28 +34,26 @@ def study_files() -> Iterator[Path]:
 
 def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
     """Return everything: definitions of studies, prices, the fleet, and of other sites' runs."""
-    return Definitions.merge(
-        definitions(with_resources, *files, beside={PRICES: price_definitions()}),
-        fleet_assets.definitions(),
-        Definitions(sensors=[fleet.sensor(), hooks.sensor()]),
-        receiving(),
-    )
+    sensors = Definitions(sensors=[fleet.sensor(), hooks.sensor()])
+    beside = price_definitions(), fleet_assets.definitions(), receiving(), sensors
+    return definitions(with_resources, *files, beside=beside)
 
 
 def definitions(
     with_resources: Mapping[str, object],
     *files: Path,
     backend: Backend = "emulated",
-    beside: Mapping[str, Definitions] = MappingProxyType({}),
+    beside: Sequence[Definitions] = (),
 ) -> Definitions:
     """Return the definitions of studies on a backend, with the resources of a run.
 
-    `beside` has what belongs to no study, by the name of its job.
+    `beside` has what belongs to no study; no study may have the name of a job of it.
 
     A study that is wrong has no assets, and a warning says why; it takes no other with it. Steps
     run one after another in one process: nothing may run beside what measures.
     """
-    found: dict[str, Definitions] = dict(beside)
+    taken = {job.name for of in beside for job in of.jobs or ()}
+    found: dict[str, Definitions] = {}
     for file in files:
         try:
             of = definitions_of(file, backend)
@@ -65,15 +61,16 @@ def definitions(
             logging.getLogger("dagster").warning("study left out of the lineage: %s", error)
             continue
         (job,) = of.jobs or ()
-        if job.name in found:
+        if job.name in {*taken, *found}:
             logging.getLogger("dagster").warning(
                 "study left out of the lineage: %s has the name of another, %s", file, job.name
             )
             continue
         found[job.name] = of
-    planned: list[ScheduleDefinition] = schedules(found.keys())
+    planned: list[ScheduleDefinition] = schedules({*taken, *found})
     merged = Definitions.merge(
         *found.values(),
+        *beside,
         Definitions(schedules=planned, resources=with_resources, executor=in_process_executor),
     )
     return merged

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from dagster import AssetKey, Definitions
 
-from assets.prices import price_definitions
+from assets.fleet import TYPES, WATCHES
 from models.systems import SYSTEMS
 from pipelines import definitions as pipelines
 from pipelines.definitions import STUDIES, defs, study_files
@@ -107,6 +107,21 @@ def test_every_asset_describes_itself(study: Study) -> None:
         assert pool == ("measuring_host" if group in MEASURING else "warehouse")
 
 
+def test_every_asset_of_the_fleet_describes_itself_and_is_of_a_node_type() -> None:
+    ours = {spec.key.path[-1]: spec for spec in LISTED if spec.key.path[0] == "fleet"}
+    assert ours.keys() == {*PROBES, "condition", "loaded", "forecasts", "checks"} - {"watch"}
+    for noun, spec in ours.items():
+        assert spec.group_name == "fleet"
+        assert spec.partitions_def == TYPES
+        assert spec.description
+        assert "\n" not in spec.description
+        assert spec.description.endswith(".")
+        assert spec.owners == ["team:stepcast"]
+        assert spec.automation_condition is None, "measuring costs"
+        pool = defs.resolve_assets_def(spec.key).op.pool
+        assert pool == ("warehouse" if noun in {"forecasts", "checks"} else "measuring_host")
+
+
 def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
     Warehouse(home).load()
     known = read_only(
@@ -115,7 +130,7 @@ def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
     named = {spec.key: spec.metadata.get("dagster/table_name") for spec in LISTED}
     assert {name for name in named.values() if name} <= set(known["name"])
     unnamed = {key.path[-1] for key, name in named.items() if not name}
-    assert unnamed == {"report", "http2", "end_times", "transfer_order", "timelines"}
+    assert unnamed == {"report", "http2", "end_times", "transfer_order", "timelines", "checks"}
 
 
 @every_study
@@ -296,16 +311,6 @@ def test_a_name_that_two_studies_have_is_warned_of(tmp_path: Path, warnings: lis
     assert warnings == [f"study left out of the lineage: {second} has the name of another, paper"]
 
 
-def test_no_study_may_have_the_name_of_the_job_of_prices(
-    tmp_path: Path, warnings: list[str]
-) -> None:
-    study = write_study(tmp_path, STUDY.replace("name: paper", "name: prices"))
-    found = pipelines.definitions(resources(), study, beside={"prices": price_definitions()})
-    assert jobs(found) == {"prices"}
-    Definitions.validate_loadable(found)
-    assert warnings == [f"study left out of the lineage: {study} has the name of another, prices"]
-
-
 def test_prices_are_an_asset_that_no_study_has() -> None:
     (spec,) = (one for one in LISTED if one.key == AssetKey(["prices", "observed"]))
     assert spec.group_name == "prices"
@@ -313,6 +318,16 @@ def test_prices_are_an_asset_that_no_study_has() -> None:
     assert spec.owners == ["team:stepcast"]
     assert upstream(defs, spec.key) == set()
     assert defs.resolve_assets_def(spec.key).op.pool == "warehouse"
+
+
+@pytest.mark.parametrize("name", [WATCHES, "receive", "prices"])
+def test_a_study_with_the_name_of_another_job_is_warned_of(
+    name: str, tmp_path: Path, warnings: list[str]
+) -> None:
+    study = write_study(tmp_path, STUDY.replace("name: paper", f"name: {name}"))
+    found = pipelines.whole(resources(), study)
+    assert jobs(found) == jobs(pipelines.whole(resources()))
+    assert warnings == [f"study left out of the lineage: {study} has the name of another, {name}"]
 
 
 def test_names_that_dagster_does_not_permit_are_changed_for_it(

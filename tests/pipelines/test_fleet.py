@@ -1,0 +1,244 @@
+"""The sensor that asks for what is due."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from dagster import (
+    AddDynamicPartitionsRequest,
+    DagsterInstance,
+    DagsterRunStatus,
+    DeleteDynamicPartitionsRequest,
+    SensorResult,
+    build_sensor_context,
+)
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.test_utils import create_run_for_test
+
+from assets.fleet import MEASURES, PROFILES, TYPES, WATCHES, key
+from fleet.members import FILE, Member, change, read_members, write_members
+from pipelines import fleet, history
+from pipelines.definitions import defs
+from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, member, visited
+from warehouse.landing import land
+from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
+
+OTHER = "emu.native.c15"
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+
+
+class Clock:
+    """The time that the sensor is told."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(fleet, "now", made)
+    return made
+
+
+@pytest.fixture
+def instance() -> Iterator[DagsterInstance]:
+    """Yield a history of Dagster."""
+    with DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def join(home: Path, *members: Member) -> None:
+    write_members(home, {one.node_type: one for one in members})
+
+
+def tick(instance: DagsterInstance) -> SensorResult:
+    """Return what the sensor says when Dagster's daemon wakes it."""
+    context = build_sensor_context(instance=instance)
+    found = fleet.sensor()(context)
+    assert isinstance(found, SensorResult)
+    return found
+
+
+def skipped(found: SensorResult) -> str:
+    assert not found.run_requests
+    assert found.skip_reason is not None
+    return str(found.skip_reason.skip_message)
+
+
+def partitions(instance: DagsterInstance) -> list[str]:
+    """Return the partitions there are after what the sensor asks for."""
+    for one in tick(instance).dynamic_partitions_requests or ():
+        assert one.partitions_def_name == TYPES.name
+        if isinstance(one, AddDynamicPartitionsRequest):
+            instance.add_dynamic_partitions(one.partitions_def_name, list(one.partition_keys))
+        else:
+            assert isinstance(one, DeleteDynamicPartitionsRequest)
+            for name in one.partition_keys:
+                instance.delete_dynamic_partition(one.partitions_def_name, name)
+    return sorted(instance.get_dynamic_partitions(str(TYPES.name)))
+
+
+def test_an_empty_fleet_says_how_to_fill_it(home: Path, instance: DagsterInstance) -> None:
+    found = tick(instance)
+    assert skipped(found) == "the fleet has no members: `stepcast fleet add` adds one"
+    assert not found.dynamic_partitions_requests
+
+
+@pytest.mark.usefixtures("clock")
+def test_what_is_due_is_asked_for_by_type(home: Path, instance: DagsterInstance) -> None:
+    join(home, member(), member(OTHER, probes=("tf_trace", "links"), watched=False))
+    found = tick(instance)
+    assert found.skip_reason is None
+    asked = [(one.job_name, one.partition_key) for one in found.run_requests or ()]
+    assert asked == [(WATCHES, NODE_TYPE), (PROFILES, NODE_TYPE), (PROFILES, OTHER)]
+    watch, _, other = found.run_requests or ()
+    assert watch.asset_selection is None, "all of its job"
+    assert other.asset_selection == [
+        key(noun) for noun in ("links", "tf_trace", "loaded", "forecasts", "checks")
+    ]
+    assert other.tags["stepcast/due"] == "never done"
+    assert MEASURES.items() <= other.tags.items()
+    (request,) = found.dynamic_partitions_requests or ()
+    assert isinstance(request, AddDynamicPartitionsRequest)
+    assert list(request.partition_keys) == [NODE_TYPE, OTHER]
+
+
+@pytest.mark.usefixtures("clock")
+def test_dagster_accepts_what_is_asked_for_of_partitions_that_are_new(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its daemon evaluates a sensor: with its own checks of jobs, partitions and selections."""
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
+    join(home, member())
+    with history.instance(home) as instance:
+        context = build_sensor_context(
+            instance_ref=instance.get_ref(),
+            repository_def=defs.get_repository_def(),
+            sensor_name=fleet.SENSOR,
+        )
+        data = defs.resolve_sensor_def(fleet.SENSOR).evaluate_tick(context)
+    requests = data.run_requests or ()
+    assert [one.tags["dagster/partition"] for one in requests] == [NODE_TYPE] * 2
+    assert [one.job_name for one in requests] == [WATCHES, PROFILES]
+    assert data.dynamic_partitions_requests
+
+
+def test_a_run_key_is_the_same_until_something_lands(
+    home: Path, instance: DagsterInstance, clock: Clock
+) -> None:
+    join(home, member(watched=False))
+
+    def asked() -> str | None:
+        (request,) = tick(instance).run_requests or ()
+        return request.run_key
+
+    first = asked()
+    assert first
+    clock.now += MINUTE
+    assert asked() == first
+    (links,) = visited(member(), NOW, 1, "links")
+    land(home / "landing", links, None, {})
+    assert asked() == first, "the history has not been published"
+    Warehouse(home).load()
+    clock.now += MINUTE
+    second = asked()
+    assert second != first
+    clock.now += 7 * DAY
+    assert asked() not in {first, second}
+
+
+def test_nothing_due_names_the_next_time(
+    home: Path, instance: DagsterInstance, clock: Clock
+) -> None:
+    of = member(probes=("links",), watched=False)
+    join(home, of, member("emu.gone", every="month", watched=False))
+    for run in visited(of, SUNDAY):
+        land(home / "landing", run, None, {})
+    Warehouse(home).load()
+    assert skipped(tick(instance)) == "nothing is due before 2030-01-20 02:00 UTC"
+    clock.now = SUNDAY + 7 * DAY
+    (request,) = tick(instance).run_requests or ()
+    assert request.partition_key == NODE_TYPE
+
+
+@pytest.mark.usefixtures("clock")
+def test_paused_members_are_left_alone(home: Path, instance: DagsterInstance) -> None:
+    join(home, member())
+    change(home, NODE_TYPE, paused=True)
+    assert skipped(tick(instance)) == "nothing is due before 2030-01-17 02:00 UTC"
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(
+    ("status", "is_under_way"),
+    [
+        (DagsterRunStatus.QUEUED, True),
+        (DagsterRunStatus.STARTED, True),
+        (DagsterRunStatus.CANCELING, True),
+        (DagsterRunStatus.SUCCESS, False),
+        (DagsterRunStatus.FAILURE, False),
+        (DagsterRunStatus.CANCELED, False),
+    ],
+)
+def test_nothing_is_asked_for_while_something_measures(
+    status: DagsterRunStatus, is_under_way: bool, home: Path, instance: DagsterInstance
+) -> None:
+    join(home, member())
+    place = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("stepcast"), "definitions")
+    run = create_run_for_test(
+        instance,
+        job_name=PROFILES,
+        status=status,
+        tags=MEASURES,
+        remote_job_origin=RemoteJobOrigin(place, PROFILES),
+        job_code_origin=None,
+    )
+    create_run_for_test(instance, job_name="demo", status=DagsterRunStatus.STARTED)
+    found = tick(instance)
+    if is_under_way:
+        assert skipped(found) == f"run {run.run_id} measures"
+        assert found.dynamic_partitions_requests, "members become partitions all the same"
+    else:
+        assert found.run_requests
+
+
+@pytest.mark.usefixtures("clock")
+def test_members_are_the_partitions(home: Path, instance: DagsterInstance) -> None:
+    join(home, member(), member(OTHER))
+    assert partitions(instance) == [OTHER, NODE_TYPE]
+    assert not tick(instance).dynamic_partitions_requests
+    join(home, member())
+    assert partitions(instance) == [NODE_TYPE]
+    join(home)
+    assert partitions(instance) == []
+
+
+def test_partitions_are_kept_without_the_sensor_too(home: Path, instance: DagsterInstance) -> None:
+    join(home, member(), member(OTHER))
+    fleet.keep_partitions(instance, read_members(home))
+    assert set(instance.get_dynamic_partitions(str(TYPES.name))) == {NODE_TYPE, OTHER}
+    fleet.keep_partitions(instance, {})
+    assert instance.get_dynamic_partitions(str(TYPES.name)) == []
+
+
+def test_a_wrong_list_of_members_fails_the_tick(home: Path, instance: DagsterInstance) -> None:
+    (home / FILE).write_text("[emu.x]")
+    with pytest.raises(BadInput, match="expected a mapping of node types"):
+        tick(instance)
+
+
+def test_the_sensor_is_off_until_somebody_wants_it() -> None:
+    found = defs.resolve_sensor_def(fleet.SENSOR)
+    assert found.default_status.value == "STOPPED"
+    assert found.description
+    assert {job.name for job in found.jobs} == {PROFILES, WATCHES}
