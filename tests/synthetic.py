@@ -86,6 +86,18 @@ test:
      worker: emu.native.c25, link_mbps: 800, workers: [2, 3]}
 """
 """Judged by a system that sees profiles of test scenarios, and by one that sees none."""
+ONLY_PROFILES = """
+name: profiled
+backend: loopback
+probes:
+  links: {flows: [1, 2], seconds: 1, trials: 2}
+  contention: {flows: [2], seconds: 1, trials: 2}
+  tf_trace: {traced_steps: 4, untraced_steps: 4}
+train:
+  - {dnn: [small_cnn, alexnet], image_size: 64, batch_size: 4, worker: emu.native.c25,
+     server: emu.server, link_mbps: 200, workers: [1, 2]}
+"""
+"""Nothing of it is forecast or judged."""
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
 MIXED = STUDY.replace("worker: emu.native.c25", "worker: emu.native.c25 + emu.native.c15", 1)
 """The first curve's workers are of two types."""

@@ -30,14 +30,14 @@ class NodeType(Record):
     with a few they agree within two percent.
     """
 
-    bandwidth_mbps: float = Field(gt=0)
-    cpu_share: float | None = Field(default=None, gt=0)
+    bandwidth_mbps: float = Field(gt=0, allow_inf_nan=False)
+    cpu_share: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     threads: int = Field(default=1, ge=1)
     inter_op_threads: int = Field(default=4, ge=1)
     isa: str | None = None
     memory_bytes: int | None = Field(default=None, gt=0)
-    core_gflops: float | None = Field(default=None, gt=0)
-    usd_per_hour: float = Field(ge=0)
+    core_gflops: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    usd_per_hour: float = Field(ge=0, allow_inf_nan=False)
 
 
 OWN = "node-types.yaml"
@@ -73,6 +73,8 @@ def _read(path: Path, modified_ns: int) -> dict[str, NodeType]:
     for name, fields in listed.items():
         try:
             found[checked_name(str(name), "node type")] = NodeType.model_validate(fields)
+        except BadInput as error:
+            raise BadInput(f"{path}: {error}") from None
         except ValidationError as error:
             raise BadInput(f"{path}: {fault(error, NodeType, (str(name),))}") from None
     return found

@@ -7,7 +7,7 @@ from dagster import AssetKey, AssetsDefinition, Definitions
 
 from assets.definitions import definitions_of
 from assets.studied import studied
-from tests.synthetic import CAPTURING, PYTORCH, STUDY, SYNCHRONOUS, write_study
+from tests.synthetic import CAPTURING, ONLY_PROFILES, PYTORCH, STUDY, SYNCHRONOUS, write_study
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 
@@ -127,3 +127,11 @@ def test_a_study_that_is_wrong_is_told(
 ) -> None:
     with pytest.raises(BadInput, match=rf"paper\.yaml: .*{expected}"):
         definitions_of(write_study(tmp_path, STUDY.replace(right, wrong)))
+
+
+def test_a_study_that_only_profiles_has_neither_fits_nor_accuracy(tmp_path: Path) -> None:
+    found = definitions_of(write_study(tmp_path, ONLY_PROFILES))
+    assert keys(found) == {"profiles/links", "profiles/contention", "profiles/tf_trace"}
+    checks = {key.name for one in found.asset_checks or () for key in one.check_keys}
+    assert checks == {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured"}
+    assert [job.name for job in found.jobs or ()] == ["profiled"]

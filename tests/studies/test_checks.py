@@ -8,7 +8,7 @@ import pytest
 from forecasting.chosen import asking_of
 from studies.checks import check_study
 from studies.study import read_study
-from tests.synthetic import DDP, STUDY, SYNCHRONOUS, write_study
+from tests.synthetic import DDP, ONLY_PROFILES, STUDY, SYNCHRONOUS, write_study
 from warehouse.records import Backend, BadInput
 
 MANY = ", ".join(str(workers) for workers in range(1, 4 * (os.cpu_count() or 1) + 2))
@@ -94,3 +94,40 @@ def test_each_train_scenario_is_of_use_to_a_system(tmp_path: Path) -> None:
     text = SYNCHRONOUS.replace("test:\n", TRAIN.strip().removeprefix("train:\n") + "\ntest:\n")
     with pytest.raises(BadInput, match=r"train\[1\]: no chosen system learns from it"):
         check_text(tmp_path, text, "emulated")
+
+
+def test_a_study_that_only_profiles_passes(tmp_path: Path) -> None:
+    check_text(tmp_path, ONLY_PROFILES, "loopback")
+    check_text(tmp_path, ONLY_PROFILES, "emulated")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        (
+            "  links:",
+            "  torch_compute: {}\n  links:",
+            r"probes\.torch_compute: nothing of it is needed: it can tell nothing of what is",
+        ),
+        (
+            "train:\n",
+            "train:\n  - {dnn: vgg11, strategy: all_reduce, image_size: 32, batch_size: 4, "
+            "worker: emu.native.c25, workers: 2, link_mbps: 200}\n",
+            r"train\[0\]: no named probe concerns it; leave it out, or name one that does",
+        ),
+        (
+            "dnn: [small_cnn, alexnet]",
+            "dnn: [small_cm]",
+            r"train\[0\]\.dnn: unknown DNN 'small_cm'",
+        ),
+    ],
+)
+def test_what_a_study_that_only_profiles_has_no_use_for_is_refused(
+    right: str, wrong: str, expected: str, tmp_path: Path
+) -> None:
+    text = ONLY_PROFILES.replace(right, wrong, 1)
+    if right == "train:\n":
+        text = text.replace(text.partition("probes:\n")[2].partition("  tf_trace")[0], "")
+    with pytest.raises(BadInput, match=rf"paper\.yaml: {expected}") as caught:
+        check_text(tmp_path, text, "emulated")
+    assert "\n" not in str(caught.value)

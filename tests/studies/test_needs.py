@@ -15,6 +15,7 @@ from tests.synthetic import (
     DDP,
     HOST,
     MIXED,
+    ONLY_PROFILES,
     PYTORCH,
     STUDY,
     SYNCHRONOUS,
@@ -311,3 +312,35 @@ def test_needs_are_about_a_scenario_or_about_links(tmp_path: Path) -> None:
         links.scenario  # noqa: B018
     assert not links.is_done_by(landed(last))
     assert last.is_done_by(landed(last, host_id=f"not {HOST}"))
+
+
+def test_a_study_that_only_profiles_needs_its_probes_of_all_that_they_concern(
+    tmp_path: Path,
+) -> None:
+    whole = study(tmp_path, ONLY_PROFILES)
+    assert [(need.title, need.purpose) for need in needs(whole)] == [
+        ("probe links, 200 Mb/s", "profile"),
+        ("probe contention, 200 Mb/s, emu.native.c25", "profile"),
+        ("profile small_cnn 64px b4, 200 Mb/s, W=1", "profile"),
+        ("profile alexnet 64px b4, 200 Mb/s, W=1", "profile"),
+    ]
+
+
+def test_what_is_asked_of_a_probe_that_judges_too_is_seen_where_nothing_is_judged(
+    tmp_path: Path,
+) -> None:
+    text = ONLY_PROFILES.replace("  links: {", "  tf_throughput: {windows: 2}\n  links: {")
+    found = of_probe(study(tmp_path, text), "tf_throughput")
+    assert len(found) == 4, "each network with one worker and with two"
+    assert all(need.profiles for need in found)
+
+
+def test_each_type_of_an_all_reduce_is_profiled_alone(tmp_path: Path) -> None:
+    """Where nothing is judged, as where it is."""
+    text = DDP.replace("systems: [srift, ideal_scaling]\n", "").replace("test:", "train:")
+    passes = [need.title for need in of_probe(study(tmp_path, text), "torch_compute")]
+    assert [title for title in passes if "emu.avx2.c25" in title]
+    assert [title for title in passes if "emu.native.c25" in title]
+    assert {
+        need.scenario.strategy.workers for need in of_probe(study(tmp_path, text), "torch_compute")
+    } == {1}

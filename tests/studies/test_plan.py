@@ -7,7 +7,7 @@ from forecasting.chosen import asking_of
 from studies.plan import REPORT_NAME, Task, tasks
 from studies.rounds import open_round
 from studies.study import Study, read_study
-from tests.synthetic import HOST, landed, needs
+from tests.synthetic import HOST, ONLY_PROFILES, landed, needs, write_study
 from warehouse.records import Run
 
 
@@ -55,3 +55,8 @@ def test_a_report_of_more_curves_takes_longer(study_file: Path) -> None:
         for each in (study, shorter)
     )
     assert both.expected_s > one.expected_s > 0
+
+
+def test_a_study_that_only_profiles_forecasts_and_reports_nothing(tmp_path: Path) -> None:
+    study = read_study(write_study(tmp_path, ONLY_PROFILES))
+    assert [task.name for task in planned(study)] == [need.title for need in needs(study)]

@@ -6,7 +6,7 @@ import pytest
 
 from studies.study import read_study
 from tests.synthetic import DDP as TORCH
-from tests.synthetic import STUDY, needs, write_study
+from tests.synthetic import ONLY_PROFILES, STUDY, needs, write_study
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 
@@ -255,3 +255,36 @@ def test_a_file_that_is_no_mapping_is_told(tmp_path: Path) -> None:
 def test_a_missing_file_lists_its_neighbours(study_file: Path) -> None:
     with pytest.raises(BadInput, match=r"none\.yaml does not exist; there are .*paper\.yaml"):
         read_study(study_file.with_name("none.yaml"))
+
+
+def test_a_study_without_test_only_profiles(tmp_path: Path) -> None:
+    study = read_study(write_study(tmp_path, ONLY_PROFILES))
+    assert study.only_profiles
+    assert not any(curve.is_judged for curve in study.curves)
+    assert (study.metrics, study.carries_train) == (frozenset(), False)
+    assert study.in_round(2) == study
+    assert not read_study(write_study(tmp_path, STUDY)).only_profiles
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            ONLY_PROFILES.partition("probes:")[0] + "train:" + ONLY_PROFILES.partition("train:")[2],
+            "test: missing; a study without it only profiles, and names under probes what with",
+        ),
+        (
+            ONLY_PROFILES.partition("train:")[0],
+            "test: missing; a study without it only profiles, and names under probes what with",
+        ),
+        (
+            ONLY_PROFILES.replace("backend: loopback", "systems: [linear]"),
+            "systems: nothing is forecast without test; leave it out",
+        ),
+        (ONLY_PROFILES.replace("tf_trace:", "tf_trase:"), "probes: no probe 'tf_trase'; did you"),
+    ],
+)
+def test_a_study_that_neither_judges_nor_profiles_is_refused(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    assert told(tmp_path, text).startswith(message)

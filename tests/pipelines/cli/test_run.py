@@ -9,7 +9,7 @@ from dagster import DagsterRunStatus
 
 from pipelines.cli import main_job
 from tests.pipelines.ran import ASKED, MEASURED, Ran, Stepcast, statuses
-from tests.synthetic import STUDY, PaperProbes, by_workers, write_study
+from tests.synthetic import ONLY_PROFILES, STUDY, PaperProbes, by_workers, write_study
 from warehouse.warehouse import Warehouse
 
 
@@ -183,3 +183,26 @@ def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch
     assert len(rounds) == 1
     main_job.run_study(Path("a.yaml"), "loopback", minutes=2.5)
     assert rounds[1:] == ["loopback"] * 3
+
+
+def test_a_study_that_only_profiles_runs_and_has_no_report(
+    stepcast: Stepcast, home: Path, tmp_path: Path, probes: PaperProbes
+) -> None:
+    study = write_study(tmp_path, ONLY_PROFILES)
+    answer = stepcast("run", str(study))
+    assert answer.code == 0, answer.err
+    assert answer.out.splitlines()[0] == (
+        "4 profiles of study profiled, round 1, have landed and are loaded"
+    )
+    assert f"{home}/history.duckdb" in answer.out
+    profiled = ["profile small_cnn", "profile alexnet"]
+    assert sorted(probes.asked) == sorted(["links", "contention", *profiled])
+    assert Warehouse(home).query("runs", study="profiled").height == 4
+    assert not (home / "report.html").exists()
+    report = stepcast("report", str(study))
+    assert (report.code, report.out) == (2, "")
+    assert report.err == (
+        f"stepcast: {study}: study profiled only profiles; nothing of it is judged\n"
+    )
+    again = stepcast("run", str(study))
+    assert again.out.startswith("4 profiles of study profiled, round 2, have landed")
