@@ -11,6 +11,7 @@ from warehouse.records import Price, Recommendation
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
+WATCHING = "watch.emu.avx2.1c"
 # One worker at 3.06 and a server at 0.6 US dollars per hour.
 PRICES = {"emu.avx2.1c": 3.06, "emu.server": 0.6}
 
@@ -28,6 +29,7 @@ def tell(make: "Maker") -> None:
     failed = make.run("m3", make.scenario(4), "measurement", minute=7)
     failed = failed.model_copy(update={"status": "failed", "error": "out of memory"})
     make.land(failed, make.scenario(4))
+    _watch(make)
     make.warehouse.load()
 
 
@@ -224,6 +226,34 @@ def _imported() -> dict[str, pl.DataFrame]:
         "repeat": [1, 2],
     }
     return {"source": pl.DataFrame(source), "external": pl.DataFrame(external)}
+
+
+def _watch(make: "Maker") -> None:
+    """Two nights of a watch: one is quiet; in the other one steps take half as long again."""
+    for minute in (20, 30, 31):
+        watched = make.run(f"watch-{minute}", None, "profile", minute=minute, study=WATCHING)
+        make.land(watched.model_copy(update={"probe": "watch"}), None)
+    for minute, step_s, confirmed_by in ((21, 0.2, None), (32, 0.3, "watch-31")):
+        is_slow = confirmed_by is not None
+        rows = {
+            "node_type": ["emu.avx2.1c"] * 3,
+            "metric": ["watch_step_time_s", "watch_step_cpu_s", "watch_memory_Bps"],
+            "unit": ["s", "s", "B/s"],
+            "value": [step_s, step_s, 5e9],
+            "expected": [0.2, 0.2, None],
+            "change_percent": [500 * (step_s - 0.2), 400 * (step_s - 0.2), None],
+            "robust_z": [100 * (step_s - 0.2), 90 * (step_s - 0.2), None],
+            "earlier_n": [6, 6, 2],
+            "outcome": ["slower" if is_slow else "same"] * 2 + ["too_few"],
+            "alarm": [is_slow, is_slow, False],
+            "confirmed": [is_slow or None, False if is_slow else None, None],
+            "watched": ["watch-30" if is_slow else "watch-20"] * 3,
+            "confirmed_by": [confirmed_by] * 3,
+        }
+        judge = make.run(f"judge-{minute}", None, "profile", minute=minute, study=WATCHING)
+        judge = judge.model_copy(update={"probe": "drift"})
+        schema = {"confirmed": pl.Boolean, "confirmed_by": pl.String}
+        make.land(judge, None, {"judgement": pl.DataFrame(rows, schema_overrides=schema)})
 
 
 def _recommend(make: "Maker") -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
 from warehouse.warehouse import QUERIES
@@ -498,3 +499,48 @@ def test_time_that_the_host_took_longer_is_taken_off(built: "Built", fresh: "Mak
     # A third of a second predicted; 0.4 measured, 0.32 had the host been as fast as before.
     assert row["time_error_percent"] == pytest.approx(100 * (0.4**-1 / 3 - 1))
     assert row["at_equal_speed_percent"] == pytest.approx(100 * (1 / 3 / 0.32 - 1))
+
+
+def test_an_alarm_says_what_changed_and_what_a_second_probe_found(told: "Maker") -> None:
+    first, second = told.warehouse.query("alarms").to_dicts()
+    assert [one["metric"] for one in (first, second)] == ["watch_step_cpu_s", "watch_step_time_s"]
+    assert [one["confirmed"] for one in (first, second)] == [False, True]
+    assert second["raised_at"] == at(30), "when the probe began, not when it was judged"
+    assert (second["watched"], second["confirmed_by"]) == ("watch-30", "watch-31")
+    assert second["change_percent"] == pytest.approx(50)
+    assert told.warehouse.query("alarms", node_type="emu.server").is_empty()
+
+
+def test_the_last_judgement_names_what_was_confirmed(told: "Maker") -> None:
+    (row,) = told.warehouse.query("last_judgements").to_dicts()
+    assert (row["node_type"], row["metric"]) == ("emu.avx2.1c", "watch_step_time_s")
+    assert row["change_percent"] == pytest.approx(50)
+    assert (row["alarm"], row["confirmed"]) == (True, True)
+    (changed,) = told.warehouse.query("last_alarms").to_dicts()
+    assert (changed["node_type"], changed["drifted_at"]) == ("emu.avx2.1c", at(30))
+
+
+def test_a_probe_has_been_judged_if_it_confirmed_another(told: "Maker") -> None:
+    assert told.warehouse.query("judged_probes").rows() == [
+        ("watch-20", None, False, False),
+        ("watch-30", ["watch_step_time_s"], False, False),
+        ("watch-31", None, False, False),
+    ]
+
+
+def test_runs_of_the_fleet_are_those_of_its_studies(told: "Maker") -> None:
+    found = told.warehouse.query("fleet_runs")["run_id"].to_list()
+    assert found == ["watch-20", "judge-21", "watch-30", "watch-31", "judge-32"]
+
+
+def test_what_is_from_before_a_change_is_stale(told: "Maker") -> None:
+    """All profiles of that type on that host, and the fit to one of them."""
+    stale = told.warehouse.query("stale_runs", node_type="emu.avx2.1c")
+    assert set(stale["run_id"]) == {"p1", "p2"}, "neither what judges nor of another backend"
+    assert set(stale["stale_since"]) == {at(30)}
+    assert set(stale["metric"]) == {"watch_step_time_s"}
+    fits = told.warehouse.query("stale_fits", node_type="emu.avx2.1c")
+    assert [(row["system"], row["stale_runs"]) for row in fits.to_dicts()] == [("async_sgd", 1)]
+    # The server of the same runs has not changed.
+    assert told.warehouse.query("stale_runs", node_type="emu.server").is_empty()
+    assert told.warehouse.query("stale_fits", node_type="emu.server").is_empty()

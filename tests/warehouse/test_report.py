@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.warehouse.conftest import at
 from warehouse.records import Scenario, Strategy
 
 if TYPE_CHECKING:
@@ -168,3 +169,90 @@ def test_noise_of_other_hosts_is_apart(make: "Maker") -> None:
     make.measure("a", scenario, [2.0], minute=5, repeat=1)
     make.measure("b", scenario, [2.5], minute=6, repeat=2, host_id="host-2")
     assert noise(make)["noise_floor_percent"].to_list() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_stale"),
+    [
+        ({}, True),
+        ({"confirmed": [False]}, False),
+        ({"alarm": [False], "confirmed": [None]}, False),
+        ({"node_type": ["emu.server"]}, True),
+        ({"node_type": ["emu.sse41.1c"]}, False),
+    ],
+    ids=["confirmed", "not confirmed", "no alarm", "its server", "another type"],
+)
+def test_a_profile_is_stale_after_a_confirmed_alarm_of_its_nodes(
+    make: "Maker", changed: dict[str, list[object]], is_stale: bool
+) -> None:
+    make.profile("before", make.scenario(1))
+    _raise_alarm(make, 10, **changed)
+    make.warehouse.load()
+    found = make.rows("SELECT run_id, stale_since FROM report.stale_run")
+    assert found.rows() == ([("before", at(10))] if is_stale else [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("host_id", "host-2"), ("backend", "loopback"), ("started_at", at(11)), ("status", "failed")],
+)
+def test_what_an_alarm_does_not_concern_is_not_stale(
+    make: "Maker", field: str, value: object
+) -> None:
+    """Runs elsewhere, those since then, and those that no predictor sees."""
+    run = make.run("other", make.scenario(1), "profile")
+    make.land(run.model_copy(update={field: value}), make.scenario(1))
+    make.land(make.run("judges", make.scenario(1), "measurement"), make.scenario(1))
+    _raise_alarm(make, 10)
+    make.warehouse.load()
+    assert make.rows("SELECT run_id FROM report.stale_run").is_empty()
+
+
+def test_a_profile_is_stale_since_the_first_alarm_after_it(make: "Maker") -> None:
+    make.profile("before", make.scenario(1))
+    for minute in (20, 10):
+        _raise_alarm(make, minute)
+    run = make.run("between", None, "profile", minute=15, study="fleet.emu.avx2.1c")
+    make.land(run, None)
+    make.warehouse.load()
+    rows = make.rows("SELECT run_id, stale_since FROM report.stale_run ORDER BY run_id").rows()
+    assert rows == [("before", at(10)), ("between", at(20))]
+
+
+def test_links_are_of_the_types_of_their_round(make: "Maker") -> None:
+    """A run about links names no nodes; another round's are no matter."""
+    for repeat, node_type in ((1, "emu.avx2.1c"), (2, "emu.sse41.1c")):
+        links = make.run(f"links-{repeat}", None, "profile", repeat=repeat)
+        make.land(links.model_copy(update={"probe": "links"}), None)
+        scenario = make.scenario(1, node_type=node_type)
+        make.land(make.run(f"trace-{repeat}", scenario, "profile", repeat=repeat), scenario)
+    _raise_alarm(make, 10)
+    make.warehouse.load()
+    rows = make.rows("SELECT run_id FROM report.stale_run ORDER BY run_id")
+    assert rows["run_id"].to_list() == ["links-1", "trace-1"]
+
+
+def _raise_alarm(make: "Maker", minute: float, **changed: list[object]) -> None:
+    """Land a probe and its judge, who says that steps take half as long again."""
+    study = "watch.emu.avx2.1c"
+    probe = make.run(f"watch-{minute}", None, "profile", minute=minute, study=study)
+    judge = make.run(f"judge-{minute}", None, "profile", minute=minute + 1, study=study)
+    row: dict[str, list[object]] = {
+        "node_type": ["emu.avx2.1c"],
+        "metric": ["watch_step_time_s"],
+        "unit": ["s"],
+        "value": [0.3],
+        "expected": [0.2],
+        "change_percent": [50.0],
+        "robust_z": [9.0],
+        "earlier_n": [6],
+        "outcome": ["slower"],
+        "alarm": [True],
+        "confirmed": [True],
+        "watched": [probe.run_id],
+        "confirmed_by": [None],
+    }
+    schema = {"confirmed": pl.Boolean, "confirmed_by": pl.String}
+    table = pl.DataFrame(row | changed, schema_overrides=schema)
+    make.land(probe.model_copy(update={"probe": "watch"}), None)
+    make.land(judge.model_copy(update={"probe": "drift"}), None, {"judgement": table})

@@ -91,8 +91,10 @@ COMMENT ON COLUMN report.run_node_type.node_type IS 'A type of its nodes';
 CREATE VIEW report.stale_run AS
 SELECT
     run.run_id, run.probe, run.study, run.backend, run.host_id, alarm.node_type, run.started_at,
-    min(alarm.raised_at) AS stale_since, arg_min(alarm.metric, alarm.raised_at) AS metric,
-    arg_min(alarm.change_percent, alarm.raised_at) AS change_percent
+    min(alarm.raised_at) AS stale_since,
+    -- Of what changed at that time the largest change, the same for each run.
+    arg_min(alarm.metric, (alarm.raised_at, -abs(alarm.change_percent), alarm.metric)) AS metric,
+    arg_min(alarm.change_percent, (alarm.raised_at, -abs(alarm.change_percent), alarm.metric)) AS change_percent
 FROM visible.run AS run
 JOIN report.run_node_type USING (run_id)
 JOIN report.alarm AS alarm

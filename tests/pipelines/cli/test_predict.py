@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 
@@ -12,6 +14,8 @@ import pytest
 
 from tests.pipelines.ran import Answer, Stepcast
 from warehouse.home import CHECKOUT
+from warehouse.landing import land
+from warehouse.records import Run
 from warehouse.warehouse import Warehouse
 
 TENSORFLOW = {
@@ -58,6 +62,7 @@ FIELDS = {
     "noise_n",
     "changed_since",
 }
+CHANGED_AT = datetime(2031, 5, 4, 3, 2, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -111,6 +116,81 @@ def test_json_has_everything(stepcast: Stepcast, history: Path) -> None:
         assert one["value"] > 0
         assert one["past_n"] == 3
     assert [(one["system"], one["foreign"]) for one in found["refused"]] == [("srift", True)] * 2
+
+
+def change(home: Path, node_type: str) -> None:
+    """Let the fleet find that a node type has become slower since the reference was measured."""
+    host = "47b887f2098888d8"
+    study, config = f"watch.{node_type}", {"worker": node_type}
+    row = {
+        "node_type": node_type,
+        "metric": "watch_step_time_s",
+        "unit": "s",
+        "value": 0.3,
+        "expected": 0.2,
+        "change_percent": 50.0,
+        "robust_z": 9.0,
+        "earlier_n": 6,
+        "outcome": "slower",
+        "alarm": True,
+        "confirmed": True,
+        "watched": "probe",
+        "confirmed_by": "probe",
+    }
+    for run_id, name in (("probe", "watch"), ("judge", "drift")):
+        run = Run(
+            run_id=run_id,
+            probe=name,
+            purpose="profile",
+            study=study,
+            repeat=1,
+            scenario_id=None,
+            backend="emulated",
+            status="ok",
+            started_at=CHANGED_AT,
+            ended_at=CHANGED_AT,
+            host_id=host,
+            host={},
+            software={},
+            config=config,
+        )
+        land(
+            home / "landing",
+            run,
+            None,
+            {"judgement": pl.DataFrame([row])} if name == "drift" else {},
+        )
+    Warehouse(home).load()
+
+
+def test_what_has_changed_since_it_was_profiled_is_told(stepcast: Stepcast, history: Path) -> None:
+    asked = partial(predict, stepcast, PYTORCH, "--dry-run", systems="srift,ideal_scaling")
+    assert "Stale" not in asked().out
+    before = json.loads(asked("--json").out)["forecasts"]
+    assert [one["changed_since"] for one in before] == [[]] * 4
+    change(history, "emu.avx512.s15")
+    (line,) = [line for line in asked().out.splitlines() if line.startswith("Stale")]
+    assert line == (
+        "Stale: emu.avx512.s15 has changed since it was profiled (watch_step_time_s +50 % worse, "
+        "confirmed 2031-05-04 03:02); forecasts of srift, ideal_scaling rest on profiles from "
+        "before. `stepcast fleet run emu.avx512.s15` profiles it again."
+    )
+    after = json.loads(asked("--json").out)["forecasts"]
+    assert [one["value"] for one in after] == [one["value"] for one in before]
+    told = {
+        "node_type": "emu.avx512.s15",
+        "since": CHANGED_AT.isoformat(),
+        "metric": "watch_step_time_s",
+        "percent_worse": 50.0,
+    }
+    # One fit of a system is of both types that were asked for.
+    assert [one["changed_since"] for one in after] == [[told]] * 4
+    alone = json.loads(asked("--json", worker="emu.avx512.c15").out)["forecasts"]
+    # Alone, that other type shares with it only the links of their round.
+    assert {one["system"]: one["changed_since"] for one in alone} == {
+        "srift": [told],
+        "ideal_scaling": [],
+    }
 
 
 def test_a_dry_run_writes_nothing(stepcast: Stepcast, history: Path) -> None:
