@@ -220,7 +220,7 @@ def test_a_profile_is_stale_since_the_first_alarm_after_it(make: "Maker") -> Non
 
 
 def test_links_are_of_the_types_of_their_round(make: "Maker") -> None:
-    """A run about links names no nodes; another round's are no matter."""
+    """Where a run about links names none, as it did once; another round's are no matter."""
     for repeat, node_type in ((1, "emu.avx2.1c"), (2, "emu.sse41.1c")):
         links = make.run(f"links-{repeat}", None, "profile", repeat=repeat)
         make.land(links.model_copy(update={"probe": "links"}), None)
@@ -230,6 +230,23 @@ def test_links_are_of_the_types_of_their_round(make: "Maker") -> None:
     make.warehouse.load()
     rows = make.rows("SELECT run_id FROM report.stale_run ORDER BY run_id")
     assert rows["run_id"].to_list() == ["links-1", "trace-1"]
+
+
+@pytest.mark.parametrize(
+    ("between", "is_stale"),
+    [("emu.avx2.1c + emu.sse41.1c", True), ("emu.avx2.1c", True), ("emu.sse41.1c", False)],
+)
+def test_links_that_name_their_types_are_of_no_others(
+    make: "Maker", between: str, is_stale: bool
+) -> None:
+    links = make.run("links", None, "profile")
+    config = {**links.config, "between": between}
+    make.land(links.model_copy(update={"probe": "links", "config": config}), None)
+    make.profile("trace", make.scenario(1))
+    _raise_alarm(make, 10)
+    make.warehouse.load()
+    found = make.rows("SELECT run_id FROM report.stale_run")["run_id"].to_list()
+    assert ("links" in found, "trace" in found) == (is_stale, True)
 
 
 def _raise_alarm(make: "Maker", minute: float, **changed: list[object]) -> None:

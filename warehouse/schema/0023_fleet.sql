@@ -83,7 +83,7 @@ JOIN (
     SELECT DISTINCT study, repeat, backend, host_id, node_type
     FROM named JOIN raw.run USING (run_id)
 ) AS other USING (study, repeat, backend, host_id)
-WHERE bare.probe = 'links';
+WHERE bare.probe = 'links' AND bare.run_id NOT IN (SELECT run_id FROM named);
 COMMENT ON VIEW report.run_node_type IS 'The types of the nodes that a run was about, one row each';
 COMMENT ON COLUMN report.run_node_type.run_id IS 'The run';
 COMMENT ON COLUMN report.run_node_type.node_type IS 'A type of its nodes';
