@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dagster import (
@@ -32,7 +33,7 @@ from tests.synthetic import PaperProbes
 from warehouse.warehouse import Warehouse, read_only
 
 OTHER = "emu.native.c15"
-SMALL = {"image_size": 16, "batch_size": 4}
+SMALL: dict[str, Any] = {"image_size": 16, "batch_size": 4}
 LOADED = "SELECT probe FROM raw.run WHERE status = 'ok' ORDER BY started_at"
 
 
@@ -108,7 +109,7 @@ def test_a_visit_is_profiled_loaded_forecast_and_checked(
     assert {one.partition for one in found.values()} == {NODE_TYPE}
     assert found["loaded"].metadata["dagster/row_count"].value == 3
     assert loaded(home) == ["links", "contention", "tf_trace"]
-    assert found["forecasts"].metadata["dagster/row_count"].value > 0
+    assert found["forecasts"].metadata["dagster/row_count"].value != 0
     told = Warehouse(home).query("predictions")
     assert {"async_sgd", "linear"} <= set(told["system"])
     assert told["study"].null_count() == told.height, "merely asked for"

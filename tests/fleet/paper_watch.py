@@ -28,6 +28,7 @@ USUAL: Mapping[str, float] = {
     probe.FROM_SERVER: 25e6,
     probe.GAUGE_US: 90.0,
 }
+STEPS = (probe.STEP_TIME, probe.STEP_CPU)
 SLOW = 1.5
 """How many times as long steps take on a type that became slow."""
 
@@ -70,7 +71,7 @@ class PaperWatch:
 
 def land_probe(landing: Path, run: Run, slowness: float) -> None:
     """Land a run of the watch with three windows, a thousandth apart."""
-    figures = USUAL | {name: slowness * USUAL[name] for name in (probe.STEP_TIME, probe.STEP_CPU)}
+    figures = {**USUAL, **{name: slowness * USUAL[name] for name in STEPS}}
     windows = [
         {name: value * (1 + 0.001 * turn) for name, value in figures.items()} for turn in range(3)
     ]

@@ -14,13 +14,12 @@ from fleet.visits import probes, watches
 from fleet.watching import watch
 from profilers import watch as probe
 from tests.fleet.made import NODE_TYPE, NOW, member, watched
-from tests.fleet.paper_watch import SLOW, PaperWatch, Told, alarms, land_probe, night
+from tests.fleet.paper_watch import SLOW, STEPS, PaperWatch, Told, alarms, land_probe, night
 from warehouse.landing import landed_runs
 from warehouse.records import ProbeFailed, Run
 from warehouse.warehouse import Warehouse
 
 OF = member()
-STEPS = {probe.STEP_TIME, probe.STEP_CPU}
 QUIET = 6
 
 
@@ -128,13 +127,13 @@ def test_slow_twice_is_confirmed_and_marks_the_type(
     assert alarms(rows) == dict.fromkeys(STEPS, True)
     assert all(row["change_percent"] == pytest.approx(50) for row in rows if row["alarm"])
     others = {row["metric"]: row["outcome"] for row in rows if row["metric"] not in STEPS}
-    assert others == dict.fromkeys(METRICS.keys() - STEPS, "same")
+    assert others == dict.fromkeys(METRICS.keys() - set(STEPS), "same")
     *_, first, second = landed(warehouse)
     assert drifted_at(warehouse.home) == {
         watches(OF, []).whose: first.started_at,
     }
     assert (len(told.warnings), "its profiles are stale" in told.warnings[1]) == (2, True)
-    assert judged_probes(warehouse.home).changes[first.run_id].metrics == STEPS
+    assert judged_probes(warehouse.home).changes[first.run_id].metrics == set(STEPS)
     assert judged_probes(warehouse.home).known >= {first.run_id, second.run_id}
     (said,) = last_judgements(warehouse.home).values()
     assert said.startswith("confirmed: ")
