@@ -59,13 +59,11 @@ def judged_probes(home: Path) -> JudgedProbes:
     )
 
 
-def last_judgements(home: Path) -> Mapping[str, str]:
+def last_judgements(home: Path) -> Mapping[Whose, str]:
     """Return, by node type, what the last watch made of it: its largest change, in words."""
+    rows = _published(home, "last_judgements").rows()
     return {
-        node_type: _in_words(metric, change, alarm, confirmed, at)
-        for node_type, metric, change, alarm, confirmed, at in _published(
-            home, "last_judgements"
-        ).rows()
+        (node_type, backend, host): _in_words(*said) for node_type, backend, host, *said in rows
     }
 
 

@@ -124,9 +124,11 @@ def write_members(home: Path, members: Mapping[str, Member]) -> None:
 def add(home: Path, member: Member) -> bool:
     """Make a node type a member, or change what is done of it; tell whether it is new."""
     members = read_members(home)
-    is_new = member.node_type not in members
+    there = members.get(member.node_type)
+    if there is not None:
+        member = member.model_copy(update={"added_at": there.added_at})
     write_members(home, {**members, member.node_type: member})
-    return is_new
+    return there is None
 
 
 def change(home: Path, node_type: str, **fields: object) -> Member:

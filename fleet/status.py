@@ -8,9 +8,8 @@ import polars as pl
 
 from fleet.agenda import Item
 from fleet.calendar import month_of
-from fleet.history import last_judgements
+from fleet.history import Whose, last_judgements
 from fleet.visits import Visits
-from profilers.clusters.node_types import node_types
 
 
 def status(items: Sequence[Item], home: Path, at: datetime) -> pl.DataFrame:
@@ -44,17 +43,18 @@ _SCHEMA = {
 }
 
 
-def _row(ours: Sequence[Item], judged: Mapping[str, str], at: datetime) -> dict[str, object]:
+def _row(ours: Sequence[Item], judged: Mapping[Whose, str], at: datetime) -> dict[str, object]:
     profiling = next(one for one in ours if not one.watches)
     found = [one.visits for one in ours if one.visits is not None]
     since = month_of(at)
     dollars = [cost for one in found for cost in usd(one, since)]
     ended = profiling.visits and profiling.visits.last_ended
-    name = profiling.member.node_type
+    whose = profiling.visits and profiling.visits.whose
+    unknown = "not watched yet" if len(ours) > 1 else "not watched"
     return {
-        "node_type": name,
+        "node_type": profiling.member.node_type,
         "last_profiled": f"{ended:%Y-%m-%d %H:%M}" if ended else "never",
-        "drift": judged.get(name, "not watched yet" if len(ours) > 1 else "not watched"),
+        "drift": judged.get(whose, unknown) if whose else unknown,
         "next": "now" if profiling.due.now else f"{profiling.due.next:%Y-%m-%d %H:%M}",
         "month_minutes": round(sum(one.spent_s(since) for one in found) / 60, 1),
         "month_usd": None if None in dollars else round(sum(filter(None, dollars)), 4),
@@ -63,17 +63,13 @@ def _row(ours: Sequence[Item], judged: Mapping[str, str], at: datetime) -> dict[
 
 
 def usd(found: Visits, since: datetime) -> Iterator[float | None]:
-    """Yield what the nodes of each run since then cost, US dollars; None: no price is known."""
-    known = node_types()
+    """Yield what the nodes of each run since then cost, US dollars; None: no price was known."""
     for run in found.runs:
-        if run.started_at < since:
+        hourly = run.config.get("usd_per_hour")
+        hours = (run.ended_at - run.started_at).total_seconds() / 3600
+        if run.started_at < since or not hours:
             continue
         if run.cost_usd is not None:
             yield run.cost_usd
-            continue
-        nodes = next((need.nodes for need in found.round_.needs if need.is_done_by(run)), ())
-        hours = (run.ended_at - run.started_at).total_seconds() / 3600
-        if any(group.node_type not in known for group in nodes):
-            yield None
         else:
-            yield hours * sum(known[one.node_type].usd_per_hour * one.count for one in nodes)
+            yield hours * hourly if isinstance(hourly, int | float) else None

@@ -23,6 +23,10 @@ Test = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=True)
 """The curves of a template."""
 
 
+OF_FLEET = ("fleet.", "watch.")
+"""How names of studies begin that profile and watch the members of the fleet."""
+
+
 class Again(Record):
     """What rounds after the first repeat: a fraction of test scenarios with W >= 2, by seed."""
 
@@ -216,6 +220,12 @@ def read_study(path: Path) -> Study:
     """Read a study file.
 
     Raises:
-        BadInput: as `read_record`.
+        BadInput: as `read_record`, or it has a name that the fleet gives its own.
     """
-    return read_record(path, Study, "study")
+    study = read_record(path, Study, "study")
+    if study.name.startswith(OF_FLEET):
+        raise BadInput(
+            f"{path}: name: {study.name!r} is a name of the fleet's own studies; do not begin it "
+            f"with {' or '.join(OF_FLEET)}"
+        )
+    return study

@@ -41,6 +41,8 @@ def add(
 ) -> None:
     """Make a node type a member of the fleet, or change what is done of it.
 
+    Options that are not given get their defaults; a member that was paused goes on.
+
     Says what that will take in a month. Nothing is measured before `stepcast fleet on`, or
     `stepcast fleet run`.
 

@@ -17,6 +17,7 @@ from fleet.members import Member, member_of, now, read_members
 from fleet.status import status
 from fleet.visits import asking_nothing, visits, watches
 from pipelines import execution, history
+from pipelines.cli.errors import explain
 from pipelines.cli.progress import shown
 from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
@@ -107,26 +108,44 @@ def run(node_type: str | None, *, watch: bool) -> None:
 
     Raises:
         BadInput: there is no such member, or it cannot be measured here.
+        StepcastError: visits failed; the others were made.
     """
     place = home()
     Warehouse(place).load()  # what landed before a kill
-    items = agenda(place)
-    if node_type is not None:
-        member_of(read_members(place), node_type)
-        wanted = [one for one in items if one.member.node_type == node_type]
-        wanted = [one for one in wanted if one.watches == watch]
-        if not wanted:
-            raise BadInput(
-                f"{node_type} is not watched; `stepcast fleet add` with --watch changes it"
-            )
-    else:
-        wanted = [one for one in items if one.due.now and one.watches >= watch]
-    if not wanted:
+    if node_type is None:
+        _run_due(place, watch=watch)
+        return
+    member_of(read_members(place), node_type)
+    items = [one for one in agenda(place) if one.member.node_type == node_type]
+    wanted = next((one for one in items if one.watches == watch), None)
+    if wanted is None:
+        raise BadInput(f"{node_type} is not watched; `stepcast fleet add` with --watch changes it")
+    _visit(wanted, place)
+
+
+def _run_due(place: Path, *, watch: bool) -> None:
+    """Make every visit that is due, each once: a watch may make one of its type due."""
+    made: set[tuple[str, bool]] = set()
+    failed: list[str] = []
+    while True:
+        items = agenda(place)
+        due = [one for one in items if one.due.now and one.watches >= watch]
+        due = [one for one in due if (one.member.node_type, one.watches) not in made]
+        if not due:
+            break
+        made.add((due[0].member.node_type, due[0].watches))
+        try:
+            _visit(due[0], place)
+        except Exception as error:
+            # One that fails takes no other with it; all of them are told at the end.
+            failed.append(f"{due[0].member.node_type}: {explain(error)[1]}")
+            typer.echo(failed[-1], err=True)
+    if not made:
         soonest = min((one.due.next for one in items), default=None)
         when = "the fleet has no members" if soonest is None else _until(soonest)
         typer.echo(f"nothing is due; {when}")
-    for one in wanted:
-        _visit(one, place)
+    if failed:
+        raise StepcastError("; ".join(failed))
 
 
 def switch(*, on: bool) -> None:

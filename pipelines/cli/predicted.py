@@ -126,11 +126,11 @@ def _changes(forecasts: Sequence[Forecast]) -> Iterator[str]:
         systems = dict.fromkeys(
             forecast.system.name for forecast in forecasts if one in forecast.changed
         )
+        how = f"{abs(one.percent):.0f} % {'worse' if one.percent > 0 else 'better'}"
         yield (
-            f"Stale: {one.node_type} has changed since it was profiled ({one.metric} "
-            f"{one.percent:+.0f} % worse, confirmed {one.since:%Y-%m-%d %H:%M}); forecasts of "
-            f"{', '.join(systems)} rest on profiles from before. `stepcast fleet run "
-            f"{one.node_type}` profiles it again."
+            f"Stale: {one.node_type} has changed since it was profiled ({one.metric} {how}, "
+            f"confirmed {one.since:%Y-%m-%d %H:%M}); forecasts of {', '.join(systems)} rest on "
+            f"profiles from before. `stepcast fleet run {one.node_type}` profiles it again."
         )
 
 

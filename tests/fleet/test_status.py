@@ -9,7 +9,6 @@ from fleet.agenda import Known, items
 from fleet.members import Member
 from fleet.status import status, usd
 from fleet.visits import visits
-from profilers.clusters.node_types import node_types
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, member, visited, watched
 from warehouse.records import Run
 
@@ -56,16 +55,12 @@ def test_minutes_are_of_this_month_and_of_watches_too(home: Path) -> None:
     assert (row["state"], row["month_minutes"]) == ("done", 6.0)
 
 
-def test_dollars_are_of_all_nodes_of_a_run() -> None:
-    """An hour on two workers and a server, as the catalogue prices them."""
+def test_dollars_are_of_what_the_nodes_of_a_run_cost_an_hour() -> None:
     of = member(probes=("links",))
-    runs = visited(of, SUNDAY, each_s=3600)
-    found = visits(of, runs)
-    nodes = found.round_.needs[0].nodes
-    known = node_types()
-    hourly = sum(known[one.node_type].usd_per_hour * one.count for one in nodes)
-    assert hourly > 0
-    assert list(usd(found, SUNDAY)) == [pytest.approx(hourly)]
+    found = visits(
+        of, visited(of, SUNDAY, each_s=1800, config={"link_mbps": None, "usd_per_hour": 0.5})
+    )
+    assert list(usd(found, SUNDAY)) == [pytest.approx(0.25)]
     assert list(usd(found, SUNDAY + HOUR)) == []
 
 
@@ -74,10 +69,9 @@ def test_what_a_run_cost_goes_before_what_prices_say() -> None:
     assert list(usd(visits(of, visited(of, SUNDAY, cost_usd=1.25)), SUNDAY)) == [1.25]
 
 
-def test_an_unknown_price_is_no_price(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_price_is_no_price(home: Path) -> None:
     of = member(probes=("links",))
     runs = tuple(visited(of, SUNDAY, each_s=3600))
-    monkeypatch.setattr("fleet.status.node_types", dict)
     (row,) = shown(home, of, runs=runs)
     assert (row["month_usd"], row["month_minutes"]) == (None, 60.0)
 

@@ -1,11 +1,11 @@
 -- What did the last watch make of each node type: its largest change, and was that an alarm?
 WITH last AS (
-    SELECT judgement.*, run.started_at
+    SELECT judgement.*, run.started_at, run.backend, run.host_id
     FROM raw.judgement AS judgement JOIN raw.run AS run USING (run_id)
-    QUALIFY rank() OVER (PARTITION BY node_type ORDER BY run.started_at DESC, run_id) = 1
+    QUALIFY rank() OVER (PARTITION BY node_type, backend, host_id ORDER BY run.started_at DESC, run_id) = 1
 )
 SELECT
-    node_type, arg_max(metric, rank_of) AS metric, arg_max(change_percent, rank_of) AS change_percent,
+    node_type, backend, host_id, arg_max(metric, rank_of) AS metric, arg_max(change_percent, rank_of) AS change_percent,
     bool_or(alarm) AS alarm, bool_or(coalesce(confirmed, false)) AS confirmed,
     any_value(started_at) AS started_at
 FROM (
@@ -14,5 +14,5 @@ FROM (
         (coalesce(confirmed, false)::INTEGER, alarm::INTEGER, coalesce(abs(robust_z), -1)) AS rank_of
     FROM last
 )
-GROUP BY node_type
-ORDER BY node_type;
+GROUP BY node_type, backend, host_id
+ORDER BY ALL;
