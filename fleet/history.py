@@ -69,13 +69,20 @@ def last_judgements(home: Path) -> Mapping[Whose, str]:
 
 
 def _in_words(
-    metric: str, change: float | None, alarm: bool, confirmed: bool | None, at: datetime
+    metric: str,
+    change: float | None,
+    outcome: str,
+    alarm: bool,
+    confirmed: bool | None,
+    at: datetime,
 ) -> str:
     if change is None:
         return "too little history"
-    known = {True: "confirmed", False: "not confirmed"} if alarm else {}
-    worse = f"{in_words(metric)} {change:+.1f} %"
-    return f"{known.get(bool(confirmed), 'none')}: {worse} ({at:%m-%d})"
+    if alarm:
+        known = "confirmed" if confirmed else "not confirmed"
+    else:
+        known = {"slower": "still slower", "faster": "faster"}.get(outcome, "none")
+    return f"{known}: {in_words(metric)} {change:+.1f} % ({at:%m-%d})"
 
 
 def of_all_types(home: Path, query: str) -> pl.DataFrame:

@@ -87,7 +87,7 @@ def _picture(name: str, page: FleetPage) -> str:
     """Return the picture of a type with its probes in a table, or why there is none."""
     probes = page.probes.filter(pl.col("name") == name)
     if probes.is_empty():
-        return '<p class="soft">It has not been watched in this time.</p>'
+        return f'<p class="soft">It has not been watched in these {DAYS} days.</p>'
     points = fleet_tables.probes(probes, page.metrics)
     if probes["change_percent"].is_null().all():
         watched = count(probes["watched"].n_unique(), "probe")
@@ -107,7 +107,7 @@ def _span(page: FleetPage) -> Span:
 def _described(name: str, probes: pl.DataFrame, profiled: int, page: FleetPage) -> Iterator[str]:
     """Yield what a picture shows, for those who cannot see it."""
     yield f"By how much each metric of {name} was worse than expected, over time"
-    yield f"{count(probes['watched'].n_unique(), 'probe')}, profiled {profiled} times"
+    yield f"{count(probes['watched'].n_unique(), 'probe')}, {count(profiled, 'visit')}"
     for metric in page.metrics:
         of = probes.filter(pl.col("what") == metric)["change_percent"].drop_nulls()
         if len(of):

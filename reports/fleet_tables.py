@@ -37,7 +37,7 @@ def alarms(rows: pl.DataFrame) -> str:
     """Return the table of alarms, the newest first."""
     if rows.is_empty():
         return _NOTHING.format("None has been raised.")
-    head = ("node type", "when", "what", "how", "change", "z", "confirmed", "probe", "second probe")
+    head = ("node type", "when", "what", "how", "change", "z", "confirmed", "probe, second probe")
     body = [
         [
             _text(row["name"]),
@@ -47,8 +47,7 @@ def alarms(rows: pl.DataFrame) -> str:
             Cell(percent(row["change_percent"], signed=True)),
             Cell(DASH if row["robust_z"] is None else f"{row['robust_z']:+.1f}".replace("-", "−")),
             _text("yes" if row["confirmed"] else "no"),
-            _text(row["watched"]),
-            _text(row["confirmed_by"]),
+            _text("\n".join(filter(None, (row["watched"], row["confirmed_by"])))),
         ]
         for row in rows.head(MOST_ROWS).to_dicts()
     ]
@@ -65,15 +64,14 @@ def probes(rows: pl.DataFrame, metrics: Sequence[str]) -> str:
     body = [
         [
             _time(at),
-            *(Cell(percent(of.get(metric), signed=True)) for metric in known),
             _text(run_id),
+            *(Cell(percent(of.get(metric), signed=True)) for metric in known),
         ]
         for at, run_id, of in _by_probe(rows)
     ]
-    title = f"{count(len(body), 'probe')}: change of each metric, and its run"
-    return (
-        f"<details><summary>{title}</summary>{table(('when', *known, 'run'), body[::-1])}</details>"
-    )
+    title = f"{count(len(body), 'probe')}: runs, and the change of each metric"
+    shown = table(("when", "run", *known), body[::-1])
+    return f"<details><summary>{title}</summary>{shown}</details>"
 
 
 def _by_probe(rows: pl.DataFrame) -> list[tuple[datetime, str, Mapping[str, float | None]]]:

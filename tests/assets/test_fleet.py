@@ -266,3 +266,23 @@ def test_jobs_measure_one_at_a_time() -> None:
     assert jobs.keys() == {fleet.PROFILES, fleet.WATCHES}
     for job in jobs.values():
         assert fleet.MEASURES.items() <= (job.tags or {}).items()
+
+
+def test_a_watch_draws_the_page_and_its_result_stands_if_that_fails(
+    home: Path, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join(home, member())
+    PaperWatch().install(monkeypatch)
+    result = run(home, instance, ["condition"])
+    assert result.success, error_of(result)
+    page = home / "fleet.html"
+    assert made(result)["condition"].metadata["page"].value == str(page)
+    assert "1 probe: too few to judge by as yet." in page.read_text()
+
+    page.unlink()
+    page.mkdir()
+    told = Told()
+    result = run(home, instance, ["condition"], progress=told)
+    assert result.success, error_of(result)
+    assert "page" not in made(result)["condition"].metadata
+    assert told.warnings[-1].startswith("the fleet's page was not drawn: ")
