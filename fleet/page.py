@@ -107,7 +107,9 @@ def collected(home: Path) -> FleetPage:
     visiting = [one for one in items if not one.watches]
     found = [_asked(home, query) for query in _COLUMNS]
     several = _in_several_places(found, visiting)
-    probes, runs, fits = (frame.with_columns(_name(several), _what()) for frame in found)
+    probes, runs, fits = (
+        frame.with_columns(_name(several), _what(), _drawable_change()) for frame in found
+    )
     probes = probes.sort("watched_at", maintain_order=True)
     members = {_called(one, several): one for one in visiting}
     return FleetPage(
@@ -165,6 +167,12 @@ def _called(item: Item, several: Sequence[str]) -> str:
 
 def _what() -> pl.Expr:
     return pl.col("metric").map_elements(in_words, pl.String).alias("what")
+
+
+def _drawable_change() -> pl.Expr:
+    """Return the change; null where it is no number, as a run from elsewhere may say."""
+    change = pl.col("change_percent")
+    return pl.when(change.is_finite()).then(change)
 
 
 def _profiled(members: Mapping[str, Item], since: datetime) -> Iterator[tuple[str, datetime, int]]:

@@ -96,7 +96,7 @@ def page() -> None:
     """Write the fleet's HTML page, and print where it is.
 
     Members, how each watched metric changed over time, alarms, and what is stale. Each watch
-    writes it too.
+    and each visit writes it too.
 
     Example: stepcast fleet page
     """

@@ -115,6 +115,8 @@ def test_a_visit_is_profiled_loaded_forecast_and_checked(
     assert told["study"].null_count() == told.height, "merely asked for"
     assert found["checks"].metadata["passed"].value is True
     assert found["checks"].metadata["wrong"].value == "nothing"
+    assert found["checks"].metadata["page"].value == str(home / "fleet.html")
+    assert "nothing is due" not in (home / "fleet.html").read_text(), "it is to be watched"
 
 
 def test_of_all_that_is_selected_only_the_members_probes_run(

@@ -142,11 +142,14 @@ def test_a_type_on_two_hosts_is_named_with_each(
     judged = rows.select(
         "node_type", "metric", "unit", "value", "expected", "change_percent", "robust_z",
         "earlier_n", "outcome", "alarm", "confirmed", "watched", "confirmed_by",
-    ).with_columns(watched=pl.lit(moved[1].run_id))  # fmt: skip
-    land(landing, moved[0], None, {"judgement": judged})
+    )  # fmt: skip
+    strange = {"watched": pl.lit(moved[1].run_id), "change_percent": pl.lit(float("inf"))}
+    land(landing, moved[0], None, {"judgement": judged.with_columns(**strange)})
     land(landing, moved[1], None, {})
     warehouse.load()
     found = shown(warehouse.home, monkeypatch, paper.now)
     assert found.names == (here, elsewhere)
     assert found.profiled["name"].to_list() == [here]
-    assert set(found.probes.filter(name=elsewhere)["watched"]) == {moved[1].run_id}
+    there = found.probes.filter(name=elsewhere)
+    assert set(there["watched"]) == {moved[1].run_id}
+    assert there["change_percent"].null_count() == there.height, "what is no number is not drawn"
