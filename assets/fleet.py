@@ -23,6 +23,7 @@ from dagster import (
     multi_asset,
 )
 
+from assets.fleet_page import drawn_page
 from assets.fleet_resource import FleetResource
 from assets.metadata import OWNERS, of_frame, of_rows, of_table
 from assets.probing import POOL, drawn, load
@@ -89,7 +90,8 @@ def condition(
     rows = watch(found, warehouse.open(), progress)
     changed = drifted_at(warehouse.open().home).get(found.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
-    return MaterializeResult(data_version=DataVersion(version), metadata=of_rows(rows, warehouse))
+    shown = of_rows(rows, warehouse) | drawn_page(warehouse, progress)
+    return MaterializeResult(data_version=DataVersion(version), metadata=shown)
 
 
 @multi_asset(
@@ -208,7 +210,8 @@ def checks(
     for one in wrong:
         progress.warn(f"{context.partition_key}: {one}")
     lines = MetadataValue.md("\n".join(f"* {one}" for one in wrong) or "nothing")
-    return MaterializeResult(metadata={"passed": not wrong, "wrong": lines})
+    page = drawn_page(warehouse, progress)
+    return MaterializeResult(metadata={"passed": not wrong, "wrong": lines, **page})
 
 
 JOBS = tuple(

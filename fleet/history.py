@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from fleet.readings import in_words
 from fleet.regimes import Change
 from warehouse.records import Backend, Run
 from warehouse.tables import JSON_COLUMNS
@@ -68,17 +69,29 @@ def last_judgements(home: Path) -> Mapping[Whose, str]:
 
 
 def _in_words(
-    metric: str, change: float | None, alarm: bool, confirmed: bool | None, at: datetime
+    metric: str,
+    change: float | None,
+    outcome: str,
+    alarm: bool,
+    confirmed: bool | None,
+    at: datetime,
 ) -> str:
     if change is None:
         return "too little history"
-    known = {True: "confirmed", False: "not confirmed"} if alarm else {}
-    worse = f"{metric} {change:+.1f} %"
-    return f"{known.get(bool(confirmed), 'none')}: {worse} ({at:%m-%d})"
+    if alarm:
+        known = "confirmed" if confirmed else "not confirmed"
+    else:
+        known = {"slower": "still slower", "faster": "faster"}.get(outcome, "none")
+    return f"{known}: {in_words(metric)} {change:+.1f} % ({at:%m-%d})"
 
 
-def _published(home: Path, query: str) -> pl.DataFrame:
-    """Return the rows of a query without parameters, none where nothing has been published."""
+def of_all_types(home: Path, query: str) -> pl.DataFrame:
+    """Return the rows of a query of `warehouse/queries` that asks for one node type or for each."""
+    return _published(home, query, {"node_type": None})
+
+
+def _published(home: Path, query: str, values: Mapping[str, object] | None = None) -> pl.DataFrame:
+    """Return the rows of a query with its parameters, none where nothing has been published."""
     if not (home / HISTORY).exists():
         return pl.DataFrame()
-    return read_only(home, (QUERIES / f"{query}.sql").read_text())
+    return read_only(home, (QUERIES / f"{query}.sql").read_text(), values)

@@ -48,6 +48,15 @@ METRICS: Mapping[str, Watched] = {
     watch.FROM_SERVER: Watched(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
 }
 """What is judged of a probe."""
+WORDS: Mapping[str, str] = {
+    watch.STEP_TIME: "time of a step",
+    watch.STEP_CPU: "processor time of a step",
+    watch.CPU_SHARE: "share of a core",
+    watch.MEMORY: "memory",
+    watch.TO_SERVER: "to the server",
+    watch.FROM_SERVER: "from the server",
+}
+"""Their names in sentences and on axes."""
 _WATCHED = pl.DataFrame(
     [
         (name, 1.0 if one.more_is_slower else -1.0, one.slope, one.paced_slope)
@@ -65,6 +74,11 @@ _GAUGES = pl.DataFrame(
     schema=["metric", "gauge", "place", "sign", "paced"],
     orient="row",
 )
+
+
+def in_words(metric: str) -> str:
+    """Return a metric in words; as it has landed, if nothing here judges it."""
+    return WORDS.get(metric, metric)
 
 
 def readings(windows: pl.DataFrame) -> pl.DataFrame:

@@ -14,23 +14,23 @@ PREDICTED, MEASURED, LINEAR = "#3b7dd8", "#e0662b", "#8a8f98"
 SERIES = ("#3b7dd8", "#e0662b", "#2f9e6e", "#9b6bd3", "#c2a01f", "#d1478f", "#4aa8b8")
 """Colours of what has no colour of its own."""
 RESOURCES = {"downlink": "#3b7dd8", "worker": "#e0662b", "uplink": "#2f9e6e", "ps": "#9b6bd3"}
-_INK = "#123456"
+INK = "#123456"
 """A colour no figure uses: in SVG it becomes the text colour of the page around it."""
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "stepcast",
     "font.family": "sans-serif",
     "font.size": 10,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _INK,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.15,
-    "grid.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "grid.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "legend.frameon": False,
 }
 styled = mpl.rc_context(_STYLE)
@@ -45,7 +45,7 @@ def to_svg(figure: Figure) -> str:
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    return svg.replace(_INK, "currentColor")
+    return svg.replace(INK, "currentColor")
 
 
 @styled

@@ -1,6 +1,5 @@
 """The report: one HTML file with everything in it, to be read without a network."""
 
-import os
 from html import escape
 from pathlib import Path
 from string import Template
@@ -37,22 +36,19 @@ from reports.sections import (
 )
 from reports.wording import DASH, floor, interval, number, percent
 from studies.words import count
-from warehouse.durable import remove, temporary
+from warehouse.durable import write_text
 
 FILE = "report.html"
 """Name of the report in a home."""
 _BOUND = " The line rate is a bound: it says nothing about few workers."
+STYLE = Path(__file__).with_name("style.css")
+"""How pages look, on paper, on a phone, and in the dark too."""
 _TEMPLATE = Path(__file__).with_name("report.html")
 
 
 def write(evaluation: Evaluation, path: Path) -> Path:
     """Write the report of an evaluated round, whole or not at all, and return its path."""
-    fresh = temporary(path.parent)
-    try:
-        fresh.write_text(render(evaluation))
-        os.replace(fresh, path)
-    finally:
-        remove(fresh)
+    write_text(path, render(evaluation))
     return path
 
 
@@ -61,6 +57,7 @@ def render(evaluation: Evaluation) -> str:
     about, rows, systems = evaluation.about, evaluation.rows, evaluation.systems
     curves = rows.partition_by("curve", maintain_order=True)
     return Template(_TEMPLATE.read_text()).substitute(
+        style=STYLE.read_text(),
         name=escape(about.study),
         repeat=about.repeat,
         description=escape(about.description),

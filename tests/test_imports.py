@@ -33,6 +33,7 @@ _WORDS = (
 _STUDIES = ("networks", "profilers", "warehouse")
 _FORECASTING = (*_STUDIES, "models", "studies")
 _RESULTS = (
+    "fleet.page",
     "forecasting.evaluation",
     "forecasting.findings",
     "forecasting.recommending",

@@ -45,6 +45,16 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    fresh = temporary(path.parent)
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        os.replace(fresh, path)
+    finally:
+        remove(fresh)
+
+
 def sync(path: Path) -> None:
     """Force the content of a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -1,6 +1,6 @@
 """The warehouse as other rooms see it: load, what predictors may see, the ledger, the reports."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -199,8 +199,10 @@ class Warehouse:
             publish(connection, self._main, self.home / HISTORY)
 
 
-def read_only(home: Path, sql: str) -> pl.DataFrame:
+def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) -> pl.DataFrame:
     """Run SQL on the published history and return the rows of its last statement.
+
+    `values` are those of its parameters, if it has some.
 
     Raises:
         BadInput: there is no history yet, the SQL is wrong, it would write, touch a file or change
@@ -220,7 +222,7 @@ def read_only(home: Path, sql: str) -> pl.DataFrame:
             writing = [one.type.name for one in statements if one.type not in _READING]
             if writing:
                 raise BadInput(f"the history is read-only: it takes SELECT, not {writing[0]}")
-            return connection.execute(sql).pl()
+            return connection.execute(sql, values or None).pl()
         except duckdb.Error as error:
             raise BadInput(first_line(error)) from error
         except pl.exceptions.ComputeError as error:

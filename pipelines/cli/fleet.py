@@ -92,6 +92,20 @@ def status() -> None:
 
 
 @app.command()
+def page() -> None:
+    """Write the fleet's HTML page, and print where it is.
+
+    Members, how each watched metric changed over time, alarms, and what is stale. Each watch
+    and each visit writes it too.
+
+    Example: stepcast fleet page
+    """
+    from pipelines.cli import fleet_job
+
+    fleet_job.write_page()
+
+
+@app.command()
 def pause(node_type: NodeType) -> None:
     """Leave a member alone until `stepcast fleet resume`.
 

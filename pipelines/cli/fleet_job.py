@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from fleet import members
 from fleet.agenda import Item, agenda
 from fleet.members import Member, member_of, now, read_members
+from fleet.page import collected
 from fleet.status import status
 from fleet.visits import asking_nothing, visits, watches
 from pipelines import execution, history
@@ -24,6 +25,7 @@ from pipelines.estimate import readable
 from pipelines.fleet import SENSOR, keep_partitions
 from profilers.clusters.node_types import node_group
 from profilers.record_file import fault
+from reports import fleet_page
 from studies.checks import check_study
 from studies.plan import tasks
 from warehouse.home import CHECKOUT, home
@@ -101,6 +103,12 @@ def show_status() -> None:
         show_members()
         return
     print_table(status(items, place, now()))
+
+
+def write_page() -> None:
+    """Write the fleet's page, and print where it is."""
+    place = home()
+    typer.echo(fleet_page.write(collected(place), place / fleet_page.FILE))
 
 
 def run(node_type: str | None, *, watch: bool) -> None:

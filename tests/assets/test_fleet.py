@@ -115,6 +115,8 @@ def test_a_visit_is_profiled_loaded_forecast_and_checked(
     assert told["study"].null_count() == told.height, "merely asked for"
     assert found["checks"].metadata["passed"].value is True
     assert found["checks"].metadata["wrong"].value == "nothing"
+    assert found["checks"].metadata["page"].value == str(home / "fleet.html")
+    assert "nothing is due" not in (home / "fleet.html").read_text(), "it is to be watched"
 
 
 def test_of_all_that_is_selected_only_the_members_probes_run(
@@ -266,3 +268,23 @@ def test_jobs_measure_one_at_a_time() -> None:
     assert jobs.keys() == {fleet.PROFILES, fleet.WATCHES}
     for job in jobs.values():
         assert fleet.MEASURES.items() <= (job.tags or {}).items()
+
+
+def test_a_watch_draws_the_page_and_its_result_stands_if_that_fails(
+    home: Path, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join(home, member())
+    PaperWatch().install(monkeypatch)
+    result = run(home, instance, ["condition"])
+    assert result.success, error_of(result)
+    page = home / "fleet.html"
+    assert made(result)["condition"].metadata["page"].value == str(page)
+    assert "1 probe: too few to judge by as yet." in page.read_text()
+
+    page.unlink()
+    page.mkdir()
+    told = Told()
+    result = run(home, instance, ["condition"], progress=told)
+    assert result.success, error_of(result)
+    assert "page" not in made(result)["condition"].metadata
+    assert told.warnings[-1].startswith("the fleet's page was not drawn: ")

@@ -147,6 +147,8 @@ def test_history_begins_anew_after_a_change(warehouse: Warehouse, paper: PaperWa
     _land_probes(warehouse.home, 3, paper.now + timedelta(minutes=1), SLOW)
     paper.now += timedelta(hours=4)
     assert alarms(night(warehouse, OF)) == {}, "slow as it became, of which little is known yet"
+    (said,) = last_judgements(warehouse.home).values()
+    assert said.startswith("still slower: ")
     assert paper.asked == 2
     rows = night(warehouse, OF)
     assert {row["earlier_n"] for row in rows} == {5}, "the probes since the change"

@@ -8,7 +8,7 @@ def cells(html: str) -> list[list[str]]:
     """Return the text of the table cells, row by row, figures left out."""
     html = re.sub(r"<svg.*?</svg>", "", html, flags=re.DOTALL)
     rows = re.findall(r"<tr>(.*?)</tr>", html, flags=re.DOTALL)
-    return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows]
+    return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows]
 
 
 def headings(html: str) -> list[str]:

@@ -6,7 +6,7 @@ WITH last AS (
 )
 SELECT
     node_type, backend, host_id, arg_max(metric, rank_of) AS metric, arg_max(change_percent, rank_of) AS change_percent,
-    bool_or(alarm) AS alarm, bool_or(coalesce(confirmed, false)) AS confirmed,
+    arg_max(outcome, rank_of) AS outcome, bool_or(alarm) AS alarm, bool_or(coalesce(confirmed, false)) AS confirmed,
     any_value(started_at) AS started_at
 FROM (
     SELECT

@@ -89,6 +89,15 @@ def test_status_is_one_line_a_member(stepcast: Stepcast, home: Path) -> None:
     assert "unknown node type" in answer.out
 
 
+def test_the_page_is_written_and_says_where_it_is(stepcast: Stepcast, home: Path) -> None:
+    write_members(home, {NODE_TYPE: member(), "emu.gone": member("emu.gone", watched=False)})
+    answer = stepcast("fleet", "page")
+    assert (answer.code, answer.out) == (0, f"{home / 'fleet.html'}\n"), answer.err
+    html = (home / "fleet.html").read_text()
+    assert "2 node types; none have changed since they were profiled; 1 visit" in html
+    assert "unknown node type" in html, "one that cannot be measured takes no other with it"
+
+
 def test_a_member_is_paused_resumed_and_removed(stepcast: Stepcast, home: Path) -> None:
     write_members(home, {NODE_TYPE: member()})
     assert stepcast("fleet", "pause", NODE_TYPE).out == f"{NODE_TYPE} is paused\n"

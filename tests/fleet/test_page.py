@@ -1,0 +1,155 @@
+"""What the fleet's page shows: counts, alarms of all time, and what is stale and mended."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from fleet import page
+from fleet.members import remove_member, write_members
+from fleet.page import DAYS, FleetPage, collected
+from fleet.readings import WORDS
+from profilers import watch as probe
+from tests.fleet.made import NODE_TYPE, NOW, member, visited, watched
+from tests.fleet.paper_watch import SLOW, PaperWatch, land_probe, night
+from warehouse.landing import land, landed_runs
+from warehouse.records import Run
+from warehouse.warehouse import Warehouse
+
+OF = member(probes=("links", "contention"))
+QUIET = 6
+STEP, STEP_CPU = WORDS[probe.STEP_TIME], WORDS[probe.STEP_CPU]
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+PROFILED = NOW - DAY
+
+
+@pytest.fixture
+def paper(monkeypatch: pytest.MonkeyPatch) -> PaperWatch:
+    """Put a probe that watches nothing in the place of the real one."""
+    installed = PaperWatch()
+    installed.install(monkeypatch)
+    return installed
+
+
+@pytest.fixture
+def warehouse(home: Path, paper: PaperWatch) -> Warehouse:
+    """Return a warehouse of a member that was profiled yesterday and watched since."""
+    write_members(home, {NODE_TYPE: OF})
+    land_visit(home, visited(OF, PROFILED))
+    for hour in range(QUIET):
+        (run,) = watched(OF, NOW - (QUIET - hour) * HOUR, hour + 1)
+        land_probe(home / "landing", run, 1.0)
+    made = Warehouse(home)
+    night(made, OF)
+    assert paper.asked == 0, "the last of these was judged"
+    return made
+
+
+def land_visit(home: Path, runs: Iterable[Run]) -> None:
+    for run in runs:
+        land(home / "landing", run, None, {})
+
+
+def shown(home: Path, monkeypatch: pytest.MonkeyPatch, at: datetime) -> FleetPage:
+    monkeypatch.setattr(page, "now", lambda: at)
+    return collected(home)
+
+
+def test_a_new_home_has_nothing_to_show(home: Path) -> None:
+    found = collected(home)
+    assert (found.names, found.changed, found.visits_due, found.watches_due) == ((), 0, 0, 0)
+    assert found.metrics == tuple(WORDS.values())
+    for frame in (found.status, found.probes, found.alarms, found.profiled, found.stale):
+        assert frame.is_empty()
+
+
+def test_what_is_due_is_counted_and_visits_are_dated(
+    warehouse: Warehouse, paper: PaperWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = shown(warehouse.home, monkeypatch, paper.now)
+    assert (found.names, found.changed) == ((NODE_TYPE,), 0)
+    assert (found.visits_due, found.watches_due) == (0, 0)
+    assert found.profiled.rows() == [(NODE_TYPE, PROFILED, len(OF.probes))]
+    assert set(found.probes["what"]) == set(WORDS.values())
+    assert found.alarms.is_empty()
+    assert found.stale.is_empty()
+    later = shown(warehouse.home, monkeypatch, paper.now + 7 * DAY)
+    assert (later.visits_due, later.watches_due) == (1, 1)
+
+
+def test_a_change_is_shown_until_the_type_is_profiled_anew(
+    warehouse: Warehouse, paper: PaperWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paper.ahead = [SLOW, SLOW]
+    night(warehouse, OF)
+    found = shown(warehouse.home, monkeypatch, paper.now)
+    assert (found.changed, found.visits_due) == (1, 1)
+    told = found.alarms.select("name", "what", "outcome", "confirmed").rows()
+    assert sorted(told) == [(NODE_TYPE, one, "slower", True) for one in sorted((STEP, STEP_CPU))]
+    (stale,) = found.stale.to_dicts()
+    assert (stale["runs"], stale["fits"]) == (len(OF.probes), 0)
+    assert stale["change_percent"] == pytest.approx(50)
+    assert stale["mends"] == f"stepcast fleet run {NODE_TYPE}"
+    assert set(found.stale_runs["study"]) == {f"fleet.{NODE_TYPE}"}
+
+    anew = paper.now + HOUR
+    land_visit(warehouse.home, visited(OF, anew, 2))
+    warehouse.load()
+    mended = shown(warehouse.home, monkeypatch, anew + HOUR)
+    assert (mended.changed, mended.visits_due) == (0, 0)
+    (stale,) = mended.stale.to_dicts()
+    assert stale["mends"] == f"nothing: profiled anew {anew:%Y-%m-%d %H:%M}"
+
+
+def test_alarms_stay_when_pictures_have_moved_on(
+    warehouse: Warehouse, paper: PaperWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paper.ahead = [SLOW]
+    night(warehouse, OF)
+    found = shown(warehouse.home, monkeypatch, paper.now + (DAYS + 1) * DAY)
+    assert found.probes.is_empty()
+    assert found.profiled.is_empty()
+    assert found.alarms["confirmed"].to_list() == [False, False]
+
+
+def test_what_was_a_member_is_shown_after_members(
+    warehouse: Warehouse, paper: PaperWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paper.ahead = [SLOW, SLOW]
+    night(warehouse, OF)
+    other = member("emu.native.c15")
+    write_members(warehouse.home, {other.node_type: other, NODE_TYPE: OF})
+    remove_member(warehouse.home, NODE_TYPE)
+    found = shown(warehouse.home, monkeypatch, paper.now)
+    assert found.names == (other.node_type, NODE_TYPE)
+    assert found.stale["mends"].to_list() == [f"stepcast fleet add {NODE_TYPE}"]
+
+
+def test_a_type_on_two_hosts_is_named_with_each(
+    warehouse: Warehouse, paper: PaperWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landing = warehouse.landing
+    (judge,) = (run for run in landed_runs(landing) if run.probe == "drift")
+    here = f"{NODE_TYPE} (loopback, {judge.host_id})"
+    elsewhere = f"{NODE_TYPE} (loopback, there)"
+    moved = [
+        run.model_copy(update={"run_id": f"{run.run_id}-there", "host_id": "there"})
+        for run in (judge, next(run for run in landed_runs(landing) if run.probe == "watch"))
+    ]
+    rows = warehouse.query("judgements", node_type=NODE_TYPE)
+    judged = rows.select(
+        "node_type", "metric", "unit", "value", "expected", "change_percent", "robust_z",
+        "earlier_n", "outcome", "alarm", "confirmed", "watched", "confirmed_by",
+    )  # fmt: skip
+    strange = {"watched": pl.lit(moved[1].run_id), "change_percent": pl.lit(float("inf"))}
+    land(landing, moved[0], None, {"judgement": judged.with_columns(**strange)})
+    land(landing, moved[1], None, {})
+    warehouse.load()
+    found = shown(warehouse.home, monkeypatch, paper.now)
+    assert found.names == (here, elsewhere)
+    assert found.profiled["name"].to_list() == [here]
+    there = found.probes.filter(name=elsewhere)
+    assert set(there["watched"]) == {moved[1].run_id}
+    assert there["change_percent"].null_count() == there.height, "what is no number is not drawn"
