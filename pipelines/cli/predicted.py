@@ -10,6 +10,7 @@ import yaml
 from rich import box
 from rich.table import Table
 
+from fleet.readings import in_words
 from forecasting.asked.answer import Answer, Forecast, Refused
 from forecasting.asked.lacking import minutes
 from pipelines.cli.priced import priced
@@ -128,9 +129,10 @@ def _changes(forecasts: Sequence[Forecast]) -> Iterator[str]:
         )
         how = f"{abs(one.percent):.0f} % {'worse' if one.percent > 0 else 'better'}"
         yield (
-            f"Stale: {one.node_type} has changed since it was profiled ({one.metric} {how}, "
-            f"confirmed {one.since:%Y-%m-%d %H:%M}); forecasts of {', '.join(systems)} rest on "
-            f"profiles from before. `stepcast fleet run {one.node_type}` profiles it again."
+            f"Stale: {one.node_type} has changed since it was profiled "
+            f"({in_words(one.metric)} {how}, confirmed {one.since:%Y-%m-%d %H:%M}); forecasts of "
+            f"{', '.join(systems)} rest on profiles from before. `stepcast fleet run "
+            f"{one.node_type}` profiles it again."
         )
 
 

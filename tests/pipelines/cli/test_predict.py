@@ -171,7 +171,7 @@ def test_what_has_changed_since_it_was_profiled_is_told(stepcast: Stepcast, hist
     change(history, "emu.avx512.s15")
     (line,) = [line for line in asked().out.splitlines() if line.startswith("Stale")]
     assert line == (
-        "Stale: emu.avx512.s15 has changed since it was profiled (watch_step_time_s 50 % worse, "
+        "Stale: emu.avx512.s15 has changed since it was profiled (time of a step 50 % worse, "
         "confirmed 2031-05-04 03:02); forecasts of srift, ideal_scaling rest on profiles from "
         "before. `stepcast fleet run emu.avx512.s15` profiles it again."
     )
