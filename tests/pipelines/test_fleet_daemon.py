@@ -1,6 +1,7 @@
 """A real daemon: it profiles what is due; a type that was made slower is found, and profiled again.
 
-The slowdown is one of the node type itself: the home's file gives it a smaller share of a core.
+The slowdown is real, and nobody who measures knows of it: whatever nodes come up get less of a core
+than their type says.
 """
 
 import json
@@ -9,11 +10,13 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from threading import Event, Thread
 from time import monotonic, sleep
 
 import polars as pl
@@ -21,13 +24,16 @@ import pytest
 from dagster import DagsterRunStatus
 
 from fleet.history import runs
+from profilers.clusters import cgroups, owner
 from tests.pipelines.ran import statuses
 from warehouse.home import CHECKOUT
 from warehouse.landing import land, landed_runs, read_tables
 from warehouse.records import Run
 from warehouse.warehouse import Warehouse, read_only
 
-TYPE = "box: {{bandwidth_mbps: 200, cpu_share: {share}, core_gflops: 50, usd_per_hour: 0.05}}\n"
+SHARE = 0.3
+TYPE = f"box: {{bandwidth_mbps: 200, cpu_share: {SHARE}, usd_per_hour: 0.05}}\n"
+SLOWDOWN = 1.6
 QUESTION = (
     "--dnn small_cnn --framework pytorch --strategy all_reduce --image-size 24 --batch-size 4 "
     "--workers 1 --worker box --link-mbps 200 --systems ideal_scaling --json"
@@ -36,9 +42,27 @@ NIGHTS = 8
 _PATIENCE_S = 300.0
 
 
-def share(home: Path, cores: float) -> None:
-    """Give nodes of the type so much of a core."""
-    (home / "node-types.yaml").write_text(TYPE.format(share=cores))
+@contextmanager
+def slowed() -> Iterator[None]:
+    """Let nodes have so much less of a core than their type says while the block runs."""
+    over, controller = Event(), cgroups.controllers()["cpu"]
+
+    def keep_slow() -> None:
+        seen: Counter[str] = Counter()
+        while not over.wait(0.1):
+            for name in cgroups.names(owner.PREFIX):
+                seen[name] += 1
+                # Once, when it is whole: each change begins a period with a quota of its own.
+                if seen[name] == 10:
+                    cgroups.pace(controller, name, SHARE, SLOWDOWN)
+
+    thread = Thread(target=keep_slow)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def stepcast(home: Path, *arguments: str) -> str:
@@ -117,21 +141,21 @@ def test_a_slowdown_is_found_and_profiled_again(
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
     home.mkdir(parents=True, exist_ok=True)
-    share(home, 0.3)
+    (home / "node-types.yaml").write_text(TYPE)
     small = "--image-size 24 --batch-size 4"
     stepcast(home, *f"fleet add box --probes torch_compute --every night {small}".split())
     stepcast(home, "fleet", "on")
-    with daemon(home) as log:
+    with daemon(home) as log, ExitStack() as slow_nodes:
         wait_for(lambda: visited(home) == 1, log)
         (probe,) = (run for run in landed_runs(home / "landing") if run.probe == "watch")
         fast = json.loads(stepcast(home, "predict", *QUESTION.split()))["forecasts"][0]
         assert fast["changed_since"] == []
 
         nights_before(home, probe)
-        share(home, 0.2)
+        slow_nodes.enter_context(slowed())
         stepcast(home, "fleet", "run", "box", "--watch")
         alarms = read_only(home, "SELECT metric, confirmed, change_percent FROM report.alarm")
-        assert alarms.filter(metric="watch_step_time_s", confirmed=True).height == 1
+        assert {"watch_step_time_s", "watch_cpu_share"} & {*alarms.filter("confirmed")["metric"]}
         stale = json.loads(stepcast(home, "predict", *QUESTION.split()))["forecasts"][0]
         assert {one["node_type"] for one in stale["changed_since"]} == {"box"}
         assert stale["value"] == fast["value"]
