@@ -37,7 +37,6 @@ from fleet.watching import watch
 from profilers.probes import PROBES
 from studies.measuring import profile
 from studies.progress import Progress
-from studies.rounds import Round
 from warehouse.records import BadInput
 
 TYPES = DynamicPartitionsDefinition(name="node_type")
@@ -45,14 +44,16 @@ GROUP = "fleet"
 MEASURES = {"stepcast/measures": "this host"}
 """Tag of runs that measure: dagster.yaml lets one of them through at a time."""
 PROFILES, WATCHES = "fleet_profiles", "fleet_watch"
-AFTER = tuple(AssetKey([GROUP, noun]) for noun in ("loaded", "forecasts", "checks"))
-"""What follows a member's probes."""
 _PROBES = tuple(name for name in PROBES if name != WATCH)
 
 
 def key(noun: str) -> AssetKey:
     """Return the key of an asset of the fleet."""
     return AssetKey([GROUP, noun])
+
+
+AFTER = tuple(key(noun) for noun in ("loaded", "forecasts", "checks"))
+"""What follows a member's probes."""
 
 
 def _spec(noun: str, description: str, table: str, kind: str, *deps: str) -> AssetSpec:
@@ -121,18 +122,26 @@ def profiles(
     """Profile a node type by its member's probes, as long as its minutes last."""
     found = fleet.visits(context.partition_key)
     budget, round_ = fleet.budget(found), found.round_
+    chosen = _chosen(found.member.probes, context)
     try:
-        for probe in _chosen(found.member.probes, context):
-            round_ = profile(round_, probe, warehouse.landing, progress, budget.may_take)
-            yield _profiled(round_, probe, warehouse, progress)
+        for probe in chosen:
+            try:
+                round_ = profile(round_, probe, warehouse.landing, progress, budget.may_take)
+            finally:
+                loaded = load(
+                    warehouse, progress
+                )  # a failed run too: its visit then waits for its turn
+            shown, figures = drawn(round_, warehouse.landing, probe)
+            metadata = of_frame(shown, round_, figures, warehouse) | loaded
+            yield MaterializeResult(asset_key=key(probe), metadata=metadata)
     except BudgetExceeded as error:
         progress.warn(f"{found.member.node_type}: {error}")
-    finally:
+    if not chosen:
         load(warehouse, progress)
     if key("loaded") in context.selected_asset_keys:
         found = fleet.visits(context.partition_key)
-        shown = [run.model_dump(include=_SHOWN) for run in found.latest_runs]
-        rows = pl.DataFrame(shown, infer_schema_length=None)
+        told = [run.model_dump(include=_SHOWN) for run in found.latest_runs]
+        rows = pl.DataFrame(told, infer_schema_length=None)
         yield MaterializeResult(asset_key=key("loaded"), metadata=of_rows(rows, warehouse))
 
 
@@ -152,16 +161,6 @@ def _chosen(probes: tuple[str, ...], context: AssetExecutionContext) -> list[str
             "`stepcast fleet add` others"
         )
     return chosen
-
-
-def _profiled(
-    round_: Round, probe: str, warehouse: WarehouseResource, progress: Progress
-) -> MaterializeResult:
-    loaded = load(warehouse, progress)
-    shown, figures = drawn(round_, warehouse.landing, probe)
-    return MaterializeResult(
-        asset_key=key(probe), metadata=of_frame(shown, round_, figures, warehouse) | loaded
-    )
 
 
 @asset(

@@ -14,6 +14,8 @@ from profilers.clusters import owner
 OWNER_TAG = "stepcast/owner"
 _POLL_S = 1.0
 _UNDER_WAY = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+UNFINISHED = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, *_UNDER_WAY]
+"""Runs that wait for their turn too."""
 _held: set[Path] = set()
 
 

@@ -131,14 +131,14 @@ def add(home: Path, member: Member) -> bool:
     return there is None
 
 
-def change(home: Path, node_type: str, **fields: object) -> Member:
-    """Change fields of a member and return it.
+def change(home: Path, node_type: str, *, paused: bool) -> Member:
+    """Pause a member, or let it go on, and return it.
 
     Raises:
         BadInput: there is no such member.
     """
     members = read_members(home)
-    changed = member_of(members, node_type).model_copy(update=fields)
+    changed = member_of(members, node_type).model_copy(update={"paused": paused})
     write_members(home, {**members, node_type: changed})
     return changed
 

@@ -1,6 +1,6 @@
 """What has been measured of a member of the fleet, and whether it is due."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -8,14 +8,14 @@ from fleet.calendar import VISITS_A_MONTH, beginning, following, month_of
 from fleet.history import Whose
 from fleet.members import WATCH, Every, Member
 from fleet.studies import visit, watching
+from forecasting.chosen import asking_of
 from forecasting.ready import chosen_backend
 from profilers.clusters import host_id
 from studies.needs import expected_s, starts
 from studies.plan import tasks
 from studies.rounds import Round, open_round
 from studies.study import Study
-from warehouse.asks import Ask
-from warehouse.records import Run, Scenario
+from warehouse.records import Run
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,6 @@ def last_probe(runs: Iterable[Run]) -> Run | None:
     return next(reversed(probes(runs)), None)
 
 
-def asking_nothing(scenario: Scenario) -> Sequence[Ask]:
-    """Return what systems ask for of a study that forecasts nothing."""
-    return ()
-
-
 def spent_s(runs: Iterable[Run], since: datetime) -> float:
     """Return how many seconds runs took that started since then."""
     return sum(_seconds(run) for run in runs if run.started_at >= since)
@@ -178,5 +173,5 @@ def _visits(member: Member, every: Every, study: Study, runs: Iterable[Run]) -> 
     ours = [
         run for run in runs if (run.study, run.backend, run.host_id) == (study.name, backend, here)
     ]
-    round_ = open_round(study, asking_nothing, backend, here, ours)
+    round_ = open_round(study, asking_of(study), backend, here, ours)
     return Visits(member, every, round_, tuple(sorted(ours, key=lambda run: run.started_at)))

@@ -10,7 +10,6 @@ from dagster import (
     AddDynamicPartitionsRequest,
     AssetKey,
     DagsterInstance,
-    DagsterRunStatus,
     DefaultSensorStatus,
     DeleteDynamicPartitionsRequest,
     RunRequest,
@@ -22,18 +21,12 @@ from dagster import (
 )
 
 from assets.fleet import AFTER, JOBS, MEASURES, PROFILES, TYPES, WATCHES, key
+from assets.turns import UNFINISHED
 from fleet.agenda import Item, agenda
 from fleet.members import Member, now, read_members
 from warehouse.home import home
 
 SENSOR = "fleet_due"
-_UNDER_WAY = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.CANCELING,
-]
 Changes = Sequence[AddDynamicPartitionsRequest | DeleteDynamicPartitionsRequest]
 
 
@@ -95,7 +88,7 @@ def _request(item: Item, run_key: str) -> RunRequest:
 
 def _under_way(instance: DagsterInstance) -> str | None:
     """Return the id of a run that measures, None if there is none."""
-    found = instance.get_runs(RunsFilter(tags=MEASURES, statuses=_UNDER_WAY), limit=1)
+    found = instance.get_runs(RunsFilter(tags=MEASURES, statuses=UNFINISHED), limit=1)
     return found[0].run_id if found else None
 
 

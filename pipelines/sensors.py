@@ -6,7 +6,6 @@ from itertools import islice
 from dagster import (
     AssetSelection,
     DagsterInstance,
-    DagsterRunStatus,
     DefaultSensorStatus,
     Definitions,
     RunRequest,
@@ -20,6 +19,7 @@ from dagster import (
 )
 
 from assets.sites import RECEIVED, received_asset
+from assets.turns import UNFINISHED
 from profilers.steady import hostlock
 from warehouse.home import home
 from warehouse.prefixes import PREFIX, configured
@@ -32,13 +32,6 @@ NEW = "stepcast/new"
 _EVERY_S = 60
 _LONGEST_WAIT = timedelta(hours=1)
 _LOOKED_AT = 1_000
-_UNFINISHED = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.CANCELING,
-]
 
 
 def receiving() -> Definitions:
@@ -66,7 +59,7 @@ def _sensor() -> SensorDefinition:
         if prefix is None:
             return SkipReason(f"{PREFIX} is not set; a folder or s3://bucket/name")
         instance = context.instance
-        if instance.get_runs_count(RunsFilter(job_name=JOB, statuses=_UNFINISHED)):
+        if instance.get_runs_count(RunsFilter(job_name=JOB, statuses=UNFINISHED)):
             return SkipReason("a run is loading what was new")
         # Loading keeps a core busy, which would spoil what is measured.
         if measuring := hostlock.holder():

@@ -16,7 +16,7 @@ from fleet.agenda import Item, agenda
 from fleet.members import Member, member_of, now, read_members
 from fleet.page import collected
 from fleet.status import status
-from fleet.visits import asking_nothing, visits, watches
+from fleet.visits import visits, watches
 from pipelines import execution, history
 from pipelines.cli.errors import explain
 from pipelines.cli.progress import shown
@@ -54,7 +54,7 @@ def add(fields: Mapping[str, object]) -> None:
     found = [visits(member, known), *([watches(member, known)] if member.watched else [])]
     for one in found:
         source = Path(one.round_.study.name)
-        check_study(one.round_.study, source, one.round_.backend, asking_nothing)
+        check_study(one.round_.study, source, one.round_.backend, one.round_.asking)
     takes_s = found[0].expected_s
     if takes_s > 60 * member.max_minutes:
         raise BadInput(

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from statistics import fmean
-from threading import Event, Thread
+from threading import Event
 
 from profilers import clock
+from profilers.steady.beside import beside
 
 _WORK = bytes(16_384)
 _REPEATS = 4
@@ -35,14 +36,8 @@ class Gauge:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Time the work as long as the block runs."""
-        stopped = Event()
-        thread = Thread(target=self._run, args=(stopped,), name="gauge", daemon=True)
-        thread.start()
-        try:
+        with beside(self._run, "gauge"):
             yield
-        finally:
-            stopped.set()
-            thread.join()
 
     def mean_us(self, since: datetime) -> float | None:
         """Return the mean time of the work since then, microseconds; None if it was not timed."""

@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import fmean
-from threading import Event, Thread
+from threading import Event
+
+from profilers.steady.beside import beside
 
 _PAUSE_S = 0.03
 
@@ -27,14 +29,9 @@ class MemoryGauge:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Copy as long as the block runs, at least once."""
-        self._taken_s, stopped = [], Event()
-        thread = Thread(target=self._run, args=(stopped,), name="memory gauge", daemon=True)
-        thread.start()
-        try:
+        self._taken_s = []
+        with beside(self._run, "memory gauge"):
             yield
-        finally:
-            stopped.set()
-            thread.join()
 
     @property
     def speed_Bps(self) -> float:

@@ -1,5 +1,6 @@
 """The file of members: what is written is read, and what is wrong is one line."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
 )
 def test_strangers_are_told_who_is_there(name: str, hint: str, tmp_path: Path) -> None:
     add(tmp_path, member())
-    for do in (remove_member, change):
+    for do in (remove_member, partial(change, paused=True)):
         with pytest.raises(BadInput) as caught:
             do(tmp_path, name)
         assert str(caught.value) == f"{name!r} is no member of the fleet; {hint}"

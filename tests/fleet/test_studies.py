@@ -7,7 +7,8 @@ import pytest
 
 from fleet.members import Every
 from fleet.studies import visit, watching
-from fleet.visits import asking_nothing, visits, watches
+from fleet.visits import visits, watches
+from forecasting.chosen import asking_of
 from profilers.probes import PROBES
 from studies.checks import check_study
 from tests.fleet.made import NODE_TYPE, member
@@ -52,7 +53,7 @@ def test_each_probe_has_the_training_that_it_needs_and_no_other(probe: str) -> N
 def test_a_visit_of_each_probe_passes_the_checks_of_studies(probe: str) -> None:
     """But the search for the largest batch, which needs a limit that loopback does not enforce."""
     study = visit(member(probes=(probe,)))
-    check_study(study, Path(study.name), "loopback", asking_nothing)
+    check_study(study, Path(study.name), "loopback", asking_of(study))
 
 
 def test_links_need_no_training_of_their_own_beside_others() -> None:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from threading import Event, Thread
+from threading import Event
 from time import monotonic, sleep
 
 import polars as pl
@@ -25,6 +25,7 @@ from dagster import DagsterRunStatus
 
 from fleet.history import runs
 from profilers.clusters import cgroups, owner
+from profilers.steady.beside import beside
 from tests.pipelines.ran import statuses
 from warehouse.home import CHECKOUT
 from warehouse.landing import land, landed_runs, read_tables
@@ -45,9 +46,9 @@ _PATIENCE_S = 300.0
 @contextmanager
 def slowed() -> Iterator[None]:
     """Let nodes have so much less of a core than their type says while the block runs."""
-    over, controller = Event(), cgroups.controllers()["cpu"]
+    controller = cgroups.controllers()["cpu"]
 
-    def keep_slow() -> None:
+    def keep_slow(over: Event) -> None:
         seen: Counter[str] = Counter()
         while not over.wait(0.1):
             for name in cgroups.names(owner.PREFIX):
@@ -56,13 +57,8 @@ def slowed() -> Iterator[None]:
                 if seen[name] == 10:
                     cgroups.pace(controller, name, SHARE, SLOWDOWN)
 
-    thread = Thread(target=keep_slow)
-    thread.start()
-    try:
+    with beside(keep_slow, "slowdown"):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def stepcast(home: Path, *arguments: str) -> str:
