@@ -28,6 +28,7 @@ from assets.fleet_resource import FleetResource
 from assets.metadata import OWNERS, of_frame, of_rows, of_table
 from assets.probing import POOL, drawn, load
 from assets.resources import WarehouseResource
+from assets.sites import send
 from fleet.budget import BudgetExceeded
 from fleet.checking import findings
 from fleet.forecasts import refit
@@ -89,6 +90,7 @@ def condition(
     """Watch a node type; what looks changed is probed a second time at once."""
     found = fleet.watches(context.partition_key)
     rows = watch(found, warehouse.open(), progress)
+    send(warehouse, progress)
     changed = drifted_at(warehouse.open().home).get(found.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
     shown = of_rows(rows, warehouse) | drawn_page(warehouse, progress)

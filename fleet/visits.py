@@ -14,7 +14,7 @@ from profilers.clusters import host_id
 from studies.needs import expected_s, starts
 from studies.plan import tasks
 from studies.rounds import Round, open_round
-from studies.study import Study
+from studies.study import OF_FLEET, Study
 from warehouse.records import Run
 
 
@@ -36,12 +36,14 @@ class Visits:
         every: how often there is to be one.
         round_: the one that is to be done next, or to be gone on with.
         runs: of all of them, failed ones too, on this backend and host, in order of their starts.
+        of_member: the same of visits of both kinds: those that profile the member, and watch it.
     """
 
     member: Member
     every: Every
     round_: Round
     runs: tuple[Run, ...]
+    of_member: tuple[Run, ...]
 
     @property
     def whose(self) -> Whose:
@@ -110,7 +112,7 @@ class Visits:
         if member.paused:
             return Due(False, "paused", then)
         if member.month_minutes is not None:
-            if self.spent_s(month_of(now)) >= 60 * member.month_minutes:
+            if spent_s(self.of_member, month_of(now)) >= 60 * member.month_minutes:
                 return Due(False, "the minutes of the month are spent", then)
         if any(run.status == "failed" and run.repeat == self.round_.repeat for run in recent):
             return Due(False, "failed", then)
@@ -170,8 +172,13 @@ def _seconds(run: Run) -> float:
 def _visits(member: Member, every: Every, study: Study, runs: Iterable[Run]) -> Visits:
     backend, _ = chosen_backend(member.backend)
     here = host_id(backend)
-    ours = [
-        run for run in runs if (run.study, run.backend, run.host_id) == (study.name, backend, here)
+    studies = {prefix + member.node_type for prefix in OF_FLEET}
+    of_member = [
+        run
+        for run in runs
+        if run.study in studies and (run.backend, run.host_id) == (backend, here)
     ]
+    of_member.sort(key=lambda run: run.started_at)
+    ours = tuple(run for run in of_member if run.study == study.name)
     round_ = open_round(study, asking_of(study), backend, here, ours)
-    return Visits(member, every, round_, tuple(sorted(ours, key=lambda run: run.started_at)))
+    return Visits(member, every, round_, ours, tuple(of_member))

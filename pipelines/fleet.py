@@ -24,6 +24,7 @@ from assets.fleet import AFTER, JOBS, MEASURES, PROFILES, TYPES, WATCHES, key
 from assets.turns import UNFINISHED
 from fleet.agenda import Item, agenda
 from fleet.members import Member, now, read_members
+from profilers.steady import hostlock
 from warehouse.home import home
 
 SENSOR = "fleet_due"
@@ -66,7 +67,7 @@ def _evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
     changes = _changes(context.instance, read_members(place))
     if under_way := _under_way(context.instance):
         return SensorResult(
-            skip_reason=f"run {under_way} measures", dynamic_partitions_requests=changes
+            skip_reason=f"{under_way} measures", dynamic_partitions_requests=changes
         )
     at = now()
     items = agenda(place, at)
@@ -87,9 +88,10 @@ def _request(item: Item, run_key: str) -> RunRequest:
 
 
 def _under_way(instance: DagsterInstance) -> str | None:
-    """Return the id of a run that measures, None if there is none."""
+    """Return who measures on this host, or waits for it: a run of the fleet, else anybody."""
     found = instance.get_runs(RunsFilter(tags=MEASURES, statuses=UNFINISHED), limit=1)
-    return found[0].run_id if found else None
+    # A study that was started by hand has no such tag: what is asked for now would disturb it.
+    return f"run {found[0].run_id}" if found else hostlock.holder()
 
 
 def _changes(instance: DagsterInstance, members: Mapping[str, Member]) -> Changes:

@@ -103,6 +103,13 @@ DUE: dict[str, tuple[Member, Sequence[Run], datetime | None, bool, str]] = {
         True,
         "last done 2030-01-10 02:03",
     ),
+    "the month is spent, with what watched": (
+        of_month(3.5),
+        [*visited(WEEKLY, BEFORE), *watched(WEEKLY, BEFORE)],
+        None,
+        False,
+        "the minutes of the month are spent",
+    ),
     "last month is no matter": (
         of_month(3),
         visited(WEEKLY, NOW - 30 * DAY),

@@ -24,6 +24,7 @@ from assets.fleet import MEASURES, PROFILES, TYPES, WATCHES, key
 from fleet.members import FILE, Member, change, read_members, write_members
 from pipelines import fleet, history
 from pipelines.definitions import defs
+from profilers.steady import hostlock
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, member, visited
 from warehouse.landing import land
 from warehouse.records import BadInput
@@ -48,6 +49,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(fleet, "now", made)
     return made
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody measure on this host, whatever tests beside this one do."""
+    monkeypatch.setattr(hostlock, "holder", lambda: "")
 
 
 @pytest.fixture
@@ -210,6 +217,17 @@ def test_nothing_is_asked_for_while_something_measures(
         assert found.dynamic_partitions_requests, "members become partitions all the same"
     else:
         assert found.run_requests
+
+
+@pytest.mark.usefixtures("clock")
+def test_nothing_is_asked_for_while_a_study_measures(
+    home: Path, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join(home, member())
+    monkeypatch.setattr(hostlock, "holder", lambda: "process 17")
+    assert skipped(tick(instance)) == "process 17 measures"
+    monkeypatch.setattr(hostlock, "holder", lambda: "")
+    assert tick(instance).run_requests
 
 
 @pytest.mark.usefixtures("clock")
