@@ -33,7 +33,8 @@ STEP_TIME, STEP_CPU = "watch_step_time_s", "watch_step_cpu_s"
 CPU_SHARE, MEMORY = "watch_cpu_share", "watch_memory_Bps"
 TO_SERVER, FROM_SERVER = "watch_to_server_Bps", "watch_from_server_Bps"
 GAUGE_US, HOST_GFLOPS = "watch_gauge_us", "watch_host_gflops"
-HOST_MEMORY = "watch_host_memory_Bps"
+HOST_MEMORY = "watch_host_bursts_Bps"
+"""Not `watch_host_memory_Bps`, which landed before: that was of copies without pauses."""
 UNITS = {
     STEP_TIME: "s",
     STEP_CPU: "s",

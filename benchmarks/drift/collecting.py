@@ -124,19 +124,25 @@ def tuned(planned: Planned, need: Need, done: Sequence[Probed]) -> Planned:
     """
     if planned is None or planned.what != "memory":
         return planned
-    speeds = [relative_memory(one) for one in quiet(done)]
+    speeds = [speed for one in quiet(done) if (speed := relative_memory(one)) is not None]
     pairs = [
-        (rate_Bps, 1 - relative_memory(one) / median(speeds))
+        (rate_Bps, 1 - speed / median(speeds))
         for one in done
-        if speeds and one.injection is not None and (rate_Bps := one.injection.rate_Bps) is not None
+        if speeds
+        and one.injection is not None
+        and (rate_Bps := one.injection.rate_Bps) is not None
+        and (speed := relative_memory(one)) is not None
     ]
     return replace(planned, rate_Bps=memory_rate_Bps(planned.by, share_of(need.nodes), pairs))
 
 
-def relative_memory(probe: Probed) -> float:
-    """Return how fast a probe copied, as part of what the host's memory did beside it."""
-    (row,) = probe.readings.filter(metric=watch.MEMORY).iter_rows(named=True)
-    return exp((row["host"] or 0.0) - row["slowness"])
+def relative_memory(probe: Probed) -> float | None:
+    """Return how fast a probe copied, as part of what the host's memory did beside it.
+
+    None: probes that landed before there were bursts beside nodes do not know.
+    """
+    host = probe.host(watch.MEMORY)
+    return None if host is None else exp(host - probe.reading(watch.MEMORY)["slowness"])
 
 
 def in_words(planned: Planned) -> str:

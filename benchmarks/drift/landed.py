@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from benchmarks.drift.injecting import Injection
+from benchmarks.drift.injecting import Injection, What
 from fleet.readings import readings
+from profilers import watch
 from studies.landed import table
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
@@ -26,13 +28,28 @@ class Probed:
 
     def value(self, metric: str) -> float:
         """Return its figure of a metric."""
-        return float(
-            self.readings.row(by_predicate=pl.col("metric") == metric, named=True)["value"]
-        )
+        return float(self.reading(metric)["value"])
+
+    def host(self, metric: str) -> float | None:
+        """Return how slow the host was meanwhile, as far as a metric depends on that; if known."""
+        found: float | None = self.reading(metric)["host"]
+        return found
+
+    def reading(self, metric: str) -> dict[str, Any]:
+        """Return all of `fleet.readings` about a metric."""
+        return self.readings.row(by_predicate=pl.col("metric") == metric, named=True)
+
+    def is_of(self, what: What) -> bool:
+        """Return whether this was made slower."""
+        return self.injection is not None and self.injection.what == what
 
 
 def probed(landing: Path) -> tuple[Probed, ...]:
-    """Return all probes `watch` that have landed ok in a folder, by when they began."""
+    """Return all probes `watch` that have landed ok in a folder, by when they began.
+
+    Without those of slower memory from before there were bursts of copies beside the node: nothing
+    tells how fast the host's memory was meanwhile.
+    """
     found = [
         Probed(
             run.run_id,
@@ -48,7 +65,8 @@ def probed(landing: Path) -> tuple[Probed, ...]:
         for run in landed_runs(landing)
         if (run.probe, run.status) == ("watch", "ok")
     ]
-    return tuple(sorted(found, key=lambda one: one.started_at))
+    known = (one for one in found if not (one.is_of("memory") and one.host(watch.MEMORY) is None))
+    return tuple(sorted(known, key=lambda one: one.started_at))
 
 
 def quiet(probes: Iterable[Probed]) -> list[Probed]:

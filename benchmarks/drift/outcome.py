@@ -1,6 +1,6 @@
 """What replays came to: tables, and a picture of what a threshold gains and costs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import exp
 from pathlib import Path
 from statistics import median
@@ -58,8 +58,7 @@ def effect(probes: Sequence[Probed]) -> pl.DataFrame:
     steps_s = median(one.value(watch.STEP_TIME) for one in calm)
     rows = []
     for injection, some in injected(probes).items():
-        usual = median(_figure(one, injection.what) for one in calm)
-        found = median(_figure(one, injection.what) for one in some)
+        usual, found = (_median(_figure(one, injection.what) for one in of) for of in (calm, some))
         longer = median(one.value(watch.STEP_TIME) for one in some) / steps_s - 1
         rows.append((injection.what, injection.by, len(some), 1 - found / usual, longer))
     columns = ["what", "by", "landed", "fell_by", "steps_longer_by"]
@@ -144,11 +143,15 @@ def write(folder: Path, replayed: Replayed, table: pl.DataFrame, figure: Figure)
     table.write_csv(folder / "drift_found.csv", float_precision=4)
 
 
-def _figure(one: Probed, what: What) -> float:
-    """Return the figure that is made slower, as far as the host did not make it so."""
+def _median(figures: Iterable[float | None]) -> float:
+    return median(figure for figure in figures if figure is not None)
+
+
+def _figure(one: Probed, what: What) -> float | None:
+    """Return the figure that is made slower, as far as the host did not make it so; if known."""
     if what == "memory":
         return relative_memory(one)
-    row = one.readings.row(by_predicate=pl.col("metric") == FIGURE[what], named=True)
+    row = one.reading(FIGURE[what])
     # Steady cores have less of each second the faster the host is.
     paced = what == "cpu_share" and row["paced"]
     return float(row["value"]) * (exp(-row["host"]) if paced else 1.0)
