@@ -26,6 +26,7 @@ from forecasting.fitting import check_predicted
 from profilers.probes import PROBES
 from reports import plots
 from studies import landed
+from studies.anchors import Anchoring
 from studies.measuring import measure, profile
 from studies.progress import Progress
 from studies.rounds import Round
@@ -51,7 +52,9 @@ def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
     def profiled(
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
-        round_ = profile(rounds.opened(of.path), probe, warehouse.landing, progress)
+        round_ = rounds.opened(of.path)
+        anchors = Anchoring(round_, warehouse.landing, progress)
+        round_ = profile(round_, probe, warehouse.landing, progress, anchors.before)
         loaded = load(warehouse, progress)
         shown, figures = drawn(round_, warehouse.landing, probe)
         return MaterializeResult(metadata=of_frame(shown, round_, figures, warehouse) | loaded)
@@ -78,7 +81,9 @@ def measured_asset(of: Studied, probe: str, predicted: Sequence[AssetKey]) -> As
     ) -> MaterializeResult:
         round_ = rounds.latest(of.path)
         check_predicted(round_, warehouse.published_ledger())
-        round_ = measure(round_, warehouse.landing, progress, [probe])
+        anchors = Anchoring(round_, warehouse.landing, progress)
+        round_ = measure(round_, warehouse.landing, progress, [probe], anchors.before)
+        anchors.at_the_end()
         loaded = load(warehouse, progress)
         samples = landed.rows(round_, warehouse.landing, probe, "sample", "measurement")
         figures = _windows(samples, probe) if samples.width else []

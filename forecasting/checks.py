@@ -5,7 +5,7 @@ from pathlib import Path
 
 from forecasting.chosen import asking, systems_of
 from forecasting.resting import Resting, resting
-from models.system import System
+from models.system import NotCovered, System
 from profilers.allreduce import mtu_bytes
 from profilers.probe import Need
 from studies.checks import check_study
@@ -42,14 +42,26 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
                     f"{source}: {study.place_of(curve)}: no system forecasts {scenario.label}: "
                     f"{reason}"
                 )
+    covered: set[Scenario] = set()
+    uncovered: dict[Scenario, BadInput] = {}
     for system in systems:
         ours = {curve: found[system.name, curve] for curve in judged}
         seen = _needs_of(ours.values())
         for curve, of_curve in ours.items():
             for scenario, rest in of_curve.items():
-                if not isinstance(rest, Refusal):
-                    planned = seen if system.pooled else rest
-                    _check(system, scenario, planned, backend, f"{source}: ", study.place_of(curve))
+                if isinstance(rest, Refusal):
+                    continue
+                planned = seen if system.pooled else rest
+                place = study.place_of(curve)
+                try:
+                    _check(system, scenario, planned, backend, f"{source}: ", place)
+                except NotCovered as error:
+                    uncovered.setdefault(scenario, error)
+                else:
+                    covered.add(scenario)
+    for scenario, error in uncovered.items():
+        if scenario not in covered:
+            raise error
 
 
 def _refused_by_all(
@@ -87,4 +99,4 @@ def _check(
         system.check(scenario, planned, mtu_bytes(backend))
     except BadInput as error:
         where = "" if str(error).startswith("probes.") else f"{place}: "
-        raise BadInput(f"{source}{where}{error}") from None
+        raise type(error)(f"{source}{where}{error}") from None

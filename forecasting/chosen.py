@@ -11,7 +11,7 @@ from warehouse.records import BadInput, Scenario
 
 
 def systems_of(study: Study) -> tuple[System, ...]:
-    """Return the systems that a study names, all that there are if it names none.
+    """Return the systems that a study names, all that need no naming if it names none.
 
     Raises:
         BadInput: there is no system of a name.
@@ -20,7 +20,7 @@ def systems_of(study: Study) -> tuple[System, ...]:
 
 
 def named(names: Sequence[str]) -> tuple[System, ...]:
-    """Return the systems of these names, all that there are if there is no name.
+    """Return the systems of these names, all that need no naming if there is no name.
 
     Raises:
         BadInput: there is no system of a name.
@@ -28,7 +28,9 @@ def named(names: Sequence[str]) -> tuple[System, ...]:
     known = {system.name: system for system in SYSTEMS}
     if unknown := [name for name in names if name not in known]:
         raise BadInput(f"systems: no system {unknown[0]!r}; there are {', '.join(known)}")
-    return tuple(known[name] for name in names) or SYSTEMS
+    return tuple(known[name] for name in names) or tuple(
+        system for system in SYSTEMS if not system.only_named
+    )
 
 
 def asking(systems: Sequence[System]) -> Asking:

@@ -9,7 +9,7 @@ import polars as pl
 
 from forecasting.fits import fit_or_load, record_of
 from forecasting.resting import Resting, rested_on, resting
-from models.system import Fitted, System
+from models.system import Fitted, NotCovered, System
 from profilers.probes import PROBES
 from studies.curve import Curve
 from studies.plan import prediction_name
@@ -110,7 +110,10 @@ def predict_missing(
         name = prediction_name(scenario.label)
         if scenario.scenario_id not in known and curve in by_curve:
             progress.say(f"{name} by {system.name}")
-            new.append(predict(by_curve[curve], round_, scenario, progress))
+            try:
+                new.append(predict(by_curve[curve], round_, scenario, progress))
+            except NotCovered as error:
+                progress.warn(f"{system.name} does not predict {scenario.label}: {error}")
         progress.finished(name)
     if not new:
         return ledger

@@ -182,7 +182,7 @@ def _scenarios(round_: Round) -> pl.DataFrame:
             scenario.scenario_id,
         )
         for index, curve in enumerate(round_.study.curves)
-        if curve.is_judged
+        if curve.is_judged and not curve.is_reserve
         for scenario in curve.scenarios(round_.backend)
     ]
     schema = {

@@ -7,10 +7,14 @@ from typing import Protocol
 import polars as pl
 
 from warehouse.asks import Ask, Planned, Refusal
-from warehouse.records import Scenario
+from warehouse.records import BadInput, Scenario
 
 Tables = Mapping[str, pl.DataFrame]
 """Rows of raw tables by name, with run_id; those of a fit are of the runs that it may see."""
+
+
+class NotCovered(BadInput):
+    """A system says nothing of this scenario, whatever its settings; another system may."""
 
 
 class Fitted(Protocol):
@@ -50,9 +54,12 @@ class System:
         pooled: one fit sees what all scenarios of a study rest on; else each set of runs has one.
         beside: the system that its figures stand beside; none: reports are not about it.
         in_words: what figures and tables call it.
+        only_named: it takes part only in studies and questions that name it: it asks for runs that
+            nobody else needs, or stands for a part of another system.
         check: refuses, before anything is measured, runs to which it could not be fitted, or from
-            which it could not forecast a scenario. Gets the scenario, what is planned of all that
-            its forecasts rest on, and the MTU of the links where that is known.
+            which it could not forecast a scenario (`NotCovered`: others may). Gets the scenario,
+            what is planned of all that its forecasts rest on, and the MTU of the links where that
+            is known.
     """
 
     name: str
@@ -66,4 +73,5 @@ class System:
     pooled: bool = False
     beside: str = ""
     in_words: str = ""
+    only_named: bool = False
     check: Callable[[Scenario, Sequence[Planned], int | None], None] = _no_check

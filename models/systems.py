@@ -3,9 +3,19 @@
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from models.ceer.systems import CEER, CEER_PAPER, CEER_PYTORCH, CEER_PYTORCH_PAPER
 from models.cynthia import CYNTHIA, CYNTHIA_HALF
+from models.ernest.systems import ERNEST, ERNEST_POOLED
 from models.lin import LIN
 from models.line_rate import LINE_RATE
 from models.linear import LINEAR
+from models.predictddl.systems import (
+    BLACK_BOX,
+    GRAY_BOX,
+    HISTOGRAM,
+    LOG_LINEAR,
+    PAPER,
+    PREDICTDDL,
+    UNTRAINED,
+)
 from models.srift.ideal import IDEAL_SCALING
 from models.srift.system import SRIFT
 from models.system import System
@@ -24,4 +34,13 @@ SYSTEMS: tuple[System, ...] = (
     CEER_PAPER,
     CEER_PYTORCH,
     CEER_PYTORCH_PAPER,
+    PREDICTDDL,
+    PAPER,
+    UNTRAINED,
+    HISTOGRAM,
+    LOG_LINEAR,
+    BLACK_BOX,
+    GRAY_BOX,
+    ERNEST,
+    ERNEST_POOLED,
 )

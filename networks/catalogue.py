@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from networks.library import LIBRARY, SMALLEST
+
 APPLICATIONS: Mapping[str, str] = {
     "convnext_base": "ConvNeXtBase",
     "convnext_large": "ConvNeXtLarge",
@@ -110,6 +112,7 @@ _PYTORCH_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
         ("resnet18", "resnet50", "resnext50", "shufflenet_v2", "shufflenet_v2_x2", "mobilenet"), 33
     ),
     "inception_v3": 107,
+    **dict.fromkeys(LIBRARY, SMALLEST),
 }
 _SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_SIZES}
 

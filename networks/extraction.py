@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
 from networks.catalogue import check
 from networks.operation_graph import GraphOperation, OperationGraph
+from networks.primitives import PrimitiveGraph
 
 _TIMEOUT_S = 900.0
 
@@ -29,22 +31,58 @@ def extracted(
         RuntimeError: the child process failed; the message has the end of what it wrote.
     """
     check(dnn, image_size, framework)
+    return _from_json(_told(f"the graph of {dnn}", [dnn, str(batch_size), str(image_size), framework])[-1])
+
+
+def primitive_graphs(
+    wanted: Iterable[tuple[str, int]],
+) -> Mapping[tuple[str, int], PrimitiveGraph]:
+    """Return `primitive_graph` of PyTorch's networks, by name and side of their images.
+
+    One child process extracts all that are not at hand: two seconds, and a tenth for each.
+
+    Raises:
+        UnknownNetwork: no network has such a name.
+        ValueError: the images are too small for a network.
+        RuntimeError: the child process failed; the message has the end of what it wrote.
+    """
+    asked = list(dict.fromkeys(wanted))
+    for dnn, image_size in asked:
+        check(dnn, image_size, "pytorch")
+    missing = [one for one in asked if one not in _PRIMITIVES]
+    if missing:
+        words = [f"{dnn}:{image_size}" for dnn, image_size in missing]
+        graphs = _told(f"the graph of {missing[0][0]}", ["primitives", *words])
+        for one, text in zip(missing, graphs[-len(missing) :], strict=True):
+            _PRIMITIVES[one] = PrimitiveGraph.of(json.loads(text))
+    return {one: _PRIMITIVES[one] for one in asked}
+
+
+_PRIMITIVES: dict[tuple[str, int], PrimitiveGraph] = {}
+"""Graphs at hand: some 100 kB a network."""
+
+
+def _told(what: str, arguments: list[str]) -> list[str]:
+    """Return the lines that a child process writes.
+
+    Raises:
+        RuntimeError: it failed.
+    """
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(__file__).parents[1]),
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_USE_LEGACY_KERAS": "1",
     }
-    asked = (dnn, str(batch_size), str(image_size), framework)
-    command = [sys.executable, "-m", "networks.extraction", *asked]
+    command = [sys.executable, "-m", "networks.extraction", *arguments]
     child = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )
     if child.returncode:
         *_, last = child.stderr.strip().splitlines() or ["it wrote nothing"]
-        raise RuntimeError(f"the graph of {dnn} could not be extracted: {last}")
+        raise RuntimeError(f"{what} could not be extracted: {last}")
     # TensorFlow may write lines of its own before.
-    return _from_json(child.stdout.splitlines()[-1])
+    return child.stdout.splitlines()
 
 
 def _from_json(text: str) -> OperationGraph:
@@ -54,7 +92,13 @@ def _from_json(text: str) -> OperationGraph:
 
 
 def main() -> None:
-    """Write the graph that the command line names to stdout, as a line of JSON."""
+    """Write the graphs that the command line names to stdout, a line of JSON each."""
+    if sys.argv[1] == "primitives":
+        from networks.primitive_graph import primitive_graph
+
+        for dnn, _, image_size in (word.partition(":") for word in sys.argv[2:]):
+            sys.stdout.write(primitive_graph(dnn, int(image_size)).to_json() + "\n")
+        return
     dnn, batch_size, image_size, framework = sys.argv[1:]
     if framework == "pytorch":
         from networks.pytorch_graph import pytorch_graph as extract

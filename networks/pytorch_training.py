@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from networks.catalogue import check
+from networks.library import LIBRARY
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,6 +26,10 @@ def build_pytorch(name: str, image_size: int, num_classes: int = 10) -> "nn.Modu
         ValueError: the images are too small for the network.
     """
     check(name, image_size, "pytorch")
+    if name in LIBRARY:
+        from networks.pytorch_library import build
+
+        return build(name, image_size, num_classes).train()
     from networks import pytorch_classics as classics
     from networks import pytorch_residual as residual
     from networks.pytorch_inception import inception_v3

@@ -13,6 +13,7 @@ from dagster import (
 
 from assets import fleet as fleet_assets
 from assets.definitions import definitions_of
+from assets.embedders import embedder_definitions
 from assets.prices import price_definitions
 from pipelines import fleet, hooks
 from pipelines.resources import resources
@@ -35,7 +36,8 @@ def study_files() -> Iterator[Path]:
 def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
     """Return everything: definitions of studies, prices, the fleet, and of other sites' runs."""
     sensors = Definitions(sensors=[fleet.sensor(), hooks.sensor()])
-    beside = price_definitions(), fleet_assets.definitions(), receiving(), sensors
+    own = price_definitions(), embedder_definitions(), fleet_assets.definitions()
+    beside = *own, receiving(), sensors
     return definitions(with_resources, *files, beside=beside)
 
 

@@ -7,6 +7,7 @@ from profilers import (
     async_steps,
     async_throughput,
     contention,
+    inventory,
     largest_batch,
     links,
     slowdown,
@@ -24,6 +25,7 @@ PROBES: Mapping[str, Probe] = {
     module.PROBE.name: module.PROBE
     for module in (
         watch,
+        inventory,
         links,
         contention,
         allreduce,

@@ -15,7 +15,7 @@ def needs_of_whole(
     start: Callable[[Scenario], Hashable],
     nodes: Callable[[Scenario], tuple[NodeGroup, ...]] = lambda scenario: scenario.nodes,
 ) -> Iterator[Need]:
-    """Yield train scenarios for fits to see, then test scenarios to judge forecasts by.
+    """Yield scenarios for fits to see, own and train ones, then test ones to judge forecasts by.
 
     Args:
         probe: its name.
@@ -25,11 +25,12 @@ def needs_of_whole(
         start: what scenarios share that one start of programs can measure.
         nodes: those that measure a scenario.
     """
-    parts: tuple[tuple[tuple[Scenario, ...], Purpose], ...] = (
-        (asked.train, "profile"),
-        (asked.test, "measurement"),
+    parts: tuple[tuple[tuple[Scenario, ...], Purpose, bool], ...] = (
+        (asked.train, "profile", True),
+        (tuple(one for one in asked.own if one not in asked.train), "profile", False),
+        (asked.test, "measurement", False),
     )
-    for scenarios, purpose in parts:
+    for scenarios, purpose, of_train in parts:
         for scenario in dict.fromkeys(scenarios):
             yield Need(
                 Subject(probe, scenario, scenario.link_mbps),
@@ -40,5 +41,5 @@ def needs_of_whole(
                 expected_s=expected_s,
                 start=start(scenario),
                 start_s=start_s(scenario.nodes),
-                of_train=purpose == "profile",
+                of_train=of_train,
             )

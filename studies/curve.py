@@ -68,6 +68,8 @@ class Curve(Record):
     mix: tuple[Kind, ...] = Field(default=(), max_length=limits.LISTED)
     is_judged: bool = Field(default=True, exclude=True)
     """Whether it is hidden from fits and judges forecasts: a `test` scenario of the study."""
+    is_reserve: bool = Field(default=False, exclude=True)
+    """Whether it is judged, but not measured: whoever measures it makes it a `test` scenario."""
 
     @model_validator(mode="before")
     @classmethod
@@ -147,6 +149,11 @@ class Curve(Record):
         assert found is not None
         return found
 
+    @property
+    def judge(self) -> str:
+        """The name of the probe that measures it."""
+        return judge_of(self.scenario(self.workers[0], "loopback")).name
+
     def nodes(self, workers: int) -> tuple[NodeGroup, ...]:
         """Return the groups of workers and servers for a number of workers, its types in turn."""
         groups = [node_group("worker", name, 1) for name in self.worker]
@@ -218,7 +225,7 @@ class Curve(Record):
         )
 
 
-def expand(item: object, *, judged: bool) -> object:
+def expand(item: object, *, judged: bool, reserve: bool = False) -> object:
     """Return the curves of a template: lists of its fields make a grid.
 
     `workers` is a list of each curve. What is no mapping, or of a kind that a field cannot have, is
@@ -229,8 +236,10 @@ def expand(item: object, *, judged: bool) -> object:
     """
     if not isinstance(item, Mapping):
         return (Curve.model_validate(item),)
-    if "is_judged" in item:
-        raise ValueError("is_judged: not a field of a template; list it under train or test")
+    marks = {"is_judged": judged, "is_reserve": reserve}
+    for name in marks:
+        if name in item:
+            raise ValueError(f"{name}: not a field of a template; list it under train or test")
     lists = {
         name: value
         for name, value in item.items()
@@ -244,7 +253,7 @@ def expand(item: object, *, judged: bool) -> object:
     if count > limits.LISTED:
         raise ValueError(f"its lists make {count} curves; {limits.LISTED} at most, so divide them")
     return tuple(
-        Curve.model_validate({**item, **dict(zip(lists, values, strict=True)), "is_judged": judged})
+        Curve.model_validate({**item, **dict(zip(lists, values, strict=True)), **marks})
         for values in itertools.product(*lists.values())
     )
 

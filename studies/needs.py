@@ -21,7 +21,8 @@ def needs(study: Study, backend: Backend, asking: Asking) -> tuple[Need, ...]:
     """Return the runs that each round of a study needs, in the order in which they are run.
 
     Profiles come before what they are to forecast. What is asked for by several systems, or is of
-    train and test scenarios both, is needed once; fits may then see it.
+    train and test scenarios both, is needed once; fits may then see it. What judges forecasts is
+    always a run of its own, which no fit sees.
 
     Raises:
         BadInput: settings of a probe cannot work.
@@ -31,9 +32,10 @@ def needs(study: Study, backend: Backend, asking: Asking) -> tuple[Need, ...]:
     for name, asked in wanted.items():
         try:
             for need in PROBES[name].needs(asked, study.settings_of(name)):
-                there = found.get(need.subject)
+                judges = PROBES[name].metric is not None and not need.profiles
+                there = found.get((need.subject, judges))
                 if there is None or (need.of_train and not there.of_train):
-                    found[need.subject] = need
+                    found[need.subject, judges] = need
         except BadInput as error:
             raise BadInput(f"probes.{name}: {error}") from None
     return _told_apart(sorted(found.values(), key=lambda need: need.purpose == "measurement"))
@@ -155,5 +157,5 @@ def _judges(probe: Probe, scenario: Scenario) -> bool:
 
 
 def _scenarios(study: Study, backend: Backend, *, judged: bool) -> tuple[Scenario, ...]:
-    curves = (curve for curve in study.curves if curve.is_judged == judged)
+    curves = (one for one in study.curves if one.is_judged == judged and not one.is_reserve)
     return tuple(dict.fromkeys(one for curve in curves for one in curve.scenarios(backend)))

@@ -20,6 +20,7 @@ from warehouse.records import Backend, BadInput, Record, Scenario
 
 Train = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=False))]
 Test = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=True))]
+Reserve = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=True, reserve=True))]
 """The curves of a template."""
 
 
@@ -32,6 +33,19 @@ class Again(Record):
 
     fraction: float = Field(gt=0, le=1, allow_inf_nan=False)
     seed: int = 0
+
+
+class Anchors(Record):
+    """Scenarios that are measured again and again: how fast is the host now?
+
+    Attributes:
+        every_hours: so long after they were measured last, and after each start of the host, they
+            are measured before anything else is; and at the end.
+        scenarios: that are measured, as templates; no test scenarios.
+    """
+
+    every_hours: float = Field(gt=0, le=24 * 366, allow_inf_nan=False)
+    scenarios: tuple[Train, ...] = Field(min_length=1, max_length=limits.LISTED)
 
 
 class Study(Record):
@@ -48,6 +62,8 @@ class Study(Record):
         train: scenarios that fits may see, as templates.
         test: scenarios that are forecast, then measured, as templates; none: the study only
             profiles, by the probes that it names, what it lists under train.
+        reserve: scenarios that are forecast, and not measured until somebody lists them under test.
+        anchors: what is measured every few hours beside all that.
     """
 
     name: Name
@@ -58,6 +74,8 @@ class Study(Record):
     again: Again = Again(fraction=1.0)
     train: tuple[Train, ...] = Field(default=(), max_length=limits.LISTED)
     test: tuple[Test, ...] = Field(default=(), max_length=limits.LISTED)
+    reserve: tuple[Reserve, ...] = Field(default=(), max_length=limits.LISTED)
+    anchors: Anchors | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -89,6 +107,8 @@ class Study(Record):
     def _has_something_to_do(self) -> Self:
         if self.test:
             return self
+        if self.reserve:
+            raise ValueError("reserve: a study forecasts it beside test scenarios; list some")
         if not (self.train and self.probes):
             raise ValueError(
                 "test: missing; a study without it only profiles, and names under probes what "
@@ -128,11 +148,13 @@ class Study(Record):
     @property
     def curves(self) -> tuple[Curve, ...]:
         """The curves of all templates, those that fits may see first."""
-        return tuple(curve for template in (*self.train, *self.test) for curve in template)
+        templates = (*self.train, *self.test, *self.reserve)
+        return tuple(curve for template in templates for curve in template)
 
     def place_of(self, curve: Curve) -> str:
         """Return where a curve is in the file: train[0], test[3]."""
-        for name, templates in (("train", self.train), ("test", self.test)):
+        parts = (("train", self.train), ("test", self.test), ("reserve", self.reserve))
+        for name, templates in parts:
             for index, template in enumerate(templates):
                 if curve in template:
                     return f"{name}[{index}]"
@@ -142,6 +164,39 @@ class Study(Record):
         """Return the settings of a probe, defaults where the file says nothing."""
         given = self.probes.get(probe)
         return PROBES[probe].settings.model_validate({} if given is None else given)
+
+    @model_validator(mode="after")
+    def _anchors_are_hidden_from_nobody(self) -> Self:
+        if self.anchoring is None:
+            return self
+        judged = {one for curve in self.curves if curve.is_judged for one in _known_scenarios(curve)}
+        for curve in self.anchoring.curves:
+            if both := judged & set(_known_scenarios(curve)):
+                raise ValueError(
+                    f"anchors: {min(one.label for one in both)} is a test scenario, and what is "
+                    "measured of anchors is not hidden; choose another"
+                )
+        return self
+
+    @property
+    def anchoring(self) -> "Study | None":
+        """The study that its anchors are, each visit a round of it; None if it has none."""
+        if self.anchors is None:
+            return None
+        judges = {curve.judge for template in self.anchors.scenarios for curve in template}
+        return self.model_copy(
+            update={
+                "name": f"{self.name}.anchors",
+                "description": f"Anchors of {self.name}.",
+                "systems": (),
+                "probes": {name: self.probes.get(name) for name in sorted(judges)},
+                "again": Again(fraction=1.0),
+                "train": self.anchors.scenarios,
+                "test": (),
+                "reserve": (),
+                "anchors": None,
+            }
+        )
 
     @property
     def metric(self) -> Metric:
@@ -182,13 +237,18 @@ class Study(Record):
         return self.model_copy(
             update={
                 "train": tuple((one,) for one in those if not one.is_judged),
-                "test": tuple((one,) for one in those if one.is_judged),
+                "test": tuple((one,) for one in those if one.is_judged and not one.is_reserve),
+                "reserve": tuple((one,) for one in those if one.is_reserve),
             }
         )
 
     @property
     def _drawn_from(self) -> list[tuple[Curve, int]]:
-        given = [curve for curve in self.curves if curve.is_judged and not curve.mix]
+        given = [
+            curve
+            for curve in self.curves
+            if curve.is_judged and not curve.mix and not curve.is_reserve
+        ]
         every = [(curve, workers) for curve in given for workers in curve.workers]
         return [(curve, workers) for curve, workers in every if workers > 1] or every
 

@@ -47,9 +47,14 @@ def remove(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
     fresh = temporary(path.parent)
     try:
-        fresh.write_text(text, encoding="utf-8")
+        fresh.write_bytes(content)
         os.replace(fresh, path)
     finally:
         remove(fresh)

@@ -11,6 +11,7 @@ from models.ceer.observed import observed
 from models.ceer.overhead import STEPS, Setup
 from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer
+from models.system import NotCovered
 from networks.extraction import extracted
 from warehouse.records import BadInput, Scenario, Workload
 
@@ -92,7 +93,7 @@ def check_measured(scenario: Scenario, measured: Iterable[Scenario]) -> None:
     """Refuse what Ceer could not predict after steps of these scenarios have been measured.
 
     Raises:
-        BadInput: none of them trains on as many devices of the type, and on such links.
+        NotCovered: none of them trains on as many devices of the type, and on such links.
     """
     _check_known(scenario, {_setup(one) for one in measured if len(_types(one)) == 1})
 
@@ -212,7 +213,7 @@ def _check_known(scenario: Scenario, setups: Collection[Setup]) -> None:
         return
     known = sorted({(k, speed or 0.0) for name, k, speed in setups if name == node_type})
     there = ", ".join(_setup_name(*one) for one in known) or "nothing"
-    raise BadInput(
+    raise NotCovered(
         f"ceer cannot predict {scenario.label} on {node_type}: expected steps of "
         f"{_setup_name(devices, link_mbps)} of any DNN, found {there}; {_MEASURE}"
     )

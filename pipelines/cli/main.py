@@ -22,6 +22,7 @@ from pipelines.cli import (
     recommend,
     reference,
     run,
+    serve,
     timeline,
     train,
     warehouse,
@@ -55,6 +56,7 @@ for command in (
     timeline.timeline,
     predict.predict,
     recommend.recommend,
+    serve.serve,
     train.train,
     host.doctor,
     host.reap,
@@ -68,6 +70,8 @@ app.add_typer(bench.bench)
 app.add_typer(fleet.app)
 app.add_typer(warehouse.app)
 app.add_typer(prices.app)
+app.add_typer(serve.node)
+app.add_typer(serve.embedder)
 
 
 @dataclass

@@ -1,0 +1,114 @@
+"""Embedders of DNNs' graphs: those that are shipped, and training others in a home."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.predictddl.datasets import dataset
+from models.predictddl.ghn import Embedder
+from warehouse.durable import write_bytes
+from warehouse.home import home
+from warehouse.names import checked_name
+from warehouse.records import BadInput
+
+SHIPPED = Path(__file__).parents[1] / "models" / "predictddl" / "embedders"
+"""A file a type of dataset: <type>.safetensors."""
+FOLDER = "embedders"
+"""Of a home: embedders that were trained there, and what their training needs to go on."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """An embedder and what its training came to.
+
+    Attributes:
+        path: its file.
+        iterations: of its training.
+        seconds: of its training.
+        networks: held-out ones that judge it.
+        predicted: their mean loss with predicted weights.
+        random: the same with random ones.
+        low: lower end of the 95 % interval of the mean difference.
+        high: its upper end.
+        better: part of the networks that are better with predicted weights.
+    """
+
+    path: Path
+    iterations: int
+    seconds: float
+    networks: int
+    predicted: float
+    random: float
+    low: float
+    high: float
+    better: float
+
+
+def known() -> dict[str, Path]:
+    """Return the file of each type of dataset that has an embedder; a home's own come first."""
+    found = {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
+    own = (home() / FOLDER).glob("*.safetensors")
+    return found | {path.stem: path for path in sorted(own)}
+
+
+def embedder(name: str) -> Embedder:
+    """Return the embedder of a type of dataset.
+
+    Raises:
+        BadInput: none was trained for it.
+    """
+    files = known()
+    if name not in files:
+        raise BadInput(
+            f"no embedder for datasets of type {name!r}: there are {', '.join(files) or 'none'}; "
+            f"train one with `stepcast embedder train {name}`"
+        )
+    return Embedder.read(files[name])
+
+
+def train(
+    name: str,
+    *,
+    minutes: float,
+    source: Path | None = None,
+    seed: int = 0,
+    networks: int = 128,
+    say: Callable[[str], None] = lambda _: None,
+) -> Trained:
+    """Train an embedder in the home, for so long in all calls together, and judge it.
+
+    Raises:
+        BadInput: an unknown type of dataset, one that needs a folder, or minutes of 0 or less.
+    """
+    if not minutes > 0:
+        raise BadInput(f"expected minutes above 0, found {minutes:g}")
+    from models.predictddl import training
+
+    given = dataset(checked_name(name, "dataset"), source)
+    folder = home() / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    state = folder / f"{name}.training"
+    kept = state.read_bytes() if state.exists() else None
+    model, progress = training.train(
+        given,
+        seconds=60 * minutes,
+        keep=lambda content: write_bytes(state, content),
+        kept=kept,
+        seed=seed,
+        say=say,
+    )
+    say(f"{name}: judged on {networks} networks that training did not draw")
+    judged = training.judge(model, given, networks)
+    path = folder / f"{name}.safetensors"
+    model.embedder().write(path)
+    return Trained(
+        path,
+        progress.iterations,
+        progress.seconds,
+        judged.networks,
+        judged.predicted,
+        judged.random,
+        judged.low,
+        judged.high,
+        judged.better,
+    )

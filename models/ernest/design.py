@@ -1,0 +1,52 @@
+"""Which runs Ernest asks for: those whose coefficients would be known best for their cost.
+
+Source: Venkataraman et al., NSDI 2016, section 3.3: choose weights λ of runs so that the trace of
+the inverse of Σ λ x xᵀ is least while Σ λ cost is within a budget (A-optimal design), and take those
+whose weight is not small.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from models.ernest.features import terms
+
+Floats = NDArray[np.float64]
+_TAKEN = 0.1
+"""Least weight of a run that is taken."""
+_RIDGE = 1e-6
+
+
+def chosen(
+    machines: Sequence[int], images: Sequence[int], budget: float = 0.5
+) -> tuple[tuple[int, int], ...]:
+    """Return pairs of machines, and images of each, that are worth running.
+
+    Args:
+        machines: numbers of them that may be tried.
+        images: of each machine, that may be tried.
+        budget: part of the machine time that all of them would take.
+    """
+    points = [(count, each) for count in machines for each in images]
+    rows = np.array([terms(count, each) for count, each in points])
+    rows = rows / np.linalg.norm(rows, axis=0)
+    cost = np.array([count * each for count, each in points], float)
+    cost = cost / cost.sum()
+
+    def uncertainty(weights: Floats) -> float:
+        information = (rows.T * weights) @ rows + _RIDGE * np.eye(rows.shape[1])
+        return float(np.trace(np.linalg.inv(information)))
+
+    start = np.full(len(points), min(budget, 1.0))
+    found = minimize(
+        uncertainty,
+        start,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(points),
+        constraints={"type": "ineq", "fun": lambda weights: budget - weights @ cost},
+        options={"maxiter": 300},
+    )
+    weights = np.asarray(found.x)
+    return tuple(point for point, weight in zip(points, weights, strict=True) if weight > _TAKEN)

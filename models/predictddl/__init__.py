@@ -1,0 +1,1 @@
+"""PredictDDL: steps of networks that never ran, from their graphs and what others took."""

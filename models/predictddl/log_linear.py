@@ -1,0 +1,82 @@
+"""What a step takes by a regression on a few figures of a network: what others have to beat."""
+
+from collections.abc import Callable, Sequence
+from math import log
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.predictddl.observed import batch_of, of_node
+from models.predictddl.work import Work, ranks_of
+from networks.primitives import PRIMITIVES
+from warehouse.records import NodeGroup, Scenario
+
+if TYPE_CHECKING:
+    from models.predictddl.fitted import Known
+
+Floats = NDArray[np.float64]
+Forecasting = Callable[[Sequence[Scenario]], tuple[Floats, Floats]]
+_DRAWN = 1e-3
+
+
+def fitted(known: "Known") -> Forecasting:
+    """Fit logarithms of seconds to those of operations, activations and parameters, and setups."""
+    return _fitted(known, _figures)
+
+
+def histogram(known: "Known") -> Forecasting:
+    """Fit logarithms of seconds to how many primitives of each type there are, and setups."""
+    return _fitted(known, _counts, drawn=1.0)
+
+
+def _fitted(
+    known: "Known", of_network: Callable[[Work, Sequence[int]], list[float]], drawn: float = _DRAWN
+) -> Forecasting:
+    def features(scenarios: Sequence[Scenario]) -> Floats:
+        graphs = known.graphs([(one.workload.dnn, one.workload.image_size) for one in scenarios])
+        rows = []
+        for one in scenarios:
+            graph = graphs[one.workload.dnn, one.workload.image_size]
+            counts = [graph.histogram[name] for name in PRIMITIVES]
+            own = of_network(Work.of(graph), counts)
+            slowest = min(one.worker_groups, key=lambda group: _speed(group, known))
+            rows.append(
+                [
+                    *own,
+                    log(batch_of(one, slowest)),
+                    log(ranks_of(one)),
+                    float(ranks_of(one) > 1),
+                    log(_speed(slowest, known)),
+                ]
+            )
+        return np.array(rows)
+
+    design = features([one.scenario for one in known.runs])
+    middle, spread = design.mean(axis=0), design.std(axis=0)
+    spread = np.where(spread > 1e-9, spread, 1.0)
+    matrix = (design - middle) / spread
+    target = np.log(known.steps_s)
+    level = float(target.mean())
+    normal = matrix.T @ matrix + drawn * np.eye(matrix.shape[1])
+    weights = np.linalg.solve(normal, matrix.T @ (target - level))
+    left = target - level - matrix @ weights
+    deviation = float(np.sqrt((left**2).sum() / max(len(left) - matrix.shape[1] - 1, 1)))
+
+    def forecast(scenarios: Sequence[Scenario]) -> tuple[Floats, Floats]:
+        found = level + (features(scenarios) - middle) / spread @ weights
+        return found, np.full(len(scenarios), deviation)
+
+    return forecast
+
+
+def _figures(work: Work, counts: Sequence[int]) -> list[float]:
+    return [log(max(one, 1.0)) for one in (work.flops, work.elements, work.parameters)]
+
+
+def _counts(work: Work, counts: Sequence[int]) -> list[float]:
+    return [log(1 + one) for one in counts]
+
+
+def _speed(group: NodeGroup, known: "Known") -> float:
+    return of_node(group, known.measured).dense_flops

@@ -1,0 +1,138 @@
+"""Steps that were measured, and what nodes of each type can do, from raw tables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
+
+import polars as pl
+from pydantic import ValidationError
+
+from warehouse.records import BadInput, NodeGroup, Record, Scenario
+
+DENSE, DEPTHWISE = "inventory_dense_flops", "inventory_depthwise_flops"
+MEMORY, DISK = "inventory_memory_Bps", "inventory_disk_Bps"
+"""Metrics of probe `inventory`: floating-point operations and bytes a second of a node's share."""
+_USUAL = {DENSE: 2e10, DEPTHWISE: 2e9, MEMORY: 4e9, DISK: 2e8}
+"""Of a whole core, where nobody measured: an order of magnitude."""
+_USUAL_CORE_GFLOPS = 50.0
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A scenario of DistributedDataParallel and its mean step, over all its runs."""
+
+    scenario: Scenario
+    step_s: float
+
+
+class Capabilities(Record):
+    """What one node of a type can do, within its share.
+
+    Attributes:
+        cores: of processors, a share of one counts as that.
+        dense_flops: floating-point operations a second in convolutions of all channels.
+        depthwise_flops: the same, in those of single channels.
+        memory_Bps: bytes a second that pass through memory, read and written ones.
+        disk_Bps: bytes a second that are written to its disk.
+        memory_bytes: what it has; 0: nobody said.
+    """
+
+    cores: float
+    dense_flops: float
+    depthwise_flops: float
+    memory_Bps: float
+    disk_Bps: float
+    memory_bytes: float = 0.0
+
+
+def observed(runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame) -> list[Observed]:
+    """Return what probe `torch_throughput` measured, in the order of scenario ids.
+
+    Several runs of a scenario count as their geometric mean.
+    """
+    steps = (
+        samples.filter(pl.col("metric") == "step_time_s")
+        .join(
+            runs.filter(pl.col("probe") == "torch_throughput", pl.col("status") == "ok").select(
+                "run_id", "scenario_id"
+            ),
+            on="run_id",
+        )
+        .group_by("run_id", "scenario_id")
+        .agg(pl.col("value").mean())
+        .group_by("scenario_id")
+        .agg(pl.col("value").log().mean().exp())
+        .join(scenarios.select("scenario_id", "canonical"), on="scenario_id")
+        .sort("scenario_id")
+    )
+    return [Observed(_scenario(text), float(step_s)) for _, step_s, text in steps.iter_rows()]
+
+
+def capabilities(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, Mapping[str, float]]:
+    """Return what probe `inventory` found, by node type and metric: geometric means of all runs."""
+    worker = pl.col("config").str.json_path_match("$.worker").alias("worker")
+    rows = (
+        samples.filter(pl.col("metric").is_in(list(_USUAL)), pl.col("value") > 0)
+        .join(
+            runs.filter(pl.col("probe") == "inventory", pl.col("status") == "ok").select(
+                "run_id", worker
+            ),
+            on="run_id",
+        )
+        .group_by("worker", "metric")
+        .agg(pl.col("value").log().mean().exp())
+        .sort("worker", "metric")
+    )
+    found: dict[str, dict[str, float]] = {}
+    for node_type, metric, value in rows.iter_rows():
+        found.setdefault(str(node_type), {})[metric] = float(value)
+    return found
+
+
+def of_node(group: NodeGroup, measured: Mapping[str, Mapping[str, float]]) -> Capabilities:
+    """Return what one node of a group can do: as it was measured, else as its type declares.
+
+    A type that nobody measured has the usual speed of a core times its share, and times the speed
+    of its cores where that is known: eq. (1) and (2) of the paper.
+    """
+    cores = group.cpu_share or float(group.threads)
+    speed = (group.core_gflops or _USUAL_CORE_GFLOPS) / _USUAL_CORE_GFLOPS
+    known = measured.get(group.node_type, {})
+    rates = {
+        metric: known.get(metric) or usual * cores * (1.0 if metric == DISK else speed)
+        for metric, usual in _USUAL.items()
+    }
+    return Capabilities(
+        cores=cores,
+        dense_flops=rates[DENSE],
+        depthwise_flops=rates[DEPTHWISE],
+        memory_Bps=rates[MEMORY],
+        disk_Bps=rates[DISK],
+        memory_bytes=float(group.memory_bytes or 0),
+    )
+
+
+def batch_of(scenario: Scenario, group: NodeGroup) -> int:
+    """Return the batch of each device of a group."""
+    return group.batch_size or scenario.workload.batch_size
+
+
+def images_per_step(scenario: Scenario) -> int:
+    """Return the images of all devices in a step."""
+    each = scenario.strategy.devices_per_node
+    return sum(one.count * each * batch_of(scenario, one) for one in scenario.worker_groups)
+
+
+def geometric_mean(values: list[float]) -> float:
+    """Return the geometric mean of positive values."""
+    return exp(fmean(map(log, values)))
+
+
+def _scenario(text: str) -> Scenario:
+    try:
+        return Scenario.model_validate_json(text)
+    except ValidationError as error:
+        raise BadInput(
+            f"a measured scenario is not one this version reads: {error.errors()[0]['msg']}"
+        ) from error

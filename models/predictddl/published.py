@@ -1,0 +1,236 @@
+"""PredictDDL as published: an embedding of the graph and features of the cluster, into a regressor.
+
+What is predicted is the time of an epoch. Four kinds of regressors are tuned over the paper's
+grids, and the one that is best on networks left out is fitted to all.
+
+Source: Assogba et al., PredictDDL, sections III-C and IV-B2.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from models.predictddl.fitted import Known, key_of
+from models.predictddl.observed import batch_of, images_per_step, of_node
+from models.profiled_run import PREDICTED
+from networks.primitives import PRIMITIVES, PrimitiveGraph
+from warehouse.records import BadInput, Record, Scenario
+
+Floats = NDArray[np.float64]
+EPOCH_IMAGES = 50_000
+"""Of CIFAR-10's training set: an epoch's time is a step's times so many images over its own."""
+_FOLDS = 4
+_SEED = 0
+
+
+class Choice(Record):
+    """A kind of regressor, its settings, and its error on networks left out."""
+
+    kind: str
+    settings: Mapping[str, float | int | str]
+    error: float
+
+
+class Parameters(Record):
+    """What a fit to the same rows needs to be made again: the choice, of all that were tried."""
+
+    chosen: Choice
+    best_of_kinds: tuple[Choice, ...]
+
+
+OfNetwork = Callable[[Known, PrimitiveGraph], Sequence[float]]
+"""From a network's graph to its features."""
+
+
+def embedding(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
+    """Return the embedding of a graph."""
+    found: Sequence[float] = known.embedder.embedding(graph).tolist()
+    return found
+
+
+def histogram(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
+    """Return how many primitives of each type a graph has."""
+    return [float(graph.histogram[name]) for name in PRIMITIVES]
+
+
+def size(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
+    """Return layers (nodes that have parameters) and parameters, as the gray box of Figs. 1 and 2."""
+    layers = sum(node.parameters > 0 for node in graph.nodes)
+    return [float(layers), float(graph.parameter_count)]
+
+
+def nothing(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
+    """Return nothing: a black box."""
+    return []
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """Regressors of epochs on features of networks and clusters.
+
+    Attributes:
+        known: runs that were measured.
+        of_network: features of a network.
+        named: whether the name of the network is a feature too (Figs. 1 and 2).
+        parameters: the choice.
+    """
+
+    known: Known
+    of_network: OfNetwork
+    named: bool
+    parameters: Parameters
+    _fitted: list[Any] = field(default_factory=list, repr=False)
+
+    @classmethod
+    def fit(
+        cls,
+        known: Known,
+        of_network: OfNetwork,
+        *,
+        kinds: Sequence[str] = ("polynomial", "linear", "svr", "mlp"),
+        named: bool = False,
+    ) -> Self:
+        """Choose and fit a regressor.
+
+        Raises:
+            BadInput: too few networks to leave some out.
+        """
+        networks = [one.scenario.workload.dnn for one in known.runs]
+        if len(set(networks)) < 2:
+            raise BadInput(
+                f"predictddl_paper chooses its regressor by networks left out, found "
+                f"{len(set(networks))}; list more under train of a study, and `stepcast run`"
+            )
+        features = _features([one.scenario for one in known.runs], known, of_network, named)
+        seconds = _epochs_s(known)
+        best = [_best(kind, features, seconds, networks) for kind in kinds]
+        chosen = min(best, key=lambda one: one.error)
+        return cls(known, of_network, named, Parameters(chosen=chosen, best_of_kinds=tuple(best)))
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id and value (step_time_s); low and high are NULL."""
+        found = self.steps_s(scenarios)
+        rows = [
+            (one.scenario_id, float(step_s), None, None)
+            for one, step_s in zip(scenarios, found, strict=True)
+        ]
+        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+
+    def parameters_json(self) -> str:
+        """Return the choice as canonical JSON."""
+        return self.parameters.canonical_json()
+
+    def steps_s(self, scenarios: Sequence[Scenario]) -> Floats:
+        """Return seconds of steps; a regressor may say less than nothing, which counts as 1 µs."""
+        if not self._fitted:
+            features = _features(
+                [one.scenario for one in self.known.runs], self.known, self.of_network, self.named
+            )
+            choice = self.parameters.chosen
+            self._fitted.append(_made(choice.kind, choice.settings, features, _epochs_s(self.known)))
+        rows = _features(scenarios, self.known, self.of_network, self.named)
+        parts = np.array([images_per_step(one) / EPOCH_IMAGES for one in scenarios])
+        epochs: Floats = self._fitted[0].predict(rows)
+        return np.maximum(epochs * parts, 1e-6)
+
+
+def _epochs_s(known: Known) -> Floats:
+    return np.array(
+        [one.step_s * EPOCH_IMAGES / images_per_step(one.scenario) for one in known.runs]
+    )
+
+
+def _features(
+    scenarios: Sequence[Scenario], known: Known, of_network: OfNetwork, named: bool
+) -> Floats:
+    """Return features of networks, then of clusters: [scenarios, features].
+
+    Of a cluster: servers, GPUs, cores, memory, storage throughput and floating-point operations of
+    all of them (eq. 1 and 2), and images a step.
+    """
+    graphs = known.graphs([key_of(one) for one in scenarios])
+    names = sorted({one.scenario.workload.dnn for one in known.runs}) if named else []
+    own = {key: list(of_network(known, graph)) for key, graph in graphs.items()}
+    rows = []
+    for one in scenarios:
+        nodes = [(group, of_node(group, known.measured)) for group in one.worker_groups]
+        rows.append(
+            [
+                *own[key_of(one)],
+                *(float(name == one.workload.dnn) for name in names),
+                float(one.strategy.workers),
+                sum(group.count * can.cores for group, can in nodes),
+                sum(group.count * can.memory_bytes for group, can in nodes),
+                sum(group.count * can.disk_Bps for group, can in nodes),
+                sum(group.count * can.dense_flops for group, can in nodes),
+                max(float(batch_of(one, group)) for group, _ in nodes),
+            ]
+        )
+    return np.array(rows)
+
+
+GRIDS: Mapping[str, Mapping[str, Sequence[Any]]] = {
+    "polynomial": {},
+    "linear": {},
+    "svr": {
+        "kernel": ("rbf", "linear"),
+        "C": (1.0, 10.0, 100.0, 1000.0),
+        "gamma": (0.05, 0.1, 0.25, 0.5),
+        "epsilon": (0.05, 0.1, 0.2),
+    },
+    "mlp": {"neurons": (1, 2, 3, 4, 5)},
+}
+"""Section IV-B2."""
+
+
+def _best(kind: str, features: Floats, seconds: Floats, networks: Sequence[str]) -> Choice:
+    """Return the settings of a kind with the least mean relative error on networks left out."""
+    groups = np.array(networks)
+    order = sorted(set(networks))
+    folds = [order[first::_FOLDS] for first in range(min(_FOLDS, len(order)))]
+    grid = GRIDS[kind]
+    tried = []
+    for values in product(*grid.values()):
+        settings = dict(zip(grid, values, strict=True))
+        errors = []
+        for fold in folds:
+            out = np.isin(groups, fold)
+            model = _made(kind, settings, features[~out], seconds[~out])
+            errors.append(np.abs(model.predict(features[out]) / seconds[out] - 1))
+        tried.append(Choice(kind=kind, settings=settings, error=float(np.concatenate(errors).mean())))
+    return min(tried, key=lambda one: one.error)
+
+
+def _made(kind: str, settings: Mapping[str, Any], features: Floats, seconds: Floats) -> Any:
+    """Return a fitted pipeline of scikit-learn, of standardized features and seconds."""
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LinearRegression
+    from sklearn.neural_network import MLPRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+    from sklearn.svm import SVR
+
+    steps: dict[str, Callable[[], Any]] = {
+        "linear": lambda: make_pipeline(StandardScaler(), LinearRegression()),
+        "polynomial": lambda: make_pipeline(
+            StandardScaler(), PolynomialFeatures(2, include_bias=False), LinearRegression()
+        ),
+        "svr": lambda: make_pipeline(StandardScaler(), SVR(**settings)),
+        "mlp": lambda: make_pipeline(
+            StandardScaler(),
+            MLPRegressor(
+                (int(settings["neurons"]),), solver="lbfgs", max_iter=2000, random_state=_SEED
+            ),
+        ),
+    }
+    model = TransformedTargetRegressor(steps[kind](), transformer=StandardScaler())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(features, seconds)

@@ -1,0 +1,193 @@
+"""PredictDDL as systems: ours, as published, and what each part of it is worth."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+import polars as pl
+
+from models.predictddl import log_linear, published
+from models.predictddl.fitted import PREDICTIONS, Known, Parameters, PredictDDL
+from models.predictddl.ghn import Embedder
+from models.predictddl.observed import capabilities, observed
+from models.predictddl.published import OfNetwork, Published
+from models.srift.asks import foreign
+from models.system import Fitted, System, Tables
+from networks.extraction import primitive_graphs
+from warehouse.asks import Ask, Refusal
+from warehouse.records import BadInput, Scenario
+
+EMBEDDERS = Path(__file__).parent / "embedders"
+"""A file a type of dataset: <type>.safetensors."""
+_DATASET = "digits"
+Embedding = Callable[[], Embedder]
+
+
+@cache
+def trained() -> Embedder:
+    """Return the embedder that is shipped."""
+    return Embedder.read(EMBEDDERS / f"{_DATASET}.safetensors")
+
+
+@cache
+def untrained() -> Embedder:
+    """Return an embedder of random parameters."""
+    return Embedder.untrained()
+
+
+def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    return foreign(scenario) or (
+        Ask("torch_throughput", "train", scenario),
+        Ask("inventory", "cluster", scenario, optional=True),
+    )
+
+
+def known_of(tables: Tables, embedding: Embedding) -> Known:
+    """Return what raw tables tell.
+
+    Raises:
+        BadInput: no step was measured.
+    """
+    runs = observed(tables["run"], tables["scenario"], tables["sample"])
+    if not runs:
+        raise BadInput(
+            "predictddl learns from steps of other networks, found none; list some under train of "
+            "a study, and `stepcast run`"
+        )
+    return Known(runs, capabilities(tables["run"], tables["sample"]), primitive_graphs, embedding())
+
+
+def _fit(tables: Tables) -> PredictDDL:
+    return PredictDDL.fit(known_of(tables, trained))
+
+
+def _load(text: str, tables: Tables) -> PredictDDL:
+    return PredictDDL(known_of(tables, trained), Parameters.model_validate_json(text))
+
+
+def _fit_published(
+    embedding: Embedding,
+    of_network: OfNetwork,
+    kinds: tuple[str, ...],
+    named: bool,
+    tables: Tables,
+) -> Published:
+    return Published.fit(known_of(tables, embedding), of_network, kinds=kinds, named=named)
+
+
+def _load_published(
+    embedding: Embedding, of_network: OfNetwork, named: bool, text: str, tables: Tables
+) -> Published:
+    parameters = published.Parameters.model_validate_json(text)
+    return Published(known_of(tables, embedding), of_network, named, parameters)
+
+
+class _LogLinear:
+    """A regression of logarithms as a fitted system; it is fitted again when it is loaded."""
+
+    def __init__(self, known: Known) -> None:
+        self._forecast = log_linear.fitted(known)
+
+    def predict(self, scenarios: "list[Scenario]") -> pl.DataFrame:
+        """Return scenario_id, value (step_time_s), low and high."""
+        from math import exp
+
+        found, deviations = self._forecast(scenarios)
+        rows = [
+            (one.scenario_id, exp(at), exp(at - 1.645 * sd), exp(at + 1.645 * sd), None)
+            for one, at, sd in zip(scenarios, found, deviations, strict=True)
+        ]
+        return pl.DataFrame(rows, schema=PREDICTIONS, orient="row")
+
+    def parameters_json(self) -> str:
+        """Return nothing that the rows do not say."""
+        return "{}"
+
+
+def _published(
+    embedding: Embedding,
+    of_network: OfNetwork,
+    kinds: tuple[str, ...] = ("polynomial", "linear", "svr", "mlp"),
+    named: bool = False,
+) -> tuple[Callable[[Tables], Fitted], Callable[[str, Tables], Fitted]]:
+    fit = partial(_fit_published, embedding, of_network, kinds, named)
+    return fit, partial(_load_published, embedding, of_network, named)
+
+
+def _variant(
+    name: str,
+    what: str,
+    in_words: str,
+    functions: tuple[Callable[[Tables], Fitted], Callable[[str, Tables], Fitted]],
+) -> System:
+    fit, load = functions
+    return replace(
+        PREDICTDDL,
+        name=name,
+        version="1",
+        what=what,
+        in_words=in_words,
+        beside="",
+        only_named=True,
+        fit=fit,
+        load=load,
+    )
+
+
+PREDICTDDL = System(
+    name="predictddl",
+    version="1",
+    what="Steps of networks that never ran, from their graphs and what others took.",
+    source="Assogba et al., PredictDDL, 2023; the linear model of work and the interval are ours",
+    tables=("run", "scenario", "sample"),
+    rests_on=_rests_on,
+    fit=_fit,
+    load=_load,
+    pooled=True,
+    beside="log_linear",
+    in_words="PredictDDL",
+)
+LOG_LINEAR = replace(
+    PREDICTDDL,
+    name="log_linear",
+    what="Baseline: logarithms of operations, activations, parameters and setups.",
+    source="baseline",
+    beside="",
+    in_words="log-linear",
+    fit=lambda tables: _LogLinear(known_of(tables, untrained)),
+    load=lambda text, tables: _LogLinear(known_of(tables, untrained)),
+)
+PAPER = replace(
+    _variant(
+        "predictddl_paper",
+        "Baseline: PredictDDL as published, GHN-2's embedding into the best of four regressors.",
+        "PredictDDL as published",
+        _published(trained, published.embedding),
+    ),
+    only_named=False,
+)
+UNTRAINED = _variant(
+    "predictddl_untrained",
+    "As predictddl_paper, with a graph hypernetwork of random parameters.",
+    "PredictDDL, untrained",
+    _published(untrained, published.embedding),
+)
+HISTOGRAM = _variant(
+    "predictddl_histogram",
+    "As predictddl_paper, with counts of primitives instead of an embedding.",
+    "counts of operations",
+    _published(untrained, published.histogram),
+)
+BLACK_BOX = _variant(
+    "black_box",
+    "Baseline: linear regression on the network's name and the cluster (Figs. 1 and 2).",
+    "black box",
+    _published(untrained, published.nothing, kinds=("linear",), named=True),
+)
+GRAY_BOX = _variant(
+    "gray_box",
+    "Baseline: as black_box, with numbers of layers and parameters (Figs. 1, 2 and 6).",
+    "gray box",
+    _published(untrained, published.size, kinds=("linear",), named=True),
+)

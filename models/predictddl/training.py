@@ -1,0 +1,231 @@
+"""Training a graph hypernetwork: the weights that it predicts for random networks shall classify.
+
+Each iteration draws a few networks and a batch of images, and follows the gradient of the mean loss
+of the networks with the predicted weights. What it has learned is kept every minute, so that it
+goes on where it was ended.
+
+Source: Knyazev et al., NeurIPS 2021, section 4 and appendix C.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from random import Random
+from statistics import fmean, stdev
+
+import torch
+from torch.nn import functional
+
+from models.predictddl.datasets import Dataset
+from models.predictddl.hypernetwork import Hypernetwork, random_weights, run
+from models.predictddl.random_networks import RandomNetwork, draw
+from warehouse.records import BadInput
+
+META_BATCH, IMAGES, LEARNING_RATE, CLIP = 4, 64, 1e-3, 5.0
+DECAYS_AT = (0.6, 0.85)
+"""Parts of the time after which the learning rate is a third of what it was."""
+HELD_OUT_SEED = 10**9
+"""Networks from this seed on judge, and no training draws them."""
+_KEPT_S, _SAID_S = 60.0, 10.0
+_PROGRESS = "progress"
+_NO_LOSS = 10.0
+"""Counted where no network of an iteration has a finite loss."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far training is.
+
+    Attributes:
+        dataset: the type it is trained for.
+        iterations: done so far.
+        seconds: spent so far.
+        loss: mean of the last hundred iterations.
+    """
+
+    dataset: str
+    iterations: int = 0
+    seconds: float = 0.0
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Loss of held-out networks with predicted weights, and with random ones.
+
+    Attributes:
+        networks: how many.
+        predicted: mean loss with predicted weights.
+        random: mean loss with random weights.
+        low: lower end of the 95 % interval of the mean difference, random less predicted.
+        high: its upper end.
+        better: part of the networks whose loss is lower with predicted weights.
+    """
+
+    networks: int
+    predicted: float
+    random: float
+    low: float
+    high: float
+    better: float
+
+
+def train(
+    dataset: Dataset,
+    *,
+    seconds: float,
+    keep: Callable[[bytes], None],
+    kept: bytes | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+) -> tuple[Hypernetwork, Progress]:
+    """Train for so long, what an earlier call did included.
+
+    Args:
+        dataset: what the networks classify.
+        seconds: of all calls together.
+        keep: told once a minute, and at the end, what a later call needs to go on.
+        kept: what an earlier call told last.
+        seed: of first parameters and networks.
+        say: told how far it is.
+
+    Raises:
+        BadInput: `kept` is no such thing, or of another type of dataset.
+    """
+    torch.manual_seed(seed)
+    model = Hypernetwork(dataset.classes)
+    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
+    progress = _resumed(kept, dataset, model, optimizer)
+    images, labels = torch.from_numpy(dataset.images), torch.from_numpy(dataset.labels)
+    recent: list[float] = []
+    before_s, started_s = progress.seconds, time.monotonic()
+    kept_s = said_s = started_s
+    while progress.seconds < seconds:
+        rate = LEARNING_RATE / 3 ** sum(progress.seconds > part * seconds for part in DECAYS_AT)
+        optimizer.param_groups[0]["lr"] = rate
+        chance = Random(f"{seed} {progress.iterations}")
+        networks = [network_for(dataset, chance) for _ in range(META_BATCH)]
+        chosen = torch.tensor([chance.randrange(len(labels)) for _ in range(IMAGES)])
+        recent.append(_step(model, optimizer, networks, images[chosen], labels[chosen]))
+        del recent[:-100]
+        now_s = time.monotonic()
+        spent_s = before_s + now_s - started_s
+        progress = Progress(dataset.name, progress.iterations + 1, spent_s, fmean(recent))
+        if now_s - said_s > _SAID_S:
+            said_s = now_s
+            say(
+                f"{dataset.name}: iteration {progress.iterations:,}, loss {fmean(recent):.3f}, "
+                f"{(seconds - progress.seconds) / 60:.0f} min left"
+            )
+        if now_s - kept_s > _KEPT_S:
+            kept_s = now_s
+            keep(_packed(progress, model, optimizer))
+    keep(_packed(progress, model, optimizer))
+    return model, progress
+
+
+def judge(
+    model: Hypernetwork, dataset: Dataset, networks: int = 128, images: int = 512
+) -> Judged:
+    """Compare predicted with random weights on networks that were never drawn.
+
+    Raises:
+        BadInput: fewer than two networks.
+    """
+    if networks < 2:
+        raise BadInput(f"expected two networks or more to judge by, found {networks}")
+    generator = torch.Generator().manual_seed(HELD_OUT_SEED)
+    chosen = torch.randperm(len(dataset.labels), generator=generator)[:images]
+    inputs = torch.from_numpy(dataset.images)[chosen]
+    labels = torch.from_numpy(dataset.labels)[chosen]
+    predicted, usual = [], []
+    with torch.no_grad():
+        for number in range(networks):
+            network = network_for(dataset, Random(HELD_OUT_SEED + number))
+            (weights,) = model([network])
+            beginnings = random_weights(network, generator)
+            for losses, given in ((predicted, weights), (usual, beginnings)):
+                losses.append(
+                    float(functional.cross_entropy(run(network, given, inputs), labels))
+                )
+    differences = [two - one for one, two in zip(predicted, usual, strict=True)]
+    half = 1.96 * stdev(differences) / sqrt(networks)
+    mean = fmean(differences)
+    better = fmean(one > 0 for one in differences)
+    return Judged(networks, fmean(predicted), fmean(usual), mean - half, mean + half, better)
+
+
+def network_for(dataset: Dataset, chance: Random) -> RandomNetwork:
+    """Return a random network for a dataset's images."""
+    _, channels, side, _ = dataset.images.shape
+    return draw(chance, image_channels=channels, image_size=side, classes=dataset.classes)
+
+
+def _step(
+    model: Hypernetwork,
+    optimizer: torch.optim.Optimizer,
+    networks: Sequence[RandomNetwork],
+    images: torch.Tensor,
+    labels: torch.Tensor,
+) -> float:
+    """Follow the gradient; return the loss. Networks without a finite one teach nothing."""
+    optimizer.zero_grad()
+    losses = [
+        functional.cross_entropy(run(network, weights, images), labels)
+        for network, weights in zip(networks, model(networks), strict=True)
+    ]
+    finite = [one for one in losses if torch.isfinite(one)]
+    if not finite:
+        return _NO_LOSS
+    loss = torch.stack(finite).mean()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+    optimizer.step()
+    return float(loss.detach())
+
+
+def _packed(
+    progress: Progress, model: Hypernetwork, optimizer: torch.optim.Optimizer
+) -> bytes:
+    from safetensors.torch import save
+
+    told = json.dumps(asdict(progress)).encode()
+    tensors = {_PROGRESS: torch.frombuffer(bytearray(told), dtype=torch.uint8)}
+    tensors |= {f"model.{name}": value for name, value in model.state_dict().items()}
+    for place, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{place}.{name}": one for name, one in state.items()}
+    content: bytes = save({name: one.detach().clone() for name, one in tensors.items()})
+    return content
+
+
+def _resumed(
+    kept: bytes | None, dataset: Dataset, model: Hypernetwork, optimizer: torch.optim.Optimizer
+) -> Progress:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    if kept is None:
+        return Progress(dataset.name)
+    try:
+        tensors = load(kept)
+        progress = Progress(**json.loads(bytes(tensors[_PROGRESS].tolist())))
+        if progress.dataset != dataset.name:
+            raise BadInput(f"it was for {progress.dataset}, not for {dataset.name}")
+        parts: dict[int, dict[str, torch.Tensor]] = {}
+        for name, value in tensors.items():
+            if name.startswith("optimizer."):
+                _, place, key = name.split(".", 2)
+                parts.setdefault(int(place), {})[key] = value
+        model.load_state_dict(
+            {
+                name.removeprefix("model."): one
+                for name, one in tensors.items()
+                if name.startswith("model.")
+            }
+        )
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": parts})
+    except (BadInput, SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise BadInput(f"training cannot go on from what was kept: {error}") from None
+    return progress

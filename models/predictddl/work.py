@@ -1,0 +1,145 @@
+"""What a step has to do, as seconds that it would take at the speeds of its nodes and links.
+
+A network's graph says what an image costs: floating-point operations of convolutions and matrices,
+of grouped and of single channels, elements that pass through memory, parameters that each step
+reads, writes and exchanges. Divided by what a node can do, these are times: the terms of a linear
+model with coefficients of 0 or more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.predictddl.observed import Capabilities, batch_of
+from networks.primitives import PrimitiveGraph
+from warehouse.records import NodeGroup, Scenario
+
+Floats = NDArray[np.float64]
+_BYTES = 4
+_GROUPED, _DEPTHWISE = frozenset({"group_conv"}), frozenset({"depthwise_conv"})
+_DENSE = frozenset({"conv", "dilated_conv", "linear", "matmul", "attention"})
+TERMS = (
+    "dense",
+    "grouped",
+    "depthwise",
+    "elements",
+    "parameters",
+    "nodes",
+    "start",
+    "exchange",
+    "exchanged_parameters",
+    "ranks",
+)
+"""Names of the terms: see `terms`."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one image costs in a forward pass, and what each step does besides.
+
+    Attributes:
+        dense: floating-point operations of convolutions of all channels, and of matrices.
+        grouped: of convolutions of groups of channels.
+        depthwise: of convolutions of single channels.
+        elements: of all results.
+        parameters: trained ones.
+        nodes: primitives.
+        depth: of the longest path.
+    """
+
+    dense: float
+    grouped: float
+    depthwise: float
+    elements: float
+    parameters: float
+    nodes: int
+    depth: int
+
+    @classmethod
+    def of(cls, graph: PrimitiveGraph) -> Self:
+        """Return the work of a network."""
+
+        def flops(types: frozenset[str]) -> float:
+            return sum(node.flops for node in graph.nodes if node.type in types)
+
+        depth = [0] * len(graph.nodes)
+        for source, target in graph.edges:
+            depth[target] = max(depth[target], depth[source] + 1)
+        return cls(
+            dense=flops(_DENSE),
+            grouped=flops(_GROUPED),
+            depthwise=flops(_DEPTHWISE),
+            elements=float(graph.activations),
+            parameters=float(graph.parameter_count),
+            nodes=len(graph.nodes),
+            depth=max(depth),
+        )
+
+    @property
+    def flops(self) -> float:
+        """All floating-point operations of a forward pass of one image."""
+        return self.dense + self.grouped + self.depthwise
+
+
+def terms(
+    work: Work, scenario: Scenario, group: NodeGroup, can: Capabilities, link_Bps: float
+) -> Floats:
+    """Return the terms of a step on nodes of one group, seconds: [len(TERMS)].
+
+    Args:
+        work: of the network.
+        scenario: that trains it.
+        group: the nodes.
+        can: what one of them can do.
+        link_Bps: of their links, bytes a second in each direction.
+    """
+    batch, ranks = batch_of(scenario, group), ranks_of(scenario)
+    bytes_ = _BYTES * work.parameters
+    exchanged_s = 2 * (ranks - 1) / ranks * bytes_ / link_Bps
+    several = float(ranks > 1)
+    return np.array(
+        [
+            batch * work.dense / can.dense_flops,
+            batch * work.grouped / can.dense_flops,
+            batch * work.depthwise / can.depthwise_flops,
+            batch * work.elements * _BYTES / can.memory_Bps,
+            bytes_ / can.memory_Bps,
+            1e-5 * work.nodes / can.cores,
+            1e-3 / can.cores,
+            exchanged_s,
+            several * bytes_ / can.memory_Bps,
+            1e-3 * (ranks - 1),
+        ]
+    )
+
+
+def ranks_of(scenario: Scenario) -> int:
+    """Return how many devices take part in an all-reduce."""
+    return scenario.strategy.workers * scenario.strategy.devices_per_node
+
+
+def traits(work: Work) -> Floats:
+    """Return what kind of network it is, whatever its size: logarithms of ratios.
+
+    Elements and parameters for each floating-point operation, how many of these are of grouped and
+    of single channels, floating-point operations of a node, and how deep it is for its nodes.
+    """
+    flops = max(work.flops, 1.0)
+    return np.array(
+        [
+            np.log10(max(work.elements, 1.0) / flops),
+            np.log10(max(work.parameters, 1.0) / flops),
+            work.grouped / flops,
+            work.depthwise / flops,
+            np.log10(flops / work.nodes),
+            np.log10(work.nodes),
+            work.depth / work.nodes,
+        ]
+    )
+
+
+Works = Mapping[tuple[str, int], Work]
+"""By network and side of its images."""

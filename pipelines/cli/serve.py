@@ -1,0 +1,93 @@
+"""`stepcast serve`, `stepcast node join` and `stepcast embedder`: forecasts as a service."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+node = typer.Typer(
+    name="node", help="This machine as a node of a service's cluster.", no_args_is_help=True,
+    rich_markup_mode=None,
+)
+embedder = typer.Typer(
+    name="embedder", help="Embedders of DNNs' graphs.", no_args_is_help=True, rich_markup_mode=None
+)
+LOCAL = "127.0.0.1"
+TOKEN = "STEPCAST_TOKEN"
+_Token = Annotated[
+    str | None, typer.Option(envvar=TOKEN, help="What requests carry.", show_default=False)
+]
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen to.")] = LOCAL,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen to.")] = 8791,
+    token: _Token = None,
+    no_token: Annotated[bool, typer.Option("--no-token", help="Let anybody ask.")] = False,
+    datasets: Annotated[
+        Path | None, typer.Option(help="Folder with a folder for each type of dataset.")
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="That training for a new type of dataset takes.")
+    ] = 60,
+) -> None:
+    """Forecast workloads that are asked for over HTTP; /docs describes how.
+
+    Listens to this machine alone unless --host says otherwise, and asks for a token: the one of
+    --token, else a new one, which is printed.
+
+    Example: stepcast serve --port 8791
+
+    Example: curl -H "Authorization: Bearer $STEPCAST_TOKEN" localhost:8791/v1/cluster
+    """
+    from pipelines.cli import serving
+
+    serving.serve(host, port, token, not no_token, datasets, minutes)
+
+
+@node.command()
+def join(
+    url: Annotated[str, typer.Argument(help="The service's address: http://10.0.0.1:8791")],
+    node_type: Annotated[str, typer.Option("--type", help="What it is called in the history.")],
+    name: Annotated[str | None, typer.Option(help="Its name; the host's if not given.")] = None,
+    link_mbps: Annotated[float | None, typer.Option(min=0.001, help="Of its link.")] = None,
+    token: _Token = None,
+) -> None:
+    """Measure what this machine can do, register, and tell how busy it is until Ctrl-C.
+
+    Example: stepcast node join http://10.0.0.1:8791 --type lab.xeon --link-mbps 10000
+    """
+    from pipelines.cli import serving
+
+    serving.join(url, node_type, name, link_mbps, token)
+
+
+@embedder.command()
+def train(
+    dataset: Annotated[str, typer.Argument(help="digits, pairs, cifar10 or tiny_imagenet.")],
+    minutes: Annotated[float, typer.Option(min=0.01, help="Of all calls together.")] = 60,
+    source: Annotated[Path | None, typer.Option(help="Folder of a dataset not shipped.")] = None,
+    networks: Annotated[int, typer.Option(min=2, help="Held-out ones that judge it.")] = 128,
+    seed: Annotated[int, typer.Option(help="Of first parameters and networks.")] = 0,
+) -> None:
+    """Train a graph hypernetwork for a type of dataset; the same command goes on after Ctrl-C.
+
+    Keeps the processors busy: never beside a measurement.
+
+    Example: stepcast embedder train digits --minutes 60
+    """
+    from pipelines.cli import serving
+
+    serving.train(dataset, minutes, source, networks, seed)
+
+
+@embedder.command("list")
+def list_() -> None:
+    """List the types of datasets that have an embedder, and where it is.
+
+    Example: stepcast embedder list
+    """
+    from forecasting.embedders import known
+
+    for name, path in known().items():
+        typer.echo(f"{name}  {path}")

@@ -1,0 +1,1 @@
+"""Forecasts over HTTP: workloads in, seconds of steps and epochs out (PredictDDL, section III)."""

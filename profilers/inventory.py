@@ -1,0 +1,149 @@
+"""Probe `inventory`: what a node of a type can do, within its share.
+
+Floating-point operations a second in convolutions of all and of single channels, bytes a second
+through memory and to disk, cores and memory: features of clusters (PredictDDL, section III-C).
+Kinds of work take turns, so that a slow moment of the host hits all of them.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, cast
+
+import polars as pl
+
+from profilers import clock
+from profilers.clusters import Cluster, Node
+from profilers.nodes.programs import Job
+from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, environment
+from profilers.probe import Asked, Need, Probe, one_by_one, start_s
+from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.steady.hostlock import host_lock
+from profilers.steady.quiet import Patience
+from warehouse.amounts import Repeats, Seconds
+from warehouse.asks import Subject
+from warehouse.records import NodeGroup, Record
+
+METRICS = {
+    "dense": ("inventory_dense_flops", "FLOP/s"),
+    "depthwise": ("inventory_depthwise_flops", "FLOP/s"),
+    "memory": ("inventory_memory_Bps", "B/s"),
+    "disk": ("inventory_disk_Bps", "B/s"),
+}
+"""Name and unit of what each kind of work is counted in."""
+PATIENCE_S = 20.0
+_TIMEOUT_S = 120.0
+
+
+class InventoryJob(Job):
+    """The program of `profilers.nodes.inventory` on a node; a context manager.
+
+    Raises:
+        ProbeFailed: the program died.
+    """
+
+    def __init__(self, cluster: Cluster, node: Node) -> None:
+        super().__init__(cluster, f"inventory of {node.group.node_type}")
+        self._cluster, self._node = cluster, node
+
+    @property
+    def facts(self) -> Facts:
+        """What the node says of itself."""
+        return self._facts
+
+    def rate(self, kind: str, seconds: float) -> float:
+        """Return how much work of a kind is done a second."""
+        name = self._node.name
+        timeout_s = _TIMEOUT_S + 20 * seconds
+        told = self._programs.ask([name], "done", timeout_s, do="do", kind=kind, seconds=seconds)
+        answer = cast(dict[str, Any], told[name])
+        return float(answer["amount"]) / float(answer["wall_s"])
+
+    def _start(self) -> None:
+        node, programs = self._node, self._programs
+        told = json.dumps({"threads": node.group.threads, "interface": self._cluster.interface})
+        variables = environment(self._cluster, node)
+        programs.start(node.name, node, "profilers.nodes.inventory", told, variables)
+        ready = programs.expect([node.name], "ready", START_TIMEOUT_S)[node.name]
+        self._facts = Facts.of(ready)
+        programs.confine(node.name)
+
+
+def measure(
+    cluster: Cluster,
+    context: RunContext,
+    *,
+    turns: int,
+    seconds: float,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProbeResult:
+    """Time each kind of work in turns.
+
+    Args:
+        cluster: a worker.
+        context: study and round.
+        turns: how often each is timed.
+        seconds: for how long.
+        progress: told what runs now.
+
+    Returns:
+        A run with table `sample`: `METRICS`, one row a turn; cores and memory of the node once.
+
+    Raises:
+        ProbeFailed: the program died.
+    """
+    node, started_at = cluster.of_role("worker")[0], clock.now()
+    patience = Patience(cluster.cpu_times, PATIENCE_S)
+    rows: list[tuple[str, str, int | None, float]] = []
+    with host_lock(progress), InventoryJob(cluster, node) as job:
+        for turn in range(turns):
+            progress(f"probe inventory: {node.group.node_type}, turn {turn + 1} of {turns}")
+            for kind, (metric, unit) in METRICS.items():
+                done = patience.quietly(partial(job.rate, kind, seconds))
+                rows.append((metric, unit, turn, done.value))
+        rows += _of_machine(job.facts, node.group)
+    settings: dict[str, Setting] = {"worker": node.group.node_type, "turns": turns}
+    run = finished_run("inventory", cluster, None, context, started_at, settings)
+    schema = {"metric": pl.String, "unit": pl.String, "window": pl.Int16, "value": pl.Float64}
+    return ProbeResult(run, None, {"sample": pl.DataFrame(rows, schema, orient="row")})
+
+
+def _of_machine(facts: Facts, group: NodeGroup) -> Iterator[tuple[str, str, None, float]]:
+    yield "inventory_cores", "1", None, float(group.cpu_share or facts.cores)
+    yield "inventory_memory_bytes", "B", None, float(group.memory_bytes or facts.memory_bytes)
+    yield "inventory_gpus", "1", None, float(len(facts.devices))
+
+
+class Settings(Record):
+    """How often each kind of work is timed, and for how many seconds."""
+
+    turns: Repeats = 5
+    seconds: Seconds = 1.0
+
+
+def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+    """Yield each type of workers once."""
+    groups = {group.node_type: group for one in asked.cluster for group in one.worker_groups}
+    for node_type, group in groups.items():
+        nodes = (group.one.model_copy(update={"batch_size": None}),)
+        yield Need(
+            Subject("inventory", None, None, {"worker": node_type}),
+            "profile",
+            f"probe inventory, {node_type}",
+            nodes,
+            settings.model_dump(),
+            expected_s=settings.turns * (1.5 * settings.seconds) * len(METRICS),
+            start_s=start_s(nodes),
+        )
+
+
+PROBE = Probe(
+    name="inventory",
+    what="What a node's share of it can do: convolutions, memory, disk.",
+    kind="pytorch",
+    tables=("sample",),
+    settings=Settings,
+    needs=_needs,
+    run=one_by_one(lambda: measure),
+    one_node=True,
+)
