@@ -9,7 +9,7 @@ from typing import Self
 
 from pydantic import AwareDatetime
 
-from pipelines.runtime.appending import Appender
+from warehouse.appending import Appender
 from pipelines.runtime.job_file import TrainingJob
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, read

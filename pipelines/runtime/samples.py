@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter
 
-from pipelines.runtime.appending import Appender, whole
+from warehouse.appending import Appender, whole
 from warehouse.records import Record
 
 Took = Callable[[int, Sequence[int]], None]

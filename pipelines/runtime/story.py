@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from pipelines.runtime import events
-from pipelines.runtime.appending import whole
+from warehouse.appending import whole
 from pipelines.runtime.planning import Plan
 from pipelines.runtime.state import State
 from warehouse.records import Record

@@ -11,7 +11,7 @@ from pipelines.runtime.keeping import Keeper
 from pipelines.runtime.story import Entry, progress
 from tests.clocks import DAY, WallClock
 from tests.pipelines.runtime.jobs import write_job
-from tests.pipelines.runtime.test_appending import limited
+from tests.warehouse.test_appending import limited
 from warehouse.records import BadInput, StepcastError
 
 

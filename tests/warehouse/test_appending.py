@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.runtime import samples, story
-from pipelines.runtime.appending import Appender, whole
+from warehouse.appending import Appender, whole
 from pipelines.runtime.samples import Taken
 from pipelines.runtime.story import Entry
 

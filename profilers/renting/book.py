@@ -1,0 +1,205 @@
+"""The book of what was asked for and rented: written, and on disk, before anything is done with it.
+
+A launch is written down with its client token before the provider is asked, so that one whose
+answer was lost is found again by the token. What it brought is written down before it is used. A
+record is JSON in brackets; one that a full disk or a kill cut short is left out (`warehouse.appending`).
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AwareDatetime, Field, ValidationError
+
+from profilers import private
+from warehouse.appending import Appender, whole
+from warehouse.home import home
+from warehouse.records import BadInput, Market, Record
+
+FOLDER, FILE = "rented", "book.jsonl"
+
+
+class Intent(Record):
+    """A launch that the provider is about to be asked for.
+
+    Attributes:
+        token: the client token; another one for each attempt.
+        owner: whose process asks (`profilers.clusters.owner`).
+        account: whose cap it counts against.
+        region: where.
+        zone: where in it; none: the provider chooses.
+        node_type: of the instances.
+        market: on demand or spot.
+        count: of the instances, all or none.
+        usd_per_hour: of one, at most: the price, or the highest bid.
+        volume_usd_per_hour: of one's volumes.
+        hours: after which one ends by itself.
+        at: when.
+    """
+
+    kind: Literal["intent"] = "intent"
+    token: str
+    owner: str
+    account: str
+    region: str
+    zone: str | None
+    node_type: str
+    market: Market
+    count: int = Field(ge=1)
+    usd_per_hour: float = Field(ge=0, allow_inf_nan=False)
+    volume_usd_per_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    hours: float = Field(gt=0, allow_inf_nan=False)
+    at: AwareDatetime
+
+
+class Launched(Record):
+    """What a launch brought."""
+
+    kind: Literal["launched"] = "launched"
+    token: str
+    ids: tuple[str, ...] = Field(min_length=1)
+    at: AwareDatetime
+
+
+class Refused(Record):
+    """A launch that brought nothing, and why."""
+
+    kind: Literal["refused"] = "refused"
+    token: str
+    code: str
+    reason: str
+    at: AwareDatetime
+
+
+class Ended(Record):
+    """An instance that the provider says has ended, and seconds of it that are paid."""
+
+    kind: Literal["ended"] = "ended"
+    id: str
+    seconds: float = Field(ge=0, allow_inf_nan=False)
+    at: AwareDatetime
+
+
+Entry = Intent | Launched | Refused | Ended
+_KINDS: Mapping[str, type[Entry]] = {
+    "intent": Intent,
+    "launched": Launched,
+    "refused": Refused,
+    "ended": Ended,
+}
+_BEGIN = re.compile(r'\["(?:intent|launched|refused|ended)",')
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What a book says."""
+
+    all: tuple[Entry, ...]
+
+    @cached_property
+    def intents(self) -> Mapping[str, Intent]:
+        """All launches by token."""
+        return {one.token: one for one in self.all if isinstance(one, Intent)}
+
+    @cached_property
+    def launched(self) -> Mapping[str, Launched]:
+        """What launches brought, by token."""
+        return {one.token: one for one in self.all if isinstance(one, Launched)}
+
+    @cached_property
+    def refused(self) -> Mapping[str, Refused]:
+        """Launches that brought nothing, by token."""
+        return {one.token: one for one in self.all if isinstance(one, Refused)}
+
+    @cached_property
+    def ended(self) -> Mapping[str, Ended]:
+        """Instances that have ended, by id."""
+        return {one.id: one for one in self.all if isinstance(one, Ended)}
+
+    @property
+    def unanswered(self) -> tuple[Intent, ...]:
+        """Launches of which nobody knows what they brought."""
+        answered = self.launched.keys() | self.refused.keys()
+        return tuple(one for token, one in self.intents.items() if token not in answered)
+
+    @property
+    def living(self) -> Mapping[str, Intent]:
+        """Instances that have not ended as far as the book says, with their launches."""
+        return {
+            id_: self.intents[token]
+            for token, one in self.launched.items()
+            if token in self.intents
+            for id_ in one.ids
+            if id_ not in self.ended
+        }
+
+    def of(self, account: str) -> "Entries":
+        """Return what counts against an account's cap."""
+        tokens = {token for token, one in self.intents.items() if one.account == account}
+        ids = {id_ for token in tokens & self.launched.keys() for id_ in self.launched[token].ids}
+        return Entries(
+            tuple(
+                one
+                for one in self.all
+                if (one.id in ids if isinstance(one, Ended) else one.token in tokens)
+            )
+        )
+
+
+class Book:
+    """The book of a home. Several processes may use it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._path = private.folder(folder or home() / FOLDER) / FILE
+
+    def read(self) -> Entries:
+        """Return all entries.
+
+        Raises:
+            BadInput: the file cannot be read.
+        """
+        try:
+            return Entries(tuple(whole(self._path, _BEGIN, _entry)))
+        except OSError as error:
+            raise BadInput(f"{self._path} cannot be read: {error.strerror}") from None
+
+    def write(self, *entries: Entry) -> None:
+        """Append entries, all or none, and force them to disk.
+
+        Raises:
+            BadInput: that cannot be done; nothing may be rented then.
+        """
+        lines = [f'["{one.kind}",{one.canonical_json()}]' for one in entries]
+        try:
+            with self._held(), Appender(self._path) as file:
+                file.append(lines)
+                file.sync()
+        except OSError as error:
+            raise BadInput(
+                f"{self._path} cannot be written ({error.strerror}), and nothing is rented that "
+                "is not written down; free some space"
+            ) from None
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        descriptor = private.opened(self._path.with_name("lock"))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _entry(value: object) -> Entry:
+    if not (isinstance(value, list) and len(value) == 2 and value[0] in _KINDS):
+        raise ValueError("no entry")
+    try:
+        return _KINDS[value[0]].model_validate(value[1])
+    except ValidationError as error:
+        raise ValueError(str(error)) from None

@@ -1,0 +1,109 @@
+"""What renting may cost: never more than the cap, even if nothing can be ended any more.
+
+Each instance ends by itself after hours that were fixed before it was launched. So what a launch
+can cost at most is known before: its price until then, or the least that is billed, and its
+volumes. Launches of an account may cost its cap at most, all together, those that have ended
+counted as what they did cost. That the machine's own shutdown works is taken for granted, and
+verified after it has started.
+"""
+
+from dataclasses import dataclass
+
+from profilers.renting.book import Entries, Intent
+from warehouse.records import StepcastError
+
+MINIMUM_BILLED_S = 60.0
+"""EC2 bills Linux by the second, the first minute whole (EC2 pricing, "per-second billing")."""
+LEAST_HOURS = 0.1
+"""Nothing is rented that would have to end sooner."""
+
+
+class BudgetExceeded(StepcastError):
+    """The cap does not allow what comes next; what runs goes on, and what has landed stays."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What an account has cost, and what it may still cost at most.
+
+    Attributes:
+        spent_usd: of instances that have ended.
+        open_usd: what those that may live will have cost when they end by themselves.
+    """
+
+    spent_usd: float
+    open_usd: float
+
+    @property
+    def worst_usd(self) -> float:
+        """What all of it will have cost at most."""
+        return self.spent_usd + self.open_usd
+
+
+def each_usd(intent: Intent, seconds: float) -> float:
+    """Return what one instance of a launch costs that lives for so long."""
+    hours = max(seconds, MINIMUM_BILLED_S) / 3600
+    return hours * (intent.usd_per_hour + intent.volume_usd_per_hour)
+
+
+def worst_usd(intent: Intent) -> float:
+    """Return what a launch costs at most."""
+    return intent.count * each_usd(intent, 3600 * intent.hours)
+
+
+def bill(entries: Entries) -> Bill:
+    """Return the bill of an account's entries.
+
+    A launch that was not answered counts as if it had brought everything.
+    """
+    spent = open_ = 0.0
+    for token, intent in entries.intents.items():
+        if token in entries.refused:
+            continue
+        ids = entries.launched[token].ids if token in entries.launched else None
+        if ids is None:
+            open_ += worst_usd(intent)
+            continue
+        for id_ in ids:
+            ended = entries.ended.get(id_)
+            if ended is None:
+                open_ += each_usd(intent, 3600 * intent.hours)
+            else:
+                spent += each_usd(intent, ended.seconds)
+    return Bill(spent, open_)
+
+
+def hours_within(
+    cap_usd: float, so_far: Bill, count: int, usd_per_hour: float, most_hours: float
+) -> float:
+    """Return for how many hours so many instances may live, `most_hours` at most.
+
+    Args:
+        cap_usd: what all of the account may cost.
+        so_far: its bill.
+        count: instances.
+        usd_per_hour: of one and its volumes.
+        most_hours: that it would live if money were no matter.
+
+    Raises:
+        BudgetExceeded: less than `LEAST_HOURS`.
+    """
+    left_usd = cap_usd - so_far.worst_usd
+    each_hour = count * usd_per_hour
+    hours = most_hours if each_hour == 0 else min(most_hours, left_usd / each_hour)
+    if hours < LEAST_HOURS:
+        needed = so_far.worst_usd + LEAST_HOURS * each_hour
+        raise BudgetExceeded(
+            f"{count} instance(s) for ${each_hour:.4g} an hour do not fit into --max-usd "
+            f"{cap_usd:g}: ${so_far.spent_usd:.4g} are spent, what runs may cost "
+            f"${so_far.open_usd:.4g} more until it ends by itself, and nothing is rented for less "
+            f"than {60 * LEAST_HOURS:g} minutes; --max-usd {_up(needed):g} would do"
+        )
+    return hours
+
+
+def _up(usd: float) -> float:
+    """Return dollars rounded up to a cent."""
+    return -(-usd * 100 // 1) / 100

@@ -1,0 +1,75 @@
+"""What a provider of machines is asked, and what it may answer: EC2, and a stand-in for tests."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from profilers.renting.book import Intent
+from warehouse.records import ProbeFailed
+
+State = Literal["pending", "running", "ending", "ended"]
+
+
+class NoCapacity(ProbeFailed):
+    """The provider has no such machine there now; it may have one elsewhere."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Unsure(ProbeFailed):
+    """The provider did not answer; nobody knows whether it did what was asked."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An instance as its provider tells it.
+
+    Attributes:
+        id: its name there.
+        state: what it does; ending and ended ones cost nothing any more.
+        seconds: that it has lived, which are paid.
+        private: address by which others reach it; none before it runs.
+        public: the same from outside.
+    """
+
+    id: str
+    state: State
+    seconds: float = 0.0
+    private: str | None = None
+    public: str | None = None
+
+
+class Provider(Protocol):
+    """Machines for money."""
+
+    def launch(self, intent: Intent, owner_token: str) -> Sequence[str]:
+        """Launch what an intent says; return the ids. The same token launches once.
+
+        Raises:
+            NoCapacity: there is none.
+            ProbeFailed: it is refused for another reason.
+            Unsure: there was no answer.
+        """
+
+    def find(self, token: str) -> Sequence[str]:
+        """Return the ids that a client token launched, whatever their state.
+
+        Raises:
+            ProbeFailed: there was no answer.
+        """
+
+    def seen(self, ids: Collection[str]) -> Mapping[str, Seen]:
+        """Return the instances of these ids that the provider knows.
+
+        Raises:
+            ProbeFailed: there was no answer.
+        """
+
+    def terminate(self, ids: Collection[str]) -> None:
+        """Ask the provider to end instances; one that has ended is fine.
+
+        Raises:
+            ProbeFailed: there was no answer, or it refuses.
+        """
