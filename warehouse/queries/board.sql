@@ -1,0 +1,38 @@
+-- Who errs least where all systems of a study ($study NULL: any one) made a forecast, and how much does each cover?
+WITH verdict AS (
+    SELECT
+        study, backend, metric, system, subject_id,
+        avg(ape_percent) AS ape, avg(noise_floor_percent) AS noise_floor
+    FROM report.accuracy
+    WHERE ape_percent IS NOT NULL AND NOT host_busy
+        AND ($study::VARCHAR IS NULL OR study = $study)
+        AND ($systems::VARCHAR IS NULL OR list_contains(string_split($systems, ','), system))
+    GROUP BY ALL
+),
+asked AS (
+    SELECT
+        study, backend, metric, count(DISTINCT system) AS systems,
+        count(DISTINCT subject_id) AS subjects
+    FROM verdict GROUP BY ALL
+),
+common AS (
+    SELECT study, backend, metric, subject_id
+    FROM verdict JOIN asked USING (study, backend, metric)
+    GROUP BY ALL HAVING count(DISTINCT system) = any_value(systems)
+)
+SELECT
+    study, backend, metric, system,
+    count(common.subject_id) AS n,
+    avg(ape) FILTER (common.subject_id IS NOT NULL) AS mape,
+    median(ape) FILTER (common.subject_id IS NOT NULL) AS median_ape,
+    max(ape) FILTER (common.subject_id IS NOT NULL) AS max_ape,
+    count(*) AS covered,
+    100 * count(*) / any_value(subjects) AS covered_percent,
+    avg(ape) AS covered_mape,
+    avg(noise_floor) AS noise_floor,
+    count(noise_floor) AS noise_n
+FROM verdict
+JOIN asked USING (study, backend, metric)
+LEFT JOIN common USING (study, backend, metric, subject_id)
+GROUP BY study, backend, metric, system
+ORDER BY study, backend, metric, mape NULLS LAST, covered_mape, system;
