@@ -23,6 +23,8 @@ class Appender:
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab+", buffering=0)
         self.size = self._file.seek(0, os.SEEK_END)
+        if not self.size:
+            _sync_folder(path.parent)
         if self.size and os.pread(self._file.fileno(), 1, self.size - 1) != b"\n":
             self.append([""])
 
@@ -56,6 +58,15 @@ class Appender:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the names of new files to disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def whole(path: Path, begin: re.Pattern[str], checked: Callable[[object], T]) -> Iterator[T]:

@@ -2,18 +2,19 @@
 
 A launch is written down with its client token before the provider is asked, so that one whose
 answer was lost is found again by the token. What it brought is written down before it is used. A
-record is JSON in brackets; one that a full disk or a kill cut short is left out (`warehouse.appending`).
+record is JSON in brackets; one that a full disk or a kill cut short is left out
+(`warehouse.appending`).
 """
 
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, ValidationError
 
@@ -23,6 +24,9 @@ from warehouse.home import home
 from warehouse.records import BadInput, Market, Record
 
 FOLDER, FILE = "rented", "book.jsonl"
+UNANSWERED = "unanswered"
+"""Code of a launch that is not looked for any more: it counts as if all of it had been paid."""
+T = TypeVar("T")
 
 
 class Intent(Record):
@@ -109,8 +113,14 @@ class Entries:
 
     @cached_property
     def launched(self) -> Mapping[str, Launched]:
-        """What launches brought, by token."""
-        return {one.token: one for one in self.all if isinstance(one, Launched)}
+        """What launches brought, by token: all that was found of each, at one time or another."""
+        found: dict[str, Launched] = {}
+        for one in self.all:
+            if isinstance(one, Launched):
+                before = found[one.token].ids if one.token in found else ()
+                ids = tuple(dict.fromkeys((*before, *one.ids)))
+                found[one.token] = one.model_copy(update={"ids": ids})
+        return found
 
     @cached_property
     def refused(self) -> Mapping[str, Refused]:
@@ -122,13 +132,20 @@ class Entries:
         """Instances that have ended, by id."""
         return {one.id: one for one in self.all if isinstance(one, Ended)}
 
-    @property
-    def unanswered(self) -> tuple[Intent, ...]:
-        """Launches of which nobody knows what they brought."""
-        answered = self.launched.keys() | self.refused.keys()
-        return tuple(one for token, one in self.intents.items() if token not in answered)
+    def ids(self, token: str) -> tuple[str, ...]:
+        """Return the instances of a launch that are known."""
+        return self.launched[token].ids if token in self.launched else ()
 
     @property
+    def unanswered(self) -> tuple[Intent, ...]:
+        """Launches of which nobody knows yet all that they brought."""
+        return tuple(
+            one
+            for token, one in self.intents.items()
+            if token not in self.refused and len(self.ids(token)) < one.count
+        )
+
+    @cached_property
     def living(self) -> Mapping[str, Intent]:
         """Instances that have not ended as far as the book says, with their launches."""
         return {
@@ -142,7 +159,7 @@ class Entries:
     def of(self, account: str) -> "Entries":
         """Return what counts against an account's cap."""
         tokens = {token for token, one in self.intents.items() if one.account == account}
-        ids = {id_ for token in tokens & self.launched.keys() for id_ in self.launched[token].ids}
+        ids = {id_ for token in tokens for id_ in self.ids(token)}
         return Entries(
             tuple(
                 one
@@ -175,11 +192,33 @@ class Book:
         Raises:
             BadInput: that cannot be done; nothing may be rented then.
         """
-        lines = [f'["{one.kind}",{one.canonical_json()}]' for one in entries]
+        self._locked(lambda: self._append(entries))
+
+    def intend(self, made: Callable[[Entries], Intent]) -> Intent:
+        """Append the launch that is made of all entries; no other process writes meanwhile.
+
+        Two commands on one account would else both find room for their launch under its cap.
+
+        Raises:
+            BadInput: that cannot be done; nothing may be rented then.
+        """
+
+        def append() -> Intent:
+            intent = made(self.read())
+            self._append([intent])
+            return intent
+
+        return self._locked(append)
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        with Appender(self._path) as file:
+            file.append([f'["{one.kind}",{one.canonical_json()}]' for one in entries])
+            file.sync()
+
+    def _locked(self, change: Callable[[], T]) -> T:
         try:
-            with self._held(), Appender(self._path) as file:
-                file.append(lines)
-                file.sync()
+            with self._held():
+                return change()
         except OSError as error:
             raise BadInput(
                 f"{self._path} cannot be written ({error.strerror}), and nothing is rented that "

@@ -1,19 +1,22 @@
 """What renting may cost: never more than the cap, even if nothing can be ended any more.
 
 Each instance ends by itself after hours that were fixed before it was launched. So what a launch
-can cost at most is known before: its price until then, or the least that is billed, and its
-volumes. Launches of an account may cost its cap at most, all together, those that have ended
-counted as what they did cost. That the machine's own shutdown works is taken for granted, and
-verified after it has started.
+can cost at most is known before: its price until then, with what is billed before its shutdown is
+set and while it shuts down, or the least that is billed, and its volumes. Launches of an account
+may cost its cap at most, all together, those that have ended counted as what they did cost. That
+the machine's own shutdown works is taken for granted, and verified after it has started.
 """
 
+import math
 from dataclasses import dataclass
 
-from profilers.renting.book import Entries, Intent
+from profilers.renting.book import UNANSWERED, Entries, Intent
 from warehouse.records import StepcastError
 
 MINIMUM_BILLED_S = 60.0
 """EC2 bills Linux by the second, the first minute whole (EC2 pricing, "per-second billing")."""
+BESIDE_S = 600.0
+"""What is billed of an instance beside the hours of its shutdown, at most: it starts and stops."""
 LEAST_HOURS = 0.1
 """Nothing is rented that would have to end sooner."""
 
@@ -48,53 +51,60 @@ def each_usd(intent: Intent, seconds: float) -> float:
     return hours * (intent.usd_per_hour + intent.volume_usd_per_hour)
 
 
+def life_s(intent: Intent) -> float:
+    """Return after how many billed seconds an instance has ended by itself."""
+    return 3600 * intent.hours + BESIDE_S
+
+
 def worst_usd(intent: Intent) -> float:
     """Return what a launch costs at most."""
-    return intent.count * each_usd(intent, 3600 * intent.hours)
+    return intent.count * each_usd(intent, life_s(intent))
 
 
 def bill(entries: Entries) -> Bill:
     """Return the bill of an account's entries.
 
-    A launch that was not answered counts as if it had brought everything.
+    What a launch may have brought and nobody has found counts as if it were there.
     """
     spent = open_ = 0.0
     for token, intent in entries.intents.items():
-        if token in entries.refused:
-            continue
-        ids = entries.launched[token].ids if token in entries.launched else None
-        if ids is None:
-            open_ += worst_usd(intent)
-            continue
+        refused, ids = entries.refused.get(token), entries.ids(token)
+        each = each_usd(intent, life_s(intent))
         for id_ in ids:
             ended = entries.ended.get(id_)
-            if ended is None:
-                open_ += each_usd(intent, 3600 * intent.hours)
-            else:
-                spent += each_usd(intent, ended.seconds)
+            open_ += each if ended is None else 0.0
+            spent += 0.0 if ended is None else each_usd(intent, ended.seconds)
+        not_found = each * max(0, intent.count - len(ids))
+        if refused is None:
+            open_ += not_found
+        elif refused.code == UNANSWERED:
+            spent += not_found
     return Bill(spent, open_)
 
 
 def hours_within(
     cap_usd: float, so_far: Bill, count: int, usd_per_hour: float, most_hours: float
 ) -> float:
-    """Return for how many hours so many instances may live, `most_hours` at most.
+    """Return the whole minutes after which so many instances must shut down, in hours.
 
     Args:
         cap_usd: what all of the account may cost.
         so_far: its bill.
         count: instances.
         usd_per_hour: of one and its volumes.
-        most_hours: that it would live if money were no matter.
+        most_hours: after which they would if money were no matter.
 
     Raises:
         BudgetExceeded: less than `LEAST_HOURS`.
     """
     left_usd = cap_usd - so_far.worst_usd
     each_hour = count * usd_per_hour
-    hours = most_hours if each_hour == 0 else min(most_hours, left_usd / each_hour)
+    hours = most_hours
+    if each_hour:
+        hours = min(hours, left_usd / each_hour - BESIDE_S / 3600)
+    hours = math.floor(60 * hours) / 60
     if hours < LEAST_HOURS:
-        needed = so_far.worst_usd + LEAST_HOURS * each_hour
+        needed = so_far.worst_usd + (LEAST_HOURS + 1 / 60 + BESIDE_S / 3600) * each_hour
         raise BudgetExceeded(
             f"{count} instance(s) for ${each_hour:.4g} an hour do not fit into --max-usd "
             f"{cap_usd:g}: ${so_far.spent_usd:.4g} are spent, what runs may cost "

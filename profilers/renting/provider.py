@@ -29,7 +29,7 @@ class Seen:
     Attributes:
         id: its name there.
         state: what it does; ending and ended ones cost nothing any more.
-        seconds: that it has lived, which are paid.
+        seconds: that are paid, by the provider's clock, which may round them up, not down.
         private: address by which others reach it; none before it runs.
         public: the same from outside.
     """
@@ -55,6 +55,8 @@ class Provider(Protocol):
 
     def find(self, token: str) -> Sequence[str]:
         """Return the ids that a client token launched, whatever their state.
+
+        For a while after a launch there may be too few.
 
         Raises:
             ProbeFailed: there was no answer.
