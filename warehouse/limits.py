@@ -82,3 +82,11 @@ ANSWER_S = 60.0
 """How long one such answer may take to arrive."""
 ANSWER_PAGES = 200
 """Of answers to one question that a provider gives in parts."""
+REQUEST_BYTES = 1 << 23
+"""Of a request to the service: 8 MiB."""
+REQUEST_S = 30.0
+"""How long a request to the service may take to arrive."""
+WORKLOADS = 100
+"""Of one question to the service."""
+ASKED_PRIMITIVES = 20_000
+"""Of all graphs of one question; an embedding takes up to 8 s for 5,000 of them."""
