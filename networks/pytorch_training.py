@@ -29,7 +29,7 @@ def build_pytorch(name: str, image_size: int, num_classes: int = 10) -> "nn.Modu
     if name in LIBRARY:
         from networks.pytorch_library import build
 
-        return build(name, image_size, num_classes).train()
+        return build(name, num_classes).train()
     from networks import pytorch_classics as classics
     from networks import pytorch_residual as residual
     from networks.pytorch_inception import inception_v3
