@@ -8,7 +8,7 @@ better, its answer is given, and said to be its.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, log
 from typing import Self
@@ -85,6 +85,23 @@ class Known:
         """Return this without some runs."""
         kept = [one for one in self.runs if not which(one)]
         return type(self)(kept, self.measured, self.graphs, self.embedder)
+
+    def knowing(
+        self,
+        graphs: Mapping[tuple[str, int], PrimitiveGraph],
+        measured: Mapping[str, Mapping[str, float]],
+    ) -> Self:
+        """Return this with more graphs and node types; what was measured stays as it is."""
+
+        def both(wanted: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], PrimitiveGraph]:
+            asked = list(dict.fromkeys(wanted))
+            ours = self.graphs([one for one in asked if one not in graphs])
+            return {**ours, **{one: graphs[one] for one in asked if one in graphs}}
+
+        more = replace(self, graphs=both, measured={**measured, **self.measured})
+        # These rest on the runs alone, and take seconds.
+        vars(more).update(networks=self.networks, embeddings=self.embeddings)
+        return more
 
     @cached_property
     def networks(self) -> Mapping[tuple[str, int], PrimitiveGraph]:
@@ -191,13 +208,23 @@ class PredictDDL:
         return self.parameters.canonical_json()
 
     def distance(self, scenario: Scenario) -> tuple[float, str]:
-        """Return the cosine distance of a network to the nearest that was measured, and its name."""
+        """Return the cosine distance to the nearest network that was measured, and its name."""
         key = key_of(scenario)
         ours = self.known.embedder.embedding(self.known.graphs([key])[key])
         return min(
-            (cosine_distance(ours, other), dnn)
-            for (dnn, _), other in self.known.embeddings.items()
+            (cosine_distance(ours, other), dnn) for (dnn, _), other in self.known.embeddings.items()
         )
+
+    def knowing(
+        self,
+        graphs: Mapping[tuple[str, int], PrimitiveGraph],
+        measured: Mapping[str, Mapping[str, float]],
+    ) -> Self:
+        """Return this, fitted as it is, with graphs that have no name and more node types."""
+        known = self.known.knowing(graphs, measured)
+        names = {self.parameters.seen, self.parameters.unseen}
+        models = {name: replace(self._model(name), known=known) for name in names}
+        return type(self)(known, self.parameters, models)
 
     def who(self, scenario: Scenario) -> str:
         """Return the system that answers for a scenario: see `Parameters.answers`."""
@@ -277,9 +304,7 @@ def _rows(
     keys = [key_of(one) for one in scenarios]
     axes, middle = _axes(known)
     own = {key: traits(Work.of(graphs[key])) for key in set(keys)}
-    embedded = {
-        key: (known.embedder.embedding(graphs[key]) - middle) @ axes for key in set(keys)
-    }
+    embedded = {key: (known.embedder.embedding(graphs[key]) - middle) @ axes for key in set(keys)}
     kinds = np.array([np.concatenate([own[key], embedded[key]]) for key in keys])
     setups = np.array([_setup(one, known) for one in scenarios])
     return Rows(np.array([dnn for dnn, _ in keys], dtype=object), kinds, setups)
@@ -304,9 +329,7 @@ def _setup(scenario: Scenario, known: Known) -> list[float]:
     ]
 
 
-def _by_family(
-    known: Known, families: Sequence[str], fitting: Fitting
-) -> tuple[Floats, Floats]:
+def _by_family(known: Known, families: Sequence[str], fitting: Fitting) -> tuple[Floats, Floats]:
     """Return errors of logarithms, and deviations, of each family by a fit to the others."""
     errors, deviations = [], []
     for name in families:
@@ -355,7 +378,7 @@ def _quantile(errors: Floats, deviations: Floats) -> float:
 def _far(known: Known, families: Sequence[str]) -> float:
     """Return how far off a network may be: more than any family is from all others."""
     nearest = []
-    for (dnn, side), ours in known.embeddings.items():
+    for (dnn, _), ours in known.embeddings.items():
         others = [
             cosine_distance(ours, other)
             for (name, _), other in known.embeddings.items()
