@@ -117,8 +117,24 @@ _PYTORCH_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
 _SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_SIZES}
 
 
+OWN = "own-"
+"""How names of users' models begin; the rest is a hash of the graph."""
+_OWN: dict[str, int] = {}
+"""Users' models that this process has traced, and the images that they were traced with."""
+
+
 class UnknownNetwork(ValueError):
     """No network has the name asked for; the message lists the closest ones."""
+
+
+def learn(name: str, image_size: int) -> None:
+    """Take a user's PyTorch model for a network, as long as this process lives.
+
+    Args:
+        name: of it.
+        image_size: side of the images that it was traced with, pixels; 0: it takes none.
+    """
+    _OWN[name] = image_size
 
 
 def names(framework: str = "tensorflow") -> tuple[str, ...]:
@@ -137,6 +153,13 @@ def minimum_image_size(name: str, framework: str = "tensorflow") -> int:
         UnknownNetwork: no network of that framework has that name.
     """
     sizes = _sizes(framework)
+    if framework == "pytorch" and name in _OWN:
+        return _OWN[name]
+    if name.startswith(OWN):
+        raise UnknownNetwork(
+            f"{name} is a model of somebody's own, of which only its name is kept: give "
+            "`stepcast predict` the package.module:function that builds it"
+        )
     if name not in sizes:
         close = get_close_matches(name.lower(), names(framework))
         hint = f"the closest are {', '.join(close)}; " if close else ""
@@ -152,6 +175,11 @@ def check(name: str, image_size: int | None = None, framework: str = "tensorflow
         ValueError: the image is too small for the network.
     """
     smallest = minimum_image_size(name, framework)
+    if name in _OWN and image_size not in (None, smallest):
+        raise ValueError(
+            f"{name} was traced with images of {smallest} pixels a side, found {image_size}: leave "
+            "out image_size"
+        )
     if image_size is not None and image_size < smallest:
         raise ValueError(
             f"DNN {name!r} needs images of at least {smallest} pixels a side, found {image_size}: "

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
-from networks.catalogue import check
+from networks.catalogue import check, learn
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.primitives import PrimitiveGraph
 
@@ -31,7 +31,9 @@ def extracted(
         RuntimeError: the child process failed; the message has the end of what it wrote.
     """
     check(dnn, image_size, framework)
-    return _from_json(_told(f"the graph of {dnn}", [dnn, str(batch_size), str(image_size), framework])[-1])
+    return _from_json(
+        _told(f"the graph of {dnn}", [dnn, str(batch_size), str(image_size), framework])[-1]
+    )
 
 
 def primitive_graphs(
@@ -60,6 +62,12 @@ def primitive_graphs(
 
 _PRIMITIVES: dict[tuple[str, int], PrimitiveGraph] = {}
 """Graphs at hand: some 100 kB a network."""
+
+
+def know(graph: PrimitiveGraph) -> None:
+    """Take the graph of a user's model for that of a network, as long as this process lives."""
+    learn(graph.dnn, graph.image_size)
+    _PRIMITIVES[graph.dnn, graph.image_size] = graph
 
 
 def _told(what: str, arguments: list[str]) -> list[str]:

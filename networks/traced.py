@@ -5,22 +5,18 @@ any Python in it is followed as it runs. Each operator below automatic different
 part of the edge between others: activations and changes of shape. Where a module asks for values of
 its tensors there is no graph, and the operator that asked is named.
 
-Also a program, `python -P traced.py JSON`: it calls a user's function that returns a module and an
-example batch, and writes the graph. Users have packages of the names of ours, so it imports none.
+`networks/own_program.py` loads this file where no package of ours may be imported.
 """
 
-import importlib
-import importlib.machinery
-import inspect
-import json
-import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -57,6 +53,7 @@ def fields_of(
     dnn: str,
     image_size: int,
     batch_size: int,
+    by_name: Mapping[str, torch.Tensor] | None = None,
 ) -> Fields:
     """Return the fields of `networks.primitives.PrimitiveGraph` of a module.
 
@@ -66,19 +63,18 @@ def fields_of(
         dnn: its name.
         image_size: side of its images, pixels; 0 if it takes none.
         batch_size: of the example; figures of nodes are those of one image.
+        by_name: the rest of the batch, arguments that are given by name.
 
     Raises:
         CannotTrace: an operator needs values, or knows no fake tensors.
     """
-    recorder = _Recorder(module, example, batch_size)
+    by_name = by_name or {}
+    recorder = _Recorder(module, (*example, *by_name.values()), batch_size)
     try:
         with torch.no_grad(), recorder:
-            module(*example)
+            module(*example, **by_name)
     except Exception as error:
-        raise CannotTrace(
-            f"{dnn}: no graph, its forward pass ended at {recorder.last} ({_first_line(error)}); "
-            "a network that decides by values of its tensors cannot be traced"
-        ) from error
+        raise CannotTrace(f"{dnn}: {_ended(error, recorder.last)}") from error
     return {
         "dnn": dnn,
         "image_size": image_size,
@@ -86,6 +82,23 @@ def fields_of(
         "edges": sorted(set(recorder.edges)),
         "parameter_count": sum(one.numel() for one in module.parameters() if one.requires_grad),
     }
+
+
+def _ended(error: Exception, operator: str) -> str:
+    """Say why a forward pass ended, and what to do about it."""
+    told = _first_line(error)
+    if isinstance(error, _OF_VALUES):
+        return (
+            f"no graph, its forward pass asks for values of its tensors ({operator}: {told}); "
+            "let it decide by shapes only"
+        )
+    return (
+        f"its forward pass failed after {operator} ({told}); call the module with the example "
+        "batch yourself until that works"
+    )
+
+
+_OF_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -231,82 +244,3 @@ def _tensors(values: Iterable[object]) -> Iterator[torch.Tensor]:
 def _first_line(error: Exception) -> str:
     told = str(error).strip().splitlines()
     return f"{type(error).__name__}: {told[0]:.200}" if told else type(error).__name__
-
-
-class _OnlyUsers:
-    """Finds packages that have the names of ours in the user's folders, and nowhere else."""
-
-    def __init__(self, names: Iterable[str], folders: Sequence[str]) -> None:
-        self._names, self._folders = frozenset(names), list(folders)
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        """Return where the user has such a package.
-
-        Raises:
-            ModuleNotFoundError: nowhere.
-        """
-        if name not in self._names:
-            return None
-        found = importlib.machinery.PathFinder.find_spec(name, self._folders)
-        if found is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return found
-
-
-def _of_user(target: str, batch_size: int, folders: Sequence[str], hidden: Sequence[str]) -> Fields:
-    """Return the fields of what `module:function` makes.
-
-    Raises:
-        CannotTrace: there is no such function, it makes something else, or has no graph.
-    """
-    sys.path[:0] = folders
-    sys.meta_path.insert(0, _OnlyUsers(hidden, folders))  # type: ignore[arg-type]
-    made = _called(target, batch_size)
-    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)):
-        raise CannotTrace(
-            f"{target}: expected a torch.nn.Module and an example batch, found "
-            f"{type(made).__name__}; return both: `return model, torch.zeros(8, 3, 64, 64)`"
-        )
-    module, example = made
-    batch = tuple(example) if isinstance(example, list | tuple) else (example,)
-    if not batch or not all(isinstance(one, torch.Tensor) and one.ndim for one in batch):
-        raise CannotTrace(f"{target}: expected tensors as an example batch; batches come first")
-    shape = batch[0].shape
-    side = int(shape[-1]) if len(shape) == 4 else 0
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        fakes = tuple(mode.from_tensor(one) for one in batch)
-        return fields_of(module.train(), fakes, target, side, int(shape[0]))
-
-
-def _called(target: str, batch_size: int) -> object:
-    name, _, function = target.partition(":")
-    try:
-        build = getattr(importlib.import_module(name), function)
-    except (ImportError, AttributeError) as error:
-        raise CannotTrace(f"{target}: {_first_line(error)}; write package.module:function") from None
-    try:
-        takes = "batch_size" in inspect.signature(build).parameters
-        return build(batch_size=batch_size) if takes else build()
-    except Exception as error:
-        raise CannotTrace(f"{target}: it failed: {_first_line(error)}") from error
-
-
-def main() -> None:
-    """Write the graph, or why there is none, as a line of JSON: the last that stdout has."""
-    asked = json.loads(sys.argv[1])
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    try:
-        told: Fields = {
-            "graph": _of_user(
-                asked["target"], asked["batch_size"], asked["folders"], asked["hidden"]
-            )
-        }
-    except CannotTrace as error:
-        told = {"error": str(error)}
-    out.write(json.dumps(told) + "\n")
-    out.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,7 @@ from profilers.probe import Metric
 from profilers.probes import judge_of
 from profilers.scenarios import in_turn
 from warehouse import limits
-from warehouse.amounts import Batch, Mbps, Nodes, Pixels
+from warehouse.amounts import Batch, Mbps, Nodes, PixelsOrNone
 from warehouse.records import (
     Backend,
     BadInput,
@@ -53,7 +53,7 @@ class Curve(Record):
     dnn: str
     framework: Literal["tensorflow", "pytorch"] = "tensorflow"
     strategy: StrategyKind = "async_parameter_server"
-    image_size: Pixels
+    image_size: PixelsOrNone
     batch_size: Batch
     worker: tuple[str, ...] = Field(min_length=1, max_length=limits.LISTED)
     devices_per_node: Nodes = 1

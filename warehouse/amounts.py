@@ -14,6 +14,8 @@ Batch = Annotated[int, Field(ge=1, le=limits.BATCH)]
 """Samples of one iteration."""
 Pixels = Annotated[int, Field(ge=8, le=limits.PIXELS)]
 """The side of a square image."""
+PixelsOrNone = Annotated[int, Field(ge=0, le=limits.PIXELS)]
+"""The side of a square image; 0: of a network that takes none."""
 Bytes = Annotated[int, Field(ge=1, le=limits.TENSOR_BYTES)]
 """The length of what is exchanged at once."""
 Seconds = Annotated[float, Field(gt=0, le=limits.SECONDS, allow_inf_nan=False)]

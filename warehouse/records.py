@@ -76,11 +76,14 @@ class Record(BaseModel):
 
 
 class Workload(Record):
-    """What is trained. `batch_size` is per device; images are square, `image_size` pixels."""
+    """What is trained. `batch_size` is per device; images are square, `image_size` pixels.
+
+    `image_size` 0: what a network takes is no images.
+    """
 
     dnn: str
     framework: Literal["tensorflow", "pytorch"] = "tensorflow"
-    image_size: int = Field(ge=8)
+    image_size: int = Field(ge=0)
     batch_size: int = Field(ge=1)
     precision: Literal["float32"] = "float32"
     optimizer: Literal["sgd"] = "sgd"
@@ -236,6 +239,7 @@ class Scenario(Record):
     def label(self) -> str:
         """Short human name, as tables print it."""
         load, link = self.workload, self.link_mbps
+        pixels = f" {load.image_size}px" if load.image_size else ""
         speed = "unshaped" if link is None else f"{link:g} Mb/s"
         strategy = self.strategy
         placed = f" {strategy.placement}" if strategy.placement != "round_robin" else ""
@@ -246,7 +250,7 @@ class Scenario(Record):
             servers = f", all-reduce{f' of {each} devices each' if each > 1 else ''}"
         others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (
-            f"{load.dnn} {load.image_size}px b{load.batch_size}, {speed}{others}{order}{servers}, "
+            f"{load.dnn}{pixels} b{load.batch_size}, {speed}{others}{order}{servers}, "
             f"W={strategy.workers}{self._kinds}"
         )
 

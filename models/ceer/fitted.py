@@ -12,6 +12,7 @@ from models.ceer.overhead import STEPS, Setup
 from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer
 from models.system import NotCovered
+from networks.catalogue import OWN
 from networks.extraction import extracted
 from warehouse.records import BadInput, Scenario, Workload
 
@@ -82,6 +83,11 @@ def declines(scenario: Scenario, framework: str = "tensorflow") -> str | None:
         return f"it is about synchronous training (all_reduce), not {strategy.kind}"
     if trained_by != framework:
         return f"it was fitted to operations of {framework}, not of {trained_by}"
+    if scenario.workload.dnn.startswith(OWN):
+        return (
+            "it needs the operators of a training step, and of a model of your own knows the "
+            "primitives of its forward pass; add the network to networks/pytorch_training.py"
+        )
     if len(node_types) > 1:
         return f"it is about devices of one type, not {' and '.join(sorted(node_types))}"
     if any(group.batch_size is not None for group in scenario.nodes):

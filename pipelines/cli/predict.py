@@ -1,17 +1,24 @@
 """`stepcast predict`: how fast training would be on nodes that nobody has tried."""
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from warehouse.home import home
 from warehouse.records import Backend, BadInput
 
+if TYPE_CHECKING:
+    from warehouse.warehouse import Warehouse
+
 
 def predict(
-    templates: Annotated[
-        Path | None, typer.Argument(help="A YAML list of templates, as under test: of a study.")
+    asked: Annotated[
+        str | None,
+        typer.Argument(
+            help="A YAML list of templates, as under test: of a study; or a function that builds "
+            "your own PyTorch model: package.module:function."
+        ),
     ] = None,
     dnn: Annotated[str | None, typer.Option(help="The network; or several: a,b.")] = None,
     framework: Annotated[str | None, typer.Option(help="tensorflow or pytorch.")] = None,
@@ -51,9 +58,13 @@ def predict(
     --worker emu.native.s25 --server emu.server --link-mbps 200 --systems async_sgd,linear
 
     Example: stepcast predict templates.yaml --json
+
+    Example: stepcast predict my_package.my_module:build_model --batch-size 8 --workers 1,2,4
+    --worker emu.avx512.s15 --link-mbps 500
     """
     from forecasting.asked.answer import predict_asked
     from forecasting.chosen import named
+    from pipelines.cli.own import asked_of, is_target
     from pipelines.cli.predicted import print_answer, print_json
     from pipelines.cli.templates import curves_of, of_file, of_options
     from warehouse.warehouse import Warehouse
@@ -71,15 +82,18 @@ def predict(
         "devices_per_node": devices_per_node,
         "link_mbps": link_mbps,
     }
-    listed = of_options(options) if templates is None else of_file(templates, options)
-    curves = curves_of(listed, templates)
     chosen = named(_names(systems))
     warehouse = Warehouse(home())
-    if not (warehouse.home / "warehouse.duckdb").exists():
-        raise BadInput(
-            f"nothing has been measured in {warehouse.home} yet; run a study first: `make demo` or "
-            "`stepcast run STUDY.yaml`"
-        )
+    own, listed = None, []
+    if asked is not None and is_target(asked):
+        _check_history(warehouse)
+        own = asked_of(asked, options)
+        curves = own.curves
+    else:
+        file = None if asked is None else Path(asked)
+        listed = of_options(options) if file is None else of_file(file, options)
+        curves = curves_of(listed, file)
+        _check_history(warehouse)
     answer = predict_asked(
         warehouse,
         curves,
@@ -89,9 +103,22 @@ def predict(
         say=lambda text: typer.echo(text, err=True),
     )
     if as_json:
-        print_json(answer)
+        print_json(answer, own)
     else:
-        print_answer(answer, listed, named=systems is not None)
+        print_answer(answer, listed, named=systems is not None, own=own)
+
+
+def _check_history(warehouse: "Warehouse") -> None:
+    """Refuse a home in which nothing has been measured.
+
+    Raises:
+        BadInput: nothing has.
+    """
+    if not (warehouse.home / "warehouse.duckdb").exists():
+        raise BadInput(
+            f"nothing has been measured in {warehouse.home} yet; run a study first: `make demo` or "
+            "`stepcast run STUDY.yaml`"
+        )
 
 
 def _names(text: str | None) -> list[str]:

@@ -13,6 +13,7 @@ from rich.table import Table
 from fleet.readings import in_words
 from forecasting.asked.answer import Answer, Forecast, Refused
 from forecasting.asked.lacking import minutes
+from pipelines.cli.own import Own, to_profile
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
 from studies.words import count, some
@@ -22,11 +23,12 @@ _SCENARIO_CHARACTERS = 23
 Listed = Sequence[Mapping[str, object]]
 
 
-def print_json(answer: Answer) -> None:
-    """Print an answer as one JSON object."""
+def print_json(answer: Answer, own: Own | None = None) -> None:
+    """Print an answer as one JSON object; of a model of the user's own, with what it is."""
     typer.echo(
         json.dumps(
             {
+                **({} if own is None else {"model": own.as_json()}),
                 "backend": answer.place.backend,
                 "host_id": answer.place.host_id,
                 "this_host": answer.place.is_here,
@@ -39,14 +41,17 @@ def print_json(answer: Answer) -> None:
     )
 
 
-def print_answer(answer: Answer, listed: Listed, *, named: bool) -> None:
+def print_answer(answer: Answer, listed: Listed, *, named: bool, own: Own | None = None) -> None:
     """Print an answer for people.
 
     Args:
         answer: of all systems.
         listed: the templates that were asked about, to be copied into a study file.
         named: whether the systems were named; else those about other training share a line.
+        own: the user's model that was asked about, if it is one.
     """
+    if own is not None:
+        typer.echo(own.in_words)
     place = answer.place
     whose = "this host" if place.is_here else f"host {place.host_id}, which is not this one"
     typer.echo(f"Backend {place.backend}, {whose}.")
@@ -63,7 +68,7 @@ def print_answer(answer: Answer, listed: Listed, *, named: bool) -> None:
         typer.echo(line)
     for line in _refusals(answer, named=named):
         typer.echo(line)
-    for line in _to_measure(answer, listed):
+    for line in _to_measure(answer, listed) if own is None else to_profile(answer, own):
         typer.echo(line)
     if answer.written:
         new = "is" if answer.written == 1 else "are"
