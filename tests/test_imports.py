@@ -52,7 +52,13 @@ _ASSETS = (*_FLEET, "fleet", "reports")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "networks": (),
     "warehouse": (),
-    "profilers": ("networks", "warehouse.asks", "warehouse.home", *_WORDS),
+    "profilers": (
+        "networks",
+        "warehouse.appending",
+        "warehouse.asks",
+        "warehouse.home",
+        *_WORDS,
+    ),
     "models": ("networks", "warehouse.asks", *_WORDS),
     "studies": _STUDIES,
     "forecasting": _FORECASTING,

@@ -1,14 +1,22 @@
 """The machines that backends `ssh` and `ec2` measure on, from the user's fleet file.
 
-docs/fleets.md has an example.
+docs/fleets.md and docs/ec2.md have examples.
 """
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import (
+    AfterValidator,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from profilers.record_file import read_record
 from warehouse.names import checked_name
@@ -18,6 +26,10 @@ BACKENDS: tuple[Backend, ...] = ("ssh", "ec2")
 """Those whose nodes are machines of the fleet file."""
 VARIABLE = "STEPCAST_FLEET"
 FILE = "fleet.yaml"
+GP3_USD_PER_GB_MONTH = 0.08
+"""What a gp3 volume costs in us-east-1 (Amazon EBS pricing, since December 2020)."""
+HOURS_PER_MONTH = 730.0
+"""As AWS reckons prices by the month."""
 
 
 def _name(name: str) -> str:
@@ -53,20 +65,77 @@ class Machine(Record):
     port: int = Field(default=22, ge=1, le=65535)
 
 
-class Launch(Record):
-    """How EC2 instances are launched; each ends by itself after `most_hours`, whatever happens.
+class Volume(Record):
+    """The volumes of an instance: their size in all, and their price.
 
-    With `public`, ssh connects to their public addresses; among themselves they use private ones.
+    `device` is the root device of the image, such as /dev/xvda: with it, a gp3 volume of this size
+    is asked for; without it, volumes are those of the image or the launch template, and the size
+    says how large they may be. `usd_per_gb_month` differs by region.
     """
 
-    region: str
-    image: str
-    key_name: str
-    subnet: str
-    security_groups: tuple[str, ...] = Field(min_length=1)
+    gb: int = Field(default=100, ge=1, le=16_384)
+    device: str | None = None
+    usd_per_gb_month: float = Field(default=GP3_USD_PER_GB_MONTH, ge=0, allow_inf_nan=False)
+
+    @property
+    def usd_per_hour(self) -> float:
+        """What the volumes of one instance cost an hour."""
+        return self.gb * self.usd_per_gb_month / HOURS_PER_MONTH
+
+
+class Launch(Record):
+    """How EC2 instances are launched; each ends by itself after `most_hours` at the latest.
+
+    A launch template names image, key, network, placement and profile; what is given beside it
+    counts instead. Without one, image, key_name, security_groups and a subnet are needed.
+    `subnets` lists one by availability zone, in the order in which they are asked for instances.
+    With `public`, ssh connects to their public addresses; among themselves they use private ones.
+    A program on an instance that says nothing for `silence_s` counts as lost.
+    """
+
+    region: Name
+    launch_template: Name | None = None
+    version: str = "$Default"
+    image: str | None = None
+    key_name: str | None = None
+    subnet: str | None = None
+    subnets: Mapping[Name, str] = Field(default_factory=dict)
+    security_groups: tuple[str, ...] = ()
     spot: bool = False
     public: bool = True
-    most_hours: float = Field(default=6, gt=0)
+    most_hours: float = Field(default=6, gt=0, le=24 * 7, allow_inf_nan=False)
+    silence_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    volume: Volume = Volume()
+
+    @model_validator(mode="after")
+    def _says_enough(self) -> "Launch":
+        if self.subnet and self.subnets:
+            raise ValueError("give `subnet`, or `subnets` by zone, not both")
+        needed = {
+            "image": self.image,
+            "key_name": self.key_name,
+            "security_groups": self.security_groups,
+            "subnet": self.subnet or self.subnets,
+        }
+        lacking = [name for name, value in needed.items() if not value]
+        if lacking and self.launch_template is None:
+            raise ValueError(f"without a launch_template, {', '.join(lacking)} must be given")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # Fleets keep the host_id that they had before there was a choice.
+        fields: dict[str, JsonValue] = handler(self)
+        for name in ("launch_template", "version", "subnets", "silence_s", "volume"):
+            field = type(self).model_fields[name]
+            if getattr(self, name) == field.get_default(call_default_factory=True):
+                fields.pop(name, None)
+        return fields
+
+    @property
+    def places(self) -> Mapping[str | None, str | None]:
+        """Subnets by availability zone, in the order in which they are asked (None: whichever)."""
+        return dict(self.subnets.items()) if self.subnets else {None: self.subnet}
 
 
 class Fleet(Record):

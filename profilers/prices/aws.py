@@ -100,8 +100,13 @@ def own_region() -> str | None:
     return found
 
 
-def client(service: str, region: str) -> Any:
+def client(service: str, region: str, attempts: int = ATTEMPTS) -> Any:
     """Return a client of one region, whose answers are no larger or slower than limits allow.
+
+    Args:
+        service: of AWS.
+        region: of it.
+        attempts: how often it asks, where it is throttled or gets no answer.
 
     Raises:
         BadInput: there is no such profile.
@@ -111,7 +116,7 @@ def client(service: str, region: str) -> Any:
         made = session.create_client(
             service,
             region_name=region,
-            config=Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS}),
+            config=Config(retries={"mode": "standard", "total_max_attempts": attempts}),
         )
         made.meta.events.register("before-send", _sender(made.meta.endpoint_url, session))
     return made

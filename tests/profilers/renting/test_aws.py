@@ -1,0 +1,290 @@
+"""EC2 as botocore's own model of its API has it: every request and answer is checked by that."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore import exceptions
+from botocore.stub import ANY, Stubber
+
+from profilers.clusters.fleet import Launch, Volume
+from profilers.renting import user_data
+from profilers.renting.aws import Ec2
+from profilers.renting.book import Intent
+from profilers.renting.provider import NoCapacity, Unsure
+from profilers.renting.requests import ended_at, launch
+from warehouse.records import ProbeFailed
+
+AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
+HOW = Launch(
+    region="us-east-1",
+    image="ami-1",
+    key_name="lab",
+    subnets={"us-east-1a": "subnet-1", "us-east-1b": "subnet-2"},
+    security_groups=("sg-1",),
+)
+INTENT = Intent(
+    token="t0",
+    owner="stepcast-1-2-0",
+    account="a",
+    region="us-east-1",
+    zone="us-east-1b",
+    node_type="m5.large",
+    market="spot",
+    count=2,
+    usd_per_hour=0.0521,
+    hours=1.5,
+    at=AT,
+)
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def ec2(pauses: list[float]) -> Ec2:
+    one = Ec2("us-east-1", HOW, pause=pauses.append)
+    credentials = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    one.__dict__["_client"] = boto3.client("ec2", region_name="us-east-1", **credentials)
+    one.__dict__["_launching"] = one.__dict__["_client"]
+    return one
+
+
+@pytest.fixture
+def api(ec2: Ec2) -> Iterator[Stubber]:
+    with Stubber(ec2.__dict__["_client"]) as stubber:
+        yield stubber
+        stubber.assert_no_pending_responses()
+
+
+def instance(id_: str, state: str = "running", **more: Any) -> dict[str, Any]:
+    return {"InstanceId": id_, "State": {"Name": state}, "LaunchTime": AT, **more}
+
+
+def told(*instances: dict[str, Any]) -> dict[str, Any]:
+    return {"Reservations": [{"Instances": [one]} for one in instances]}
+
+
+def test_a_launch_has_its_token_its_tags_its_end_and_its_highest_price(
+    ec2: Ec2, api: Stubber
+) -> None:
+    tags = [
+        {"Key": "stepcast:owner", "Value": "stepcast-1-2-0"},
+        {"Key": "stepcast:home", "Value": "home"},
+        {"Key": "stepcast:until", "Value": str(int(AT.timestamp()) + 5400)},
+        {"Key": "Name", "Value": "stepcast m5.large"},
+    ]
+    expected = {
+        "ClientToken": "t0",
+        "InstanceType": "m5.large",
+        "MinCount": 2,
+        "MaxCount": 2,
+        "ImageId": "ami-1",
+        "KeyName": "lab",
+        "SubnetId": "subnet-2",
+        "SecurityGroupIds": ["sg-1"],
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "UserData": user_data.script(INTENT),
+        "TagSpecifications": [
+            {"ResourceType": kind, "Tags": tags} for kind in ("instance", "volume")
+        ],
+        "InstanceMarketOptions": {
+            "MarketType": "spot",
+            "SpotOptions": {
+                "MaxPrice": "0.052100",
+                "SpotInstanceType": "one-time",
+                "InstanceInterruptionBehavior": "terminate",
+            },
+        },
+    }
+    answer = {"Instances": [instance("i-1", "pending"), instance("i-2", "pending")]}
+    api.add_response("run_instances", answer, expected)
+    assert ec2.launch(INTENT, "home") == ["i-1", "i-2"]
+    assert "shutdown -P +90 " in user_data.script(INTENT)
+
+
+def test_what_is_given_beside_a_launch_template_counts() -> None:
+    how = Launch(
+        region="us-east-1",
+        launch_template="lt-1",
+        version="7",
+        volume=Volume(gb=50, device="/dev/xvda"),
+    )
+    on_demand = INTENT.model_copy(update={"market": "on_demand", "zone": None})
+    request = launch(how, on_demand, "home")
+    assert request["LaunchTemplate"] == {"LaunchTemplateId": "lt-1", "Version": "7"}
+    assert not {"ImageId", "KeyName", "SubnetId", "SecurityGroupIds"} & request.keys()
+    assert "InstanceMarketOptions" not in request
+    (disk,) = request["BlockDeviceMappings"]
+    assert disk["Ebs"] == {"VolumeSize": 50, "VolumeType": "gp3", "DeleteOnTermination": True}
+
+
+@pytest.mark.parametrize(
+    "code", ["InsufficientInstanceCapacity", "VcpuLimitExceeded", "SpotMaxPriceTooLow"]
+)
+def test_no_capacity_is_told_apart(code: str, ec2: Ec2, api: Stubber) -> None:
+    api.add_client_error("run_instances", code, "none left")
+    with pytest.raises(NoCapacity, match=f"{code}: none left") as error:
+        ec2.launch(INTENT, "home")
+    assert error.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("InternalError", 500),
+        ("Unavailable", 503),
+        ("odd", 502),
+        ("IdempotentParameterMismatch", 400),
+    ],
+)
+def test_nobody_knows_what_a_failing_service_did(
+    code: str, status: int, ec2: Ec2, api: Stubber
+) -> None:
+    api.add_client_error("run_instances", code, http_status_code=status)
+    with pytest.raises(Unsure):
+        ec2.launch(INTENT, "home")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (exceptions.ReadTimeoutError(endpoint_url="x"), Unsure),
+        (exceptions.ConnectionClosedError(endpoint_url="x"), Unsure),
+        (exceptions.EndpointConnectionError(endpoint_url="x"), ProbeFailed),
+        (exceptions.NoCredentialsError(), ProbeFailed),
+    ],
+)
+def test_a_launch_without_an_answer_is_unsure_if_it_was_sent(
+    error: Exception, expected: type[ProbeFailed], ec2: Ec2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ec2.__dict__["_launching"], "run_instances", raises)
+    with pytest.raises(ProbeFailed) as found:
+        ec2.launch(INTENT, "home")
+    assert type(found.value) is expected
+
+
+def test_a_throttled_launch_was_not_looked_at_and_is_asked_for_again(
+    ec2: Ec2, api: Stubber, pauses: list[float]
+) -> None:
+    for _ in range(2):
+        api.add_client_error("run_instances", "RequestLimitExceeded", http_status_code=503)
+    api.add_response("run_instances", {"Instances": [instance("i-1", "pending")]})
+    assert ec2.launch(INTENT, "home") == ["i-1"]
+    assert len(pauses) == 2
+
+
+def test_one_bad_id_keeps_no_other_from_ending(ec2: Ec2, api: Stubber) -> None:
+    api.add_client_error("terminate_instances", "InvalidInstanceID.NotFound", "no i-1")
+    api.add_client_error("terminate_instances", "InvalidInstanceID.NotFound", "no i-1")
+    api.add_client_error("terminate_instances", "OperationNotPermitted", "protected")
+    api.add_response("terminate_instances", {}, {"InstanceIds": ["i-3"]})
+    with pytest.raises(ProbeFailed, match=r"^i-2: .*OperationNotPermitted: protected$"):
+        ec2.terminate(["i-1", "i-2", "i-3"])
+
+
+def test_expired_credentials_are_looked_for_again(ec2: Ec2, api: Stubber) -> None:
+    api.add_client_error("terminate_instances", "ExpiredToken", "too old")
+    with pytest.raises(ProbeFailed, match="expired"):
+        ec2.terminate(["i-1"])
+    assert "_client" not in ec2.__dict__
+
+
+def test_what_has_ended_has_lived_until_then(ec2: Ec2, api: Stubber) -> None:
+    reason = "User initiated (2026-11-26 12:10:30 GMT)"
+    ended = instance("i-1", "shutting-down", StateTransitionReason=reason)
+    runs = instance("i-2", PrivateIpAddress="10.0.0.2", PublicIpAddress="3.3.3.3")
+    wanted = [{"Name": "instance-id", "Values": ["i-1", "i-2", "i-9"]}]
+    api.add_response("describe_instances", told(ended, runs), {"Filters": wanted})
+    seen = ec2.seen(["i-2", "i-1", "i-9"])
+    assert (seen["i-1"].state, seen["i-1"].seconds) == ("ending", 630)
+    assert (seen["i-2"].state, seen["i-2"].private, seen["i-2"].public) == (
+        "running",
+        "10.0.0.2",
+        "3.3.3.3",
+    )
+    assert seen.keys() == {"i-1", "i-2"}
+
+
+def test_many_ids_are_asked_for_in_parts(ec2: Ec2, api: Stubber) -> None:
+    ids = [f"i-{number:03}" for number in range(150)]
+    for part in (ids[:100], ids[100:]):
+        api.add_response("terminate_instances", {}, {"InstanceIds": part})
+    ec2.terminate(ids)
+
+
+def test_what_a_token_launched_is_found(ec2: Ec2, api: Stubber) -> None:
+    wanted = [{"Name": "client-token", "Values": ["t0"]}]
+    api.add_response("describe_instances", told(instance("i-1", "terminated")), {"Filters": wanted})
+    assert ec2.find("t0") == ["i-1"]
+
+
+def test_a_home_s_living_instances_are_found_by_their_tags(ec2: Ec2, api: Stubber) -> None:
+    tagged = instance("i-1", Tags=[{"Key": "stepcast:owner", "Value": "o"}])
+    ours = {"Name": "tag:stepcast:home", "Values": ["home"]}
+    alive = {"Name": "instance-state-name", "Values": ANY}
+    api.add_response(
+        "describe_instances", told(tagged, instance("i-2")), {"Filters": [ours, alive]}
+    )
+    assert ec2.tagged("home") == {"i-1": "o", "i-2": ""}
+
+
+def test_a_console_that_is_not_live_is_read_as_it_was(ec2: Ec2, api: Stubber) -> None:
+    api.add_client_error("get_console_output", "UnsupportedOperation")
+    api.add_response("get_console_output", {"Output": "login:"}, {"InstanceId": "i-1"})
+    assert ec2.console("i-1") == "login:"
+
+
+def test_host_keys_are_those_that_were_printed_for_this_launch() -> None:
+    key = "ssh-ed25519 " + "A" * 68
+    console = f"boot\r\n[1.0] x {user_data.MARKER} t0 {key}\r\n{user_data.MARKER} t1 {key}B\r\n"
+    assert user_data.host_keys(console, "t0") == (key,)
+    assert user_data.host_keys(console + f"{user_data.MARKER} t0 {key}", "t0") == (key,)
+    assert user_data.host_keys(console, "t") == ()
+
+
+def test_a_key_that_the_console_has_half_of_is_none() -> None:
+    assert user_data.host_keys(f"{user_data.MARKER} t0 ssh-ed25519 {'A' * 40}", "t0") == ()
+
+
+def volume(size_gb: int, *, goes: bool = True) -> dict[str, Any]:
+    attached = {"InstanceId": "i-1", "DeleteOnTermination": goes}
+    return {"VolumeId": "vol-1", "Size": size_gb, "Attachments": [attached]}
+
+
+def test_volumes_that_were_reckoned_with_pass(ec2: Ec2, api: Stubber) -> None:
+    wanted = [{"Name": "attachment.instance-id", "Values": ["i-1"]}]
+    api.add_response("describe_volumes", {"Volumes": [volume(60), volume(40)]}, {"Filters": wanted})
+    ec2.check_volumes(["i-1"])
+
+
+@pytest.mark.parametrize(
+    ("volumes", "why"),
+    [
+        ([volume(60), volume(41)], "i-1 has volumes of 101 GB, and 100 were reckoned with"),
+        ([volume(8, goes=False)], "vol-1 would stay when i-1 has ended"),
+    ],
+)
+def test_other_volumes_are_refused(
+    volumes: list[dict[str, Any]], why: str, ec2: Ec2, api: Stubber
+) -> None:
+    api.add_response("describe_volumes", {"Volumes": volumes})
+    with pytest.raises(ProbeFailed, match=why):
+        ec2.check_volumes(["i-1"])
+
+
+def test_volumes_cost_what_a_month_of_them_does() -> None:
+    """100 GB for 730 hours at $0.08 per GB-month are $8."""
+    assert Volume().usd_per_hour * 730 == pytest.approx(8.0)
+
+
+def test_reasons_without_a_time_tell_none() -> None:
+    assert ended_at("") is None
+    assert ended_at("User initiated (2026-11-26 12:00:00 GMT)") == AT + timedelta(0)
