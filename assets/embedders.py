@@ -18,6 +18,7 @@ from pydantic import Field
 
 from assets.metadata import OWNERS
 from forecasting import embedders
+from profilers.steady.hostlock import host_lock
 from studies.progress import Progress
 
 JOB = "embedder_training"
@@ -40,13 +41,14 @@ class Training(Config):
     pool="measuring_host",
 )
 def trained(config: Training, progress: ResourceParam[Progress]) -> MaterializeResult:
-    """Train, and judge on networks that training did not draw."""
-    found = embedders.train(
-        config.dataset,
-        minutes=config.minutes,
-        source=Path(config.source) if config.source else None,
-        say=progress.say,
-    )
+    """Train, and judge on networks that training did not draw; nothing measures meanwhile."""
+    with host_lock(progress.say):
+        found = embedders.train(
+            config.dataset,
+            minutes=config.minutes,
+            source=Path(config.source) if config.source else None,
+            say=progress.say,
+        )
     return MaterializeResult(
         metadata={
             "dataset": MetadataValue.text(config.dataset),

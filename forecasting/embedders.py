@@ -1,12 +1,13 @@
 """Embedders of DNNs' graphs: those that are shipped, and training others in a home."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from models.predictddl.datasets import dataset
 from models.predictddl.ghn import Embedder
-from warehouse.durable import write_bytes
+from warehouse.durable import scratch, write_bytes
 from warehouse.home import home
 from warehouse.names import checked_name
 from warehouse.records import BadInput
@@ -100,7 +101,9 @@ def train(
     say(f"{name}: judged on {networks} networks that training did not draw")
     judged = training.judge(model, given, networks)
     path = folder / f"{name}.safetensors"
-    model.embedder().write(path)
+    with scratch(folder) as fresh:
+        model.embedder().write(fresh)
+        os.replace(fresh, path)
     return Trained(
         path,
         progress.iterations,

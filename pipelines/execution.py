@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,10 @@ from dagster import (
     JobDefinition,
 )
 
+from assets import embedders
 from assets import fleet as fleet_assets
 from assets.studied import studied
+from assets.turns import OWNER_TAG, free_dead_runs, owner_tag
 from fleet.agenda import Item
 from pipelines import fleet
 from pipelines.definitions import definitions
@@ -81,11 +83,27 @@ def execute_item(instance: DagsterInstance, item: Item, progress: Progress) -> N
     _execute(instance, job, item.member.node_type, fleet.selection(item))
 
 
+def execute_training(
+    instance: DagsterInstance, dataset: str, minutes: float, source: Path | None, progress: Progress
+) -> None:
+    """Train an embedder of DNNs' graphs for a type of dataset.
+
+    Raises:
+        KeyboardInterrupt: the run was interrupted; it goes on where it was.
+        StepcastError: as the asset raised it.
+    """
+    free_dead_runs(instance)
+    everything = embedders.embedder_definitions({"progress": progress})
+    job = everything.resolve_job_def(embedders.JOB)
+    _execute(instance, job, config=embedders.config_of(dataset, minutes, source))
+
+
 def _execute(
     instance: DagsterInstance,
     job: JobDefinition,
     partition: str | None = None,
     selection: Sequence[AssetKey] | None = None,
+    config: Mapping[str, object] | None = None,
 ) -> Sequence[Verdict]:
     run_id = str(uuid4())
     # Reading traces imports TensorFlow, which would talk on stderr.
@@ -93,10 +111,10 @@ def _execute(
     try:
         with _no_interrupt_lost():
             job.execute_in_process(
-                _QUIET,
+                {**_QUIET, **(config or {})},
                 instance,
                 run_id=run_id,
-                tags=_LOCATION,
+                tags={**_LOCATION, OWNER_TAG: owner_tag()},
                 partition_key=partition,
                 asset_selection=selection,
             )

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 node = typer.Typer(
-    name="node", help="This machine as a node of a service's cluster.", no_args_is_help=True,
+    name="node",
+    help="This machine as a node of a service's cluster.",
+    no_args_is_help=True,
     rich_markup_mode=None,
 )
 embedder = typer.Typer(
@@ -21,7 +23,7 @@ _Token = Annotated[
 
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen to.")] = LOCAL,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen to.")] = 8791,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 8791,
     token: _Token = None,
     no_token: Annotated[bool, typer.Option("--no-token", help="Let anybody ask.")] = False,
     datasets: Annotated[

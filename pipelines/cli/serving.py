@@ -1,15 +1,24 @@
 """What `stepcast serve`, `node join` and `embedder train` do."""
 
+import re
 import secrets
+import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import typer
 
 from pipelines.cli.errors import Interrupted
 from warehouse.home import home
 from warehouse.names import checked_name
+from warehouse.records import BadInput, MissingTool
 from warehouse.warehouse import Warehouse
+
+_TOKEN = re.compile(r"[!-~]{8,200}")
+_ENDING_S = 5
 
 
 def serve(
@@ -20,24 +29,98 @@ def serve(
     datasets: Path | None,
     minutes: float,
 ) -> None:
-    """Serve until it is interrupted."""
-    import uvicorn
+    """Serve until it is interrupted.
 
-    from pipelines.service.app import service
-    from pipelines.service.checker import Checker
-    from pipelines.service.collector import Collector
-    from pipelines.service.engine import Engine
+    Raises:
+        BadInput: the address is taken or none of this machine's, or the token is none.
+        Interrupted: it was.
+    """
+    used = _token(token, asks_for_token)
+    if datasets is not None and not datasets.is_dir():
+        raise BadInput(f"--datasets {datasets}: no such folder")
+    with _listening(host, port) as listening, _ends_like_ctrl_c():
+        _serve(listening, used, token is None, datasets, minutes)
+    raise Interrupted("the service has ended")
 
-    used = (token or secrets.token_urlsafe(24)) if asks_for_token else None
-    checker = Checker(datasets, minutes)
-    app = service(Engine(Warehouse(home())), Collector(), checker, used)
-    typer.echo(f"http://{host}:{port}/docs describes the service; Ctrl-C ends it", err=True)
-    if used is not None and token is None:
-        typer.echo(f"token: {used}", err=True)
+
+def _serve(
+    listening: socket.socket, token: str | None, is_new: bool, datasets: Path | None, minutes: float
+) -> None:
     try:
-        uvicorn.run(app, host=host, port=port, log_level="warning")
+        import uvicorn
+
+        from pipelines.service.app import service
+        from pipelines.service.checker import Checker
+        from pipelines.service.collector import Collector
+        from pipelines.service.engine import Engine
+    except ImportError as error:
+        raise MissingTool(f"{error}; `make setup` installs what the service needs") from None
+
+    collector, checker = Collector(), Checker(datasets, minutes)
+    app = service(Engine(Warehouse(home())), collector, checker, token)
+
+    class Ending(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """End; nodes that wait are told so, else the end would wait for them."""
+            collector.close()
+            super().handle_exit(sig, frame)
+
+    config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=_ENDING_S)
+    _announce(listening, token if is_new else None)
+    try:
+        Ending(config).run([listening])
+    except KeyboardInterrupt:
+        pass
     finally:
         checker.close()
+
+
+def _announce(listening: socket.socket, new_token: str | None) -> None:
+    host, port, *_ = listening.getsockname()
+    shown = f"[{host}]" if ":" in host else host
+    _tell(f"http://{shown}:{port}/docs describes the service; Ctrl-C ends it")
+    if new_token is not None:
+        _tell(f"token: {new_token}")
+
+
+def _token(given: str | None, asks_for_token: bool) -> str | None:
+    """Return what requests have to carry.
+
+    Raises:
+        BadInput: nobody could send it, or anybody guess it.
+    """
+    if not asks_for_token:
+        return None
+    if given is None:
+        return secrets.token_urlsafe(24)
+    if not _TOKEN.fullmatch(given):
+        raise BadInput("expected a token of 8 to 200 letters, digits and signs without blanks")
+    return given
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        BadInput: the address is taken, or none of this machine's.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        raise BadInput(
+            f"cannot listen to {host}:{port} ({error}); choose another with --host and --port"
+        ) from None
+
+
+@contextmanager
+def _ends_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def join(
@@ -46,28 +129,31 @@ def join(
     """Register this machine until it is interrupted.
 
     Raises:
+        BadInput: the service refuses it.
+        Unreachable: no service answers.
         Interrupted: the user stopped it; it has left.
     """
     from pipelines.service.node import Membership, measured
+    from profilers.steady.hostlock import host_lock
 
     own = checked_name(name or socket.gethostname(), "node")
-    typer.echo(f"{own}: measuring what it can do", err=True)
-    report = measured(checked_name(node_type, "node type"), link_mbps)
+    checked_name(node_type, "node type")
     try:
-        with Membership(url, own, token) as membership:
-            typer.echo(
+        with _ends_like_ctrl_c(), Membership(url, own, token) as membership:
+            _tell(f"{own}: measuring what it can do")
+            with host_lock(_tell):
+                report = measured(node_type, link_mbps)
+            membership.tell(report)
+            _tell(
                 f"{own}: {report.dense_flops / 1e9:.1f} GFLOP/s, memory "
-                f"{report.memory_Bps / 1e9:.1f} GB/s; registered with {url}",
-                err=True,
+                f"{report.memory_Bps / 1e9:.1f} GB/s; registered with {url}, Ctrl-C leaves"
             )
             membership.stay(report)
     except KeyboardInterrupt:
         raise Interrupted(f"{own} has left {url}") from None
 
 
-def train(
-    dataset: str, minutes: float, source: Path | None, networks: int, seed: int
-) -> None:
+def train(dataset: str, minutes: float, source: Path | None, networks: int, seed: int) -> None:
     """Train an embedder, and print what it came to.
 
     Raises:

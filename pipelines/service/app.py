@@ -1,14 +1,13 @@
-"""The Listener: the service's addresses, who may ask, and what a malformed request gets."""
+"""The Listener: the service's addresses, and who may ask."""
 
-import json
-import secrets
-from collections.abc import Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, Protocol
 
-from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi import Path as InPath
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
 
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
@@ -21,23 +20,39 @@ from pipelines.service.contracts import (
     Registered,
     Report,
     Retraining,
+    Workload,
 )
-from pipelines.service.engine import Engine, of_cluster, of_types
+from pipelines.service.guard import Guard, problem
+from pipelines.service.places import Place, of_cluster, of_types
 from warehouse.names import PATTERN
-from warehouse.records import BadInput, NodeGroup
+from warehouse.records import BadInput, StepcastError
 
-MOST_BYTES = 8 << 20
-"""Of a request."""
-NodeName = Annotated[str, InPath(pattern=PATTERN, max_length=100)]
-_PROBLEM = {"model": dict[str, str]}
-_REFUSALS: dict[int | str, Problem] = {
-    401: {**_PROBLEM, "description": "No token, or another one."},
-    400: {**_PROBLEM, "description": "What was asked for cannot be; `detail` says why."},
-    413: {**_PROBLEM, "description": "More than the service takes."},
+NodeName = Annotated[str, InPath(pattern=PATTERN)]
+_WHY = {
+    400: "What was asked for cannot be.",
+    401: "No token, or another one.",
+    408: "The request took too long to arrive.",
+    413: "The request is larger than the service takes.",
+    422: "The request is not of the form that is described here.",
+    503: "The history is held by another process, or something else is missing here.",
 }
+_LONGEST = 300
+_DESCRIPTION = """
+How long will a step, and an epoch, of this network take on these nodes? Networks are named, or
+given as graphs of primitive operations; nodes are named, or have registered.
+"""
 
 
-def service(engine: Engine, collector: Collector, checker: Checker, token: str | None) -> FastAPI:
+class Forecaster(Protocol):
+    """What forecasts: `pipelines.service.engine.Engine`."""
+
+    def forecasts(self, workloads: list[Workload], place: Place) -> list[Forecast]:
+        """Return a forecast or a refusal of each workload, whose dataset's type is known."""
+
+
+def service(
+    engine: Forecaster, collector: Collector, checker: Checker, token: str | None
+) -> FastAPI:
     """Return the service.
 
     Args:
@@ -46,57 +61,86 @@ def service(engine: Engine, collector: Collector, checker: Checker, token: str |
         checker: who knows types of datasets.
         token: what requests have to carry; None: nobody is asked for one.
     """
-    bearer = HTTPBearer(auto_error=False)
-
-    def permitted(
-        given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
-    ) -> None:
-        if token is not None and (
-            given is None or not secrets.compare_digest(given.credentials.encode(), token.encode())
-        ):
-            raise HTTPException(401, "send the service's token: Authorization: Bearer TOKEN")
-
     app = FastAPI(
         title="Stepcast",
-        summary="How long will this network's steps and epochs take on these nodes?",
-        description=__doc__,
-        dependencies=[Depends(permitted)],
-        responses=_REFUSALS,
+        summary="Seconds of steps and epochs of DNN training that nobody has run.",
+        description=_DESCRIPTION,
+        # The guard asks for the token before a body is read; this describes it.
+        dependencies=[] if token is None else [Depends(HTTPBearer(auto_error=False))],
+        responses={code: {"model": Problem, "description": why} for code, why in _WHY.items()},
+        redoc_url=None,
     )
-    app.add_middleware(_Bounded)
+    app.add_middleware(Guard, token=token)
+    _explain(app)
+    _add_forecasts(app, engine, collector, checker)
+    _add_cluster(app, collector)
+    return app
 
-    @app.exception_handler(BadInput)
-    async def refused(_: Request, error: BadInput) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, status_code=400)
 
-    @app.post("/v1/forecasts", tags=["forecasts"])
+def _explain(app: FastAPI) -> None:
+    """Answer what cannot be with one line."""
+
+    @app.exception_handler(StepcastError)
+    async def refused(_: Request, error: StepcastError) -> JSONResponse:
+        return problem(400 if isinstance(error, BadInput) else 503, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
+        first, *others = error.errors()
+        where = ".".join(str(one) for one in first["loc"])
+        more = f" (and {len(others)} more)" if others else ""
+        return problem(422, f"{where[:_LONGEST]}: {first['msg'][:_LONGEST]}{more}")
+
+    @app.exception_handler(HTTPException)
+    async def other(_: Request, error: HTTPException) -> JSONResponse:
+        # FastAPI's own of a body that is no JSON, or nested as deep as Python's stack.
+        unread = "expected a body of JSON in UTF-8, nested a few times"
+        said = unread if error.status_code == 400 else error.detail
+        return problem(error.status_code, said, error.headers)
+
+
+def _add_forecasts(
+    app: FastAPI, engine: Forecaster, collector: Collector, checker: Checker
+) -> None:
+    @app.post(
+        "/v1/forecasts",
+        tags=["forecasts"],
+        responses={202: {"model": Answer, "description": "Training for a new type has begun."}},
+    )
     def forecasts(question: Question, response: Response) -> Answer:
         """Forecast the steps of workloads, on named nodes or on those that have registered.
 
         A workload whose dataset is of a new type has no forecast: training begins, and the answer
         says where to ask how far it is (status 202).
         """
-        groups, measured, link_mbps = _where(question, collector)
-        new = checker.unknown(question.workloads)
-        begun = {name: _begun(checker, name) for name in new}
-        if begun:
+        place = (
+            of_types(question.nodes, question.link_mbps)
+            if question.nodes
+            else of_cluster(collector.refreshed(), question.link_mbps)
+        )
+        begun = {name: _begun(checker, name) for name in checker.unknown(question.workloads)}
+        if any(one.status == "retraining" for one in begun.values()):
             response.status_code = 202
         known = [one for one in question.workloads if one.dataset.type not in begun]
-        made = iter(engine.forecasts(known, groups, measured, question.link_mbps or link_mbps))
+        made = iter(engine.forecasts(known, place))
         answers = [
             begun[one.dataset.type] if one.dataset.type in begun else next(made)
             for one in question.workloads
         ]
-        counts: dict[str, int] = {}
-        for group in groups:
-            counts[group.node_type] = counts.get(group.node_type, 0) + group.count
-        return Answer(forecasts=answers, nodes=counts)
+        return Answer(forecasts=answers, nodes=place.counts)
 
     @app.get("/v1/retraining/{dataset}", tags=["forecasts"])
     def retraining(dataset: NodeName) -> Retraining:
         """Tell how far the training for a type of dataset is."""
         return checker.retraining(dataset)
 
+    @app.post("/v1/retraining/{dataset}", tags=["forecasts"], status_code=202)
+    def retrain(dataset: NodeName) -> Retraining:
+        """Train for a type of dataset, if nobody does: again, where it failed."""
+        return checker.retrain(dataset)
+
+
+def _add_cluster(app: FastAPI, collector: Collector) -> None:
     @app.get("/v1/cluster", tags=["cluster"])
     def cluster() -> Cluster:
         """List the nodes that have registered and not fallen silent."""
@@ -110,78 +154,18 @@ def service(engine: Engine, collector: Collector, checker: Checker, token: str |
 
     @app.get("/v1/cluster/{name}/wanted", tags=["cluster"], status_code=204)
     async def wanted(name: NodeName) -> None:
-        """Wait until a node should tell of itself again: ten seconds, or less if it is asked for."""
-        await collector.wanted()
+        """Wait until a node should tell of itself again: ten seconds, or until somebody asks."""
+        await collector.wanted(name)
 
     @app.delete("/v1/cluster/{name}", tags=["cluster"], status_code=204)
     def leave(name: NodeName) -> None:
         """Let a node leave; one that is not there has left."""
         collector.leave(name)
 
-    return app
-
-
-def _where(
-    question: Question, collector: Collector
-) -> tuple[list[NodeGroup], dict[str, dict[str, float]], float | None]:
-    if question.nodes:
-        return of_types(question.nodes), {}, None
-    groups, measured, link_mbps = of_cluster(collector.refreshed())
-    return groups, {name: dict(found) for name, found in measured.items()}, link_mbps
-
 
 def _begun(checker: Checker, dataset: str) -> Forecast:
     try:
-        checker.retrain(dataset)
+        checker.checked(dataset)
     except BadInput as error:
         return Forecast(status="refused", reason=str(error))
     return Forecast(status="retraining", retraining=f"/v1/retraining/{dataset}")
-
-
-class _Bounded:
-    """Refuses requests that are too large, and JSON that is nested too deep, before they are read."""
-
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
-        self._app = app
-
-    async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:  # type: ignore[type-arg]
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                return
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > MOST_BYTES:
-                text = f"a request may have {MOST_BYTES:,} bytes"
-                await JSONResponse({"detail": text}, 413)(scope, receive, send)
-                return
-        if body and not _is_shallow(body):
-            await JSONResponse({"detail": "expected JSON, nested a few times"}, 400)(
-                scope, receive, send
-            )
-            return
-        sent = False
-
-        async def replay() -> dict[str, object]:
-            nonlocal sent
-            if sent:
-                return await receive()
-            sent = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._app(scope, replay, send)
-
-
-def _is_shallow(body: bytes) -> bool:
-    """Tell whether bytes can be parsed as JSON; what is no JSON at all is told by the framework."""
-    try:
-        json.loads(body)
-    except RecursionError:
-        return False
-    except ValueError:
-        return True
-    return True

@@ -1,38 +1,75 @@
 """The Task Checker: is there an embedder for a workload's type of dataset? If not, one is trained.
 
-Training is a run of Dagster's, beside this process, so lineage shows it and it survives the service.
-A dataset that only has more images is of a known type.
+Training is a run of Dagster's, in a process beside this one, so lineage shows it. It ends with the
+service and goes on where it was, when it is begun again. A dataset that only has more images is of
+a known type.
 
 Source: Assogba et al., PredictDDL, sections III-D and III-G.
 """
 
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import IO, Literal
 
 from forecasting import embedders
 from models.predictddl.datasets import IN_FOLDERS, SHIPPED
 from pipelines.service.contracts import Retraining, Workload
+from profilers.clusters.base import UNLESS_ORPHANED
+from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 
 _TOLD_BYTES = 2000
+_ENDING_S = 20.0
+"""How long a training may take to note that it was interrupted."""
+
+
+@dataclass
+class _Training:
+    """A process that trains, and what it writes to stderr."""
+
+    process: "subprocess.Popen[bytes]"
+    errors: IO[bytes]
+
+    @property
+    def status(self) -> Literal["running", "done", "failed"]:
+        code = self.process.poll()
+        return "running" if code is None else "failed" if code else "done"
+
+    @property
+    def told(self) -> str:
+        """The last line that it wrote; another descriptor's position is its own to move."""
+        size = os.fstat(self.errors.fileno()).st_size
+        found = os.pread(self.errors.fileno(), _TOLD_BYTES, max(size - _TOLD_BYTES, 0))
+        return (found.decode(errors="replace").strip().splitlines() or [""])[-1]
 
 
 class Checker:
     """Which types of datasets are known, and what is being trained.
 
     Args:
-        folder: has a folder for each type of dataset that cannot be downloaded, by its name.
+        folder: has a folder for each type of dataset that is not shipped, by its name.
         minutes: that training takes.
+        program: what trains: it is given the type of dataset, minutes, and the folder if there is
+            one; None: a run of Dagster's.
     """
 
-    def __init__(self, folder: Path | None, minutes: float) -> None:
+    def __init__(
+        self, folder: Path | None, minutes: float, program: Sequence[str] | None = None
+    ) -> None:
         self._folder, self._minutes = folder, minutes
+        self._program = program or (sys.executable, "-m", "pipelines.service.retraining")
         self._lock = Lock()
-        self._training: dict[str, subprocess.Popen[str]] = {}
-        self._told: dict[str, str] = {}
+        self._trainings: dict[str, _Training] = {}
+        # The kernel kills a bound process with the thread that made it, so that one has to stay.
+        self._starter = ThreadPoolExecutor(1)
 
     def is_known(self, dataset: str) -> bool:
         """Tell whether forecasts for a type of dataset can be made now."""
@@ -40,29 +77,38 @@ class Checker:
 
     def unknown(self, workloads: Iterable[Workload]) -> list[str]:
         """Return the types of datasets that are new, each once."""
+        known = embedders.known()
         names = dict.fromkeys(one.dataset.type for one in workloads)
-        return [name for name in names if not self.is_known(name)]
+        return [name for name in names if name not in known]
+
+    def checked(self, dataset: str) -> Retraining:
+        """Begin to train an embedder for a new type, if nobody has; return how far it is.
+
+        Raises:
+            BadInput: nobody has such images here, or training failed before.
+        """
+        with self._lock:
+            training = self._trainings.get(dataset)
+            if training is not None and training.status == "failed":
+                raise BadInput(
+                    f"training for datasets of type {dataset!r} failed ({training.told}); mend "
+                    f"that, and POST /v1/retraining/{dataset}"
+                )
+        return self.retrain(dataset)
 
     def retrain(self, dataset: str) -> Retraining:
-        """Begin to train an embedder for a type, if nobody has; return how far it is.
+        """Begin to train an embedder for a type, if nobody does; return how far it is.
 
         Raises:
             BadInput: nobody has such images here.
         """
         self._check_there(dataset)
         with self._lock:
-            if dataset not in self._training or self._status(dataset) == "failed":
-                command = [sys.executable, "-m", "pipelines.service.retraining", dataset]
-                command += [str(self._minutes), *([str(self._source(dataset))] if self._folder else [])]
-                self._training[dataset] = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    errors="replace",
-                )
-                self._told.pop(dataset, None)
+            training = self._trainings.get(dataset)
+            if training is None or training.status != "running":
+                self._trainings[dataset] = self._starter.submit(self._started, dataset).result()
+                if training is not None:
+                    training.errors.close()
         return self.retraining(dataset)
 
     def retraining(self, dataset: str) -> Retraining:
@@ -72,42 +118,60 @@ class Checker:
             BadInput: none was begun.
         """
         with self._lock:
-            if dataset not in self._training:
-                if self.is_known(dataset):
-                    return Retraining(dataset=dataset, status="done")
-                raise BadInput(f"nobody trains an embedder for datasets of type {dataset!r}")
-            status = self._status(dataset)
-            return Retraining(dataset=dataset, status=status, told=self._told.get(dataset, ""))
+            training = self._trainings.get(dataset)
+            if training is not None:
+                return Retraining(dataset=dataset, status=training.status, told=training.told)
+        if self.is_known(dataset):
+            return Retraining(dataset=dataset, status="done")
+        raise BadInput(f"nobody trains an embedder for datasets of type {dataset!r}")
 
     def close(self) -> None:
         """End what is being trained; it goes on where it was, when it is begun again."""
         with self._lock:
-            for process in self._training.values():
-                process.terminate()
-            for process in self._training.values():
-                process.communicate()
+            trainings = list(self._trainings.values())
+            for one in trainings:
+                if one.process.poll() is None:
+                    one.process.send_signal(signal.SIGINT)
+            for one in trainings:
+                try:
+                    one.process.wait(_ENDING_S)
+                except subprocess.TimeoutExpired:
+                    one.process.kill()
+                    one.process.wait()
+        self._starter.shutdown()
 
-    def _status(self, dataset: str) -> str:
-        process = self._training[dataset]
-        code = process.poll()
-        if code is None:
-            return "running"
-        if dataset not in self._told:
-            _, errors = process.communicate()
-            self._told[dataset] = errors.strip()[-_TOLD_BYTES:] if code else ""
-        return "failed" if code else "done"
+    def _started(self, dataset: str) -> _Training:
+        bound = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", UNLESS_ORPHANED, str(os.getpid())]
+        source = self._source(dataset)
+        given = [dataset, str(self._minutes), *([] if source is None else [str(source)])]
+        errors = tempfile.TemporaryFile()
+        process = subprocess.Popen(
+            [*bound, *self._program, *given],
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            # Ctrl-C in a terminal is for the service, which ends what it has begun.
+            start_new_session=True,
+        )
+        return _Training(process, errors)
 
     def _check_there(self, dataset: str) -> None:
         if dataset in SHIPPED:
             return
-        source = self._source(dataset)
-        if dataset not in IN_FOLDERS or source is None or not source.is_dir():
-            known = ", ".join((*SHIPPED, *IN_FOLDERS))
+        known = ", ".join((*SHIPPED, *IN_FOLDERS))
+        if dataset not in IN_FOLDERS:
             raise BadInput(
-                f"no embedder for datasets of type {dataset!r}, and no images to train one: types "
-                f"are {known}; start the service with --datasets FOLDER that has those that are "
-                "not shipped"
+                f"no embedder for datasets of type {dataset!r}, and no images to train one: known "
+                f"types are {known}"
+            )
+        source = self._source(dataset)
+        if source is None or not source.is_dir():
+            raise BadInput(
+                f"no embedder for datasets of type {dataset!r}, and no images to train one: start "
+                f"the service with --datasets FOLDER that has a folder {dataset}"
             )
 
     def _source(self, dataset: str) -> Path | None:
-        return None if self._folder is None else self._folder / dataset
+        found = None if self._folder is None else self._folder / dataset
+        return found if dataset in IN_FOLDERS else None

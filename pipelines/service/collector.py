@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from threading import Condition
 
 from pipelines.service.contracts import Cluster, Registered, Report
+from warehouse import limits
 from warehouse.records import BadInput
 
 SILENT_S = 30.0
 """A node that has told nothing for so long has left."""
 HELD_S = 10.0
 """How long a node waits at most before it tells again."""
-MOST_NODES = 10_000
+REFRESHED_S = 1.0
+"""How long a question waits at most for what nodes tell."""
+Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 
 
 @dataclass
@@ -31,13 +34,26 @@ class _Known:
 
 
 class Collector:
-    """The nodes of a cluster by name. Several threads may use it."""
+    """The nodes of a cluster by name. Several threads may use it.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    Args:
+        clock: seconds that only grow.
+        held_s: how long a node waits at most before it tells again.
+        refreshed_s: how long a question waits at most for what nodes tell.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        held_s: float = HELD_S,
+        refreshed_s: float = REFRESHED_S,
+    ) -> None:
+        self._clock, self._held_s, self._refreshed_s = clock, held_s, refreshed_s
         self._nodes: dict[str, _Known] = {}
         self._changed = Condition()
-        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._waiting: dict[Waiter, str] = {}
+        self._asked_s = float("-inf")
+        self._closed = False
 
     def tell(self, name: str, report: Report) -> None:
         """Take what a node tells of itself; the first time, it joins.
@@ -47,38 +63,46 @@ class Collector:
         """
         with self._changed:
             self._forget_silent()
-            if name not in self._nodes and len(self._nodes) >= MOST_NODES:
-                raise BadInput(f"the cluster has {MOST_NODES:,} nodes, and no more can join")
+            if name not in self._nodes and len(self._nodes) >= limits.NODES:
+                raise BadInput(f"the cluster has {limits.NODES:,} nodes, and no more can join")
             self._nodes[name] = _Known(report, self._clock())
             self._changed.notify_all()
 
-    async def wanted(self, timeout_s: float = HELD_S) -> None:
-        """Wait until somebody asks for a forecast, for so long at most."""
+    async def wanted(self, name: str) -> None:
+        """Wait until somebody asks for a forecast, or until a node has waited long enough.
+
+        Who has told nothing since somebody last asked does not wait.
+        """
         waiter = asyncio.get_running_loop(), asyncio.Event()
         with self._changed:
-            self._waiting.add(waiter)
+            known = self._nodes.get(name)
+            if self._closed or (known is not None and known.at_s < self._asked_s):
+                return
+            self._waiting[waiter] = name
         try:
             with suppress(TimeoutError):
-                await asyncio.wait_for(waiter[1].wait(), timeout_s)
+                await asyncio.wait_for(waiter[1].wait(), self._held_s)
         finally:
             with self._changed:
-                self._waiting.discard(waiter)
+                self._waiting.pop(waiter, None)
 
     def leave(self, name: str) -> bool:
         """Let a node leave; return whether it was there."""
         with self._changed:
+            self._changed.notify_all()
             return self._nodes.pop(name, None) is not None
 
-    def refreshed(self, timeout_s: float = 1.0) -> Cluster:
-        """Ask all nodes to tell again; return the cluster when they have, or after so long."""
+    def refreshed(self) -> Cluster:
+        """Ask all nodes to tell again; return the cluster when they have, or after a while."""
         with self._changed:
-            asked_s = self._clock()
-            for loop, event in self._waiting:
-                loop.call_soon_threadsafe(event.set)
+            self._forget_silent()
+            asked_s = self._asked_s = self._clock()
+            self._wake()
             self._changed.wait_for(
-                lambda: all(one.at_s >= asked_s for one in self._nodes.values()), timeout_s
+                lambda: all(one.at_s >= asked_s for one in self._nodes.values()),
+                self._refreshed_s,
             )
-        return self.cluster()
+            return self.cluster()
 
     def cluster(self) -> Cluster:
         """Return the nodes that have not fallen silent, by name."""
@@ -91,6 +115,17 @@ class Collector:
                     for name, one in sorted(self._nodes.items())
                 ]
             )
+
+    def close(self) -> None:
+        """Let no node wait any more; a service that ends would wait for them."""
+        with self._changed:
+            self._closed = True
+            self._wake()
+
+    def _wake(self) -> None:
+        for loop, event in self._waiting:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(event.set)
 
     def _forget_silent(self) -> None:
         oldest_s = self._clock() - SILENT_S

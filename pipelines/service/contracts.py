@@ -1,17 +1,21 @@
 """What is asked of the service, and what it answers: checked where it enters."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from models.predictddl.observed import Capabilities
 from networks.primitives import MOST_NODES
+from warehouse import limits
 from warehouse.names import PATTERN
 from warehouse.records import Record
 
 Name = Annotated[str, StringConstraints(pattern=PATTERN)]
 Amount = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
-MOST_WORKLOADS = 100
+Rate = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
+Mbps = Annotated[float, Field(gt=0, le=limits.MBPS, allow_inf_nan=False)]
+_LEAST_FREE_CORES = 0.01
+"""A node that is busy on all cores still trains, slowly."""
 
 
 class Dataset(Record):
@@ -31,11 +35,14 @@ class Node(Record):
     kernel: int = Field(default=0, ge=0, le=10**6)
 
 
+Place = Annotated[int, Field(ge=0, lt=MOST_NODES)]
+
+
 class Graph(Record):
     """A network that nobody has a name for: its primitives, and which reads which."""
 
     nodes: list[Node] = Field(min_length=1, max_length=MOST_NODES)
-    edges: list[tuple[int, int]] = Field(max_length=10 * MOST_NODES)
+    edges: list[tuple[Place, Place]] = Field(max_length=10 * MOST_NODES)
     parameter_count: int = Field(ge=0, le=10**12)
 
 
@@ -44,8 +51,8 @@ class Workload(Record):
 
     dnn: Name | None = None
     graph: Graph | None = None
-    image_size: int = Field(default=64, ge=8, le=4096)
-    batch_size: int = Field(default=8, ge=1, le=10**6)
+    image_size: int = Field(default=64, ge=8, le=limits.PIXELS)
+    batch_size: int = Field(default=8, ge=1, le=limits.BATCH)
     dataset: Dataset = Dataset()
 
     @model_validator(mode="after")
@@ -59,15 +66,24 @@ class Nodes(Record):
     """So many nodes of a type that was profiled."""
 
     node_type: Name
-    count: int = Field(ge=1, le=10_000)
+    count: int = Field(ge=1, le=limits.NODES)
 
 
 class Question(Record):
     """Workloads, and where they train: nodes that are named, else those that have registered."""
 
-    workloads: list[Workload] = Field(min_length=1, max_length=MOST_WORKLOADS)
+    workloads: list[Workload] = Field(min_length=1, max_length=limits.WORKLOADS)
     nodes: list[Nodes] = Field(default=[], max_length=100)
-    link_mbps: float | None = Field(default=None, gt=0, le=1e7, allow_inf_nan=False)
+    link_mbps: Mbps | None = None
+
+    @model_validator(mode="after")
+    def _is_no_larger_than_it_may_be(self) -> Self:
+        count = sum(len(one.graph.nodes) for one in self.workloads if one.graph is not None)
+        if count > limits.ASKED_PRIMITIVES:
+            raise ValueError(
+                f"expected graphs of {limits.ASKED_PRIMITIVES:,} nodes together, found {count:,}"
+            )
+        return self
 
 
 class Forecast(Record):
@@ -80,7 +96,8 @@ class Forecast(Record):
         low: lower end of the interval that nine of ten were in.
         high: its upper end.
         epoch_s: seconds of an epoch.
-        answered_by: the system whose answer it is, and why, where that is not predictddl.
+        answered_by: the system whose answer it is: predictddl, or log_linear where that was better
+            on families left out.
         nearest: the most alike network that was measured.
         distance: cosine distance to it.
         reason: why there is no forecast.
@@ -100,7 +117,7 @@ class Forecast(Record):
 
 
 class Answer(Record):
-    """Forecasts in the order of their workloads, and the nodes that they are for."""
+    """Forecasts in the order of their workloads, and how many nodes of which type they are for."""
 
     forecasts: list[Forecast]
     nodes: dict[str, int]
@@ -110,7 +127,7 @@ class Report(Record):
     """What a node tells of itself.
 
     Attributes:
-        node_type: what it is called in the history; nodes of one type are alike.
+        node_type: what it is called; nodes of one type are alike.
         cores: of its processors.
         memory_bytes: of its memory.
         dense_flops: floating-point operations a second in convolutions, of all its cores.
@@ -125,26 +142,25 @@ class Report(Record):
     node_type: Name
     cores: float = Field(gt=0, le=1e5, allow_inf_nan=False)
     memory_bytes: int = Field(ge=0, le=10**16)
-    dense_flops: float = Field(gt=0, le=1e18, allow_inf_nan=False)
-    depthwise_flops: float = Field(gt=0, le=1e18, allow_inf_nan=False)
-    memory_Bps: float = Field(gt=0, le=1e15, allow_inf_nan=False)
-    disk_Bps: float = Field(gt=0, le=1e15, allow_inf_nan=False)
+    dense_flops: Rate
+    depthwise_flops: Rate
+    memory_Bps: Rate
+    disk_Bps: Rate
     utilisation: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
     gpus: int = Field(default=0, ge=0, le=1024)
-    link_mbps: float | None = Field(default=None, gt=0, le=1e7, allow_inf_nan=False)
+    link_mbps: Mbps | None = None
 
     @property
     def available(self) -> Capabilities:
-        """What is free of it: what each core has, times the cores that are free (eq. 1 and 2)."""
-        free = max(self.cores * (1 - self.utilisation), 0.01)
-        part = free / self.cores
+        """What is free of it: what each core has (eq. 1), summed over the free cores (eq. 2)."""
+        free = max(self.cores * (1 - self.utilisation), _LEAST_FREE_CORES)
         return Capabilities(
             cores=free,
-            dense_flops=self.dense_flops * part,
-            depthwise_flops=self.depthwise_flops * part,
-            memory_Bps=self.memory_Bps * part,
-            disk_Bps=self.disk_Bps * part,
-            memory_bytes=self.memory_bytes * part,
+            dense_flops=self.dense_flops / self.cores * free,
+            depthwise_flops=self.depthwise_flops / self.cores * free,
+            memory_Bps=self.memory_Bps / self.cores * free,
+            disk_Bps=self.disk_Bps / self.cores * free,
+            memory_bytes=self.memory_bytes / self.cores * free,
         )
 
 
@@ -163,11 +179,20 @@ class Cluster(Record):
 
 
 class Retraining(Record):
-    """How far the training of an embedder for a type of dataset is."""
+    """How far the training of an embedder for a type of dataset is.
+
+    Attributes:
+        dataset: the type.
+        status: of the training; done: forecasts can be made.
+        told: the last line that it told.
+    """
 
     dataset: str
     status: Literal["running", "done", "failed"]
     told: str = ""
 
 
-Problem = dict[str, Any]
+class Problem(Record):
+    """Why a request was not answered, in one line."""
+
+    detail: str

@@ -1,28 +1,32 @@
 """The Inference Engine: forecasts of workloads on nodes, from the newest history."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
+from math import isfinite
 from threading import Lock
 
 import networks
 from forecasting import embedders
 from forecasting.asked.runs import VisibleRun, newest_of_each, visible_runs
 from forecasting.fits import fit_or_load
-from models.predictddl.fitted import PredictDDL
-from models.predictddl.observed import DENSE, DEPTHWISE, DISK, MEMORY, images_per_step
+from models.predictddl.fitted import PredictDDL, key_of
+from models.predictddl.observed import images_per_step
 from models.predictddl.systems import PREDICTDDL, known_of
+from networks.extraction import primitive_graphs
 from networks.primitives import Primitive, PrimitiveGraph
-from pipelines.service.contracts import Cluster, Forecast, Graph, Nodes, Workload
-from profilers.clusters.node_types import node_group
-from warehouse.records import BadInput, NodeGroup, Scenario, StepcastError, Strategy
+from pipelines.service.contracts import Forecast, Graph, Workload
+from pipelines.service.places import Place
+from warehouse.records import BadInput, Scenario, StepcastError, Strategy
 from warehouse.records import Workload as Trained
 from warehouse.warehouse import Warehouse
 
 DEFAULT_DATASET = "digits"
+"""The one whose fits the history keeps."""
 _PROBES = ("torch_throughput", "inventory")
-Measured = Mapping[str, Mapping[str, float]]
+_REFUSALS = (StepcastError, ValueError, ArithmeticError, RuntimeError)
+"""What networks, nodes and fits raise of what cannot be forecast."""
+Graphs = Mapping[tuple[str, int], PrimitiveGraph]
 
 
 class Engine:
@@ -34,68 +38,35 @@ class Engine:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._lock = Lock()
-        self._fitted: dict[str, tuple[tuple[str, ...], PredictDDL]] = {}
+        self._fitted: dict[str, tuple[object, PredictDDL]] = {}
 
-    def forecasts(
-        self,
-        workloads: Sequence[Workload],
-        groups: Sequence[NodeGroup],
-        measured: Measured,
-        link_mbps: float | None,
-    ) -> list[Forecast]:
-        """Return a forecast or a refusal of each workload, whose dataset's type is known.
-
-        Args:
-            workloads: what is to be trained.
-            groups: the nodes that train it.
-            measured: what nodes of a type can do, beside what the history knows.
-            link_mbps: of their links.
-        """
-        return [self._forecast(one, groups, measured, link_mbps) for one in workloads]
-
-    def _forecast(
-        self,
-        workload: Workload,
-        groups: Sequence[NodeGroup],
-        measured: Measured,
-        link_mbps: float | None,
-    ) -> Forecast:
-        try:
-            model = self._model(workload.dataset.type)
-            graphs = {}
-            dnn = workload.dnn
-            if workload.graph is not None:
-                graph = graph_of(workload.graph, workload.image_size)
-                dnn = graph.dnn
-                graphs = {(dnn, workload.image_size): graph}
-            assert dnn is not None
-            if not graphs:
-                networks.check(dnn, workload.image_size, "pytorch")
-            scenario = _scenario(dnn, workload, groups, link_mbps)
-            asked = _knowing(model, graphs, measured)
-            (row,) = asked.predict([scenario]).to_dicts()
-            distance, nearest = asked.distance(scenario)
-        except (StepcastError, ValueError, RuntimeError) as error:
-            return Forecast(status="refused", reason=str(error))
-        epoch = workload.dataset.images / images_per_step(scenario)
-        return Forecast(
-            status="forecast",
-            step_time_s=row["value"],
-            low=row["low"],
-            high=row["high"],
-            epoch_s=row["value"] * epoch,
-            answered_by=model.who(scenario),
-            nearest=nearest,
-            distance=distance,
-        )
+    def forecasts(self, workloads: Sequence[Workload], place: Place) -> list[Forecast]:
+        """Return a forecast or a refusal of each workload, whose dataset's type is known."""
+        scenarios, graphs = _scenarios(workloads, place)
+        models: dict[str, PredictDDL | str] = {}
+        for name in dict.fromkeys(one.dataset.type for one in workloads):
+            try:
+                model = self._model(name)
+                _check_inventory(place, model)
+                models[name] = model.knowing(graphs, place.measured)
+            except _REFUSALS as error:
+                models[name] = str(error)
+        if not all(isinstance(one, str) for one in models.values()):
+            _trace([one for one in scenarios if isinstance(one, Scenario)], graphs)
+        return [
+            _forecast(one, scenario, models[one.dataset.type])
+            for one, scenario in zip(workloads, scenarios, strict=True)
+        ]
 
     def _model(self, dataset: str) -> PredictDDL:
         with self._lock:
             runs = _steps(visible_runs(self._warehouse))
             ids = tuple(run.run_id for run in runs)
+            path = embedders.known().get(dataset)
+            made_of = ids, path, path and path.stat().st_mtime_ns
             known = self._fitted.get(dataset)
-            if known is None or known[0] != ids:
-                known = ids, self._fit(dataset, ids)
+            if known is None or known[0] != made_of:
+                known = made_of, self._fit(dataset, ids)
                 self._fitted[dataset] = known
             return known[1]
 
@@ -106,58 +77,11 @@ class Engine:
                 "some under train"
             )
         tables = self._warehouse.visible_tables(PREDICTDDL.tables, list(run_ids))
-        if dataset != DEFAULT_DATASET:
+        if dataset != DEFAULT_DATASET or embedders.known()[dataset].parent != embedders.SHIPPED:
             return PredictDDL.fit(known_of(tables, lambda: embedders.embedder(dataset)))
         found = fit_or_load(PREDICTDDL, run_ids, tables, self._warehouse)
         assert isinstance(found, PredictDDL)
         return found
-
-
-def of_types(nodes: Iterable[Nodes]) -> list[NodeGroup]:
-    """Return groups of nodes of types that the catalogue has.
-
-    Raises:
-        BadInput: there is no such type.
-    """
-    counts: Counter[str] = Counter()
-    for one in nodes:
-        counts[one.node_type] += one.count
-    return [node_group("worker", name, count) for name, count in counts.items()]
-
-
-def of_cluster(cluster: Cluster) -> tuple[list[NodeGroup], Measured, float | None]:
-    """Return groups of the nodes that have registered, what one of each can do, their slowest link.
-
-    Nodes of one type are taken for alike: a group can do what the least of them can.
-
-    Raises:
-        BadInput: none has registered.
-    """
-    if not cluster.nodes:
-        raise BadInput(
-            "no node has registered: name some under `nodes`, or run `stepcast node join` on them"
-        )
-    groups, measured = [], {}
-    for name in dict.fromkeys(one.report.node_type for one in cluster.nodes):
-        theirs = [one.report for one in cluster.nodes if one.report.node_type == name]
-        least = min((one.available for one in theirs), key=lambda can: can.dense_flops)
-        groups.append(
-            NodeGroup(
-                role="worker",
-                node_type=name,
-                count=len(theirs),
-                cpu_share=least.cores,
-                memory_bytes=int(least.memory_bytes) or None,
-            )
-        )
-        measured[name] = {
-            DENSE: least.dense_flops,
-            DEPTHWISE: least.depthwise_flops,
-            MEMORY: least.memory_Bps,
-            DISK: least.disk_Bps,
-        }
-    links = [one.report.link_mbps for one in cluster.nodes if one.report.link_mbps is not None]
-    return groups, measured, min(links, default=None)
 
 
 def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
@@ -171,39 +95,87 @@ def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
     return PrimitiveGraph(name, image_size, nodes, tuple(graph.edges), graph.parameter_count)
 
 
-def _scenario(
-    dnn: str, workload: Workload, groups: Sequence[NodeGroup], link_mbps: float | None
-) -> Scenario:
+def _scenarios(
+    workloads: Sequence[Workload], place: Place
+) -> tuple[list[Scenario | str], dict[tuple[str, int], PrimitiveGraph]]:
+    """Return each workload's scenario, or why there is none, and the graphs that were sent."""
+    found: list[Scenario | str] = []
+    graphs = {}
+    for one in workloads:
+        try:
+            if one.graph is not None:
+                graph = graph_of(one.graph, one.image_size)
+                graphs[graph.dnn, one.image_size] = graph
+                found.append(_scenario(graph.dnn, one, place))
+            elif one.dnn is not None:
+                networks.check(one.dnn, one.image_size, "pytorch")
+                found.append(_scenario(one.dnn, one, place))
+        except _REFUSALS as error:
+            found.append(str(error))
+    return found, graphs
+
+
+def _scenario(dnn: str, workload: Workload, place: Place) -> Scenario:
     load = Trained(
         dnn=dnn,
         framework="pytorch",
         image_size=workload.image_size,
         batch_size=workload.batch_size,
     )
-    workers = sum(group.count for group in groups)
+    workers = sum(group.count for group in place.groups)
     return Scenario(
         workload=load,
         strategy=Strategy(kind="all_reduce", workers=workers),
-        nodes=tuple(groups),
-        link_mbps=link_mbps,
+        nodes=place.groups,
+        link_mbps=place.link_mbps,
     )
 
 
-def _knowing(
-    model: PredictDDL, graphs: Mapping[tuple[str, int], PrimitiveGraph], measured: Measured
-) -> PredictDDL:
-    """Return a model that knows graphs which have no name, and what other nodes can do."""
-    known, own = model.known, model.known.graphs
+def _trace(scenarios: Sequence[Scenario], graphs: Graphs) -> None:
+    """Have the graphs of all networks at hand: one child process takes as long as one of many."""
+    wanted = [key_of(one) for one in scenarios if key_of(one) not in graphs]
+    with suppress(*_REFUSALS):  # each network is told its own reason later
+        primitive_graphs(wanted)
 
-    def both(wanted: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], PrimitiveGraph]:
-        asked = list(dict.fromkeys(wanted))
-        return {
-            **own([one for one in asked if one not in graphs]),
-            **{one: graphs[one] for one in asked if one in graphs},
-        }
 
-    more = {**known.measured, **measured}
-    return replace(model, known=replace(known, graphs=both, measured=more), _models={})
+def _forecast(workload: Workload, scenario: Scenario | str, model: PredictDDL | str) -> Forecast:
+    if isinstance(scenario, str) or isinstance(model, str):
+        reason = scenario if isinstance(scenario, str) else str(model)
+        return Forecast(status="refused", reason=reason)
+    try:
+        (row,) = model.predict([scenario]).to_dicts()
+        distance, nearest = model.distance(scenario)
+    except _REFUSALS as error:
+        return Forecast(status="refused", reason=str(error))
+    epoch_s = row["value"] * workload.dataset.images / images_per_step(scenario)
+    told = row["value"], row["low"], row["high"], epoch_s, distance
+    if not all(map(isfinite, told)):
+        return Forecast(status="refused", reason=f"{scenario.label}: the forecast is no number")
+    return Forecast(
+        status="forecast",
+        step_time_s=row["value"],
+        low=row["low"],
+        high=row["high"],
+        epoch_s=epoch_s,
+        answered_by=model.who(scenario),
+        nearest=nearest,
+        distance=distance,
+    )
+
+
+def _check_inventory(place: Place, model: PredictDDL) -> None:
+    """Refuse nodes of which nobody knows what they can do.
+
+    Raises:
+        BadInput: naming the type.
+    """
+    for group in place.groups:
+        name = group.node_type
+        if name not in place.measured and name not in model.known.measured:
+            raise BadInput(
+                f"nobody has measured what nodes of type {name} can do: `stepcast run` a study "
+                "that trains on them (probe inventory), or `stepcast node join` on one"
+            )
 
 
 def _steps(runs: Sequence[VisibleRun]) -> tuple[VisibleRun, ...]:
@@ -214,4 +186,3 @@ def _steps(runs: Sequence[VisibleRun]) -> tuple[VisibleRun, ...]:
         return ()
     place = first.backend, first.host_id
     return newest_of_each(run for run in ours if (run.backend, run.host_id) == place)
-

@@ -1,25 +1,35 @@
 """A node's part: it registers with the service, tells what it can do, and leaves at the end."""
 
+import http.client
 import json
 import os
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from urllib.parse import quote
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 from pipelines.service.contracts import Report
 from profilers.nodes.inventory import Inventory
-from profilers.steady.host import cpu_times
+from profilers.steady.host import CpuTimes, cpu_times
 from warehouse.records import BadInput, StepcastError
 
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 30.0
 _SECONDS = 0.5
 _RETRIES = 5
+_LONGEST_WAIT_S = 30.0
+_ANSWER_BYTES = 10_000
+_CGROUP = Path("/sys/fs/cgroup/memory.max")
+
+
+class Unreachable(StepcastError):
+    """No service answers at an address."""
+
+    exit_code = 2
 
 
 def measured(node_type: str, link_mbps: float | None) -> Report:
-    """Time what this machine can do: two seconds.
+    """Time what this machine can do: some two seconds.
 
     Raises:
         RuntimeError: PyTorch cannot.
@@ -31,7 +41,7 @@ def measured(node_type: str, link_mbps: float | None) -> Report:
 
     import torch
 
-    cores = os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0))
     inventory = Inventory(cores, say)
     for kind in ("dense", "depthwise", "memory", "disk"):
         inventory.do(kind, _SECONDS)
@@ -39,7 +49,7 @@ def measured(node_type: str, link_mbps: float | None) -> Report:
     return Report(
         node_type=node_type,
         cores=float(cores),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bytes=_memory_bytes(),
         dense_flops=dense,
         depthwise_flops=depthwise,
         memory_Bps=memory,
@@ -52,67 +62,114 @@ def measured(node_type: str, link_mbps: float | None) -> Report:
 class Membership:
     """A node's place in the cluster of a service; a context manager that leaves at the end.
 
+    Args:
+        url: the service's address.
+        name: the node's.
+        token: what requests carry; None: nothing.
+        cpu: what the kernel has counted so far.
+
     Raises:
-        BadInput: the service refuses the node.
-        StepcastError: the service does not answer.
+        BadInput: the address is none, or the service refuses the node.
+        Unreachable: the service does not answer.
     """
 
-    def __init__(self, url: str, name: str, token: str | None) -> None:
-        self._url = f"{url.rstrip('/')}/v1/cluster/{quote(name, safe='')}"
+    def __init__(
+        self, url: str, name: str, token: str | None, cpu: Callable[[], CpuTimes] = cpu_times
+    ) -> None:
+        self._url, self._connect = url, _connecting(url)
+        self._path = f"{urlsplit(url).path.rstrip('/')}/v1/cluster"
+        self._name = quote(name, safe="")
         self._token = token
-        self._before = cpu_times()
+        self._cpu, self._before = cpu, cpu()
 
     def __enter__(self) -> "Membership":
+        self._ask("GET", "")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ask("DELETE", "")
+        with suppress(Unreachable):
+            self._ask("DELETE", f"/{self._name}")
 
     def tell(self, report: Report) -> None:
         """Tell what the node can do, and how busy it has been since it last did."""
-        now = cpu_times()
+        now = self._cpu()
         idle, _ = now.fractions_since(self._before)
         self._before = now
         told = report.model_copy(update={"utilisation": min(max(1 - idle, 0.0), 1.0)})
-        self._ask("PUT", "", told.model_dump_json().encode())
+        self._ask("PUT", f"/{self._name}", told.model_dump_json().encode())
 
     def wait(self) -> None:
         """Wait until the node should tell again."""
-        self._ask("GET", "/wanted")
+        self._ask("GET", f"/{self._name}/wanted")
 
-    def stay(self, report: Report, until: Callable[[], bool] = lambda: False) -> None:
-        """Tell again and again, until it is time to leave; an outage of the service is waited out."""
+    def stay(
+        self,
+        report: Report,
+        until: Callable[[], bool] = lambda: False,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Tell again and again, until it is time to leave; an outage of a minute is waited out."""
         failures = 0
         while not until():
             try:
-                self.tell(report)
                 self.wait()
+                self.tell(report)
                 failures = 0
-            except BadInput:
-                raise
-            except StepcastError:
+            except Unreachable:
                 failures += 1
                 if failures > _RETRIES:
                     raise
-                time.sleep(min(2.0**failures, 30.0))
+                pause(min(2.0**failures, _LONGEST_WAIT_S))
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> None:
         headers = {"Content-Type": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        request = urllib.request.Request(self._url + path, body, headers, method=method)
+        connection = self._connect()
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S):
-                pass
-        except urllib.error.HTTPError as error:
-            raise BadInput(f"{self._url}: {error.code}: {_detail(error)}") from None
-        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-            raise StepcastError(f"{self._url} does not answer: {error}") from None
+            connection.request(method, self._path + path, body, headers)
+            answer = connection.getresponse()
+            told = answer.read(_ANSWER_BYTES)
+        except (OSError, http.client.HTTPException) as error:
+            why = str(error) or type(error).__name__
+            raise Unreachable(
+                f"no service answers at {self._url} ({why}); `stepcast serve` starts one"
+            ) from None
+        finally:
+            connection.close()
+        if answer.status >= 300:
+            raise BadInput(f"{self._url} refuses: {answer.status} {_detail(told, answer.reason)}")
 
 
-def _detail(error: urllib.error.HTTPError) -> str:
+def _connecting(url: str) -> Callable[[], http.client.HTTPConnection]:
+    """Return what connects to a service: directly, and nowhere else, for it is told the token.
+
+    Raises:
+        BadInput: the address is none.
+    """
+    kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
     try:
-        told = json.loads(error.read(10_000))
-        return str(told["detail"])[:500]
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+        is_ours = parts.scheme in kinds and host and not (parts.username or parts.query)
+    except ValueError:
+        is_ours = False
+    if not is_ours:
+        raise BadInput(f"expected a service's address as http://10.0.0.1:8791, found {url!r:.120}")
+    return lambda: kinds[parts.scheme](str(host), port, timeout=_TIMEOUT_S)
+
+
+def _detail(told: bytes, reason: str) -> str:
+    try:
+        return str(json.loads(told)["detail"])[:500]
     except (ValueError, KeyError, TypeError):
-        return str(error.reason)
+        return reason
+
+
+def _memory_bytes() -> int:
+    """Return the memory of this machine, or of the container that this is."""
+    all_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(all_bytes, int(_CGROUP.read_text()))
+    except (OSError, ValueError):
+        return all_bytes

@@ -1,27 +1,45 @@
-"""Training an embedder as a run of Dagster's: `python -m pipelines.service.retraining TYPE MINUTES`."""
+"""Training an embedder as a run of Dagster's.
 
+`python -m pipelines.service.retraining TYPE MINUTES [FOLDER]`; the service starts it.
+"""
+
+import signal
 import sys
 from pathlib import Path
 
-from assets.embedders import JOB, config_of, embedder_definitions
-from pipelines import history
-from pipelines.resources import resources
+from assets.turns import turn
+from pipelines import execution, history
+from pipelines.cli.errors import explain
 from studies.progress import Progress
 from warehouse.home import home
-from warehouse.records import StepcastError
+
+
+class _Told(Progress):
+    def say(self, text: str) -> None:
+        """Tell it to who started this program."""
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+    warn = say
 
 
 def main() -> None:
-    """Train; what the user can mend is one line."""
+    """Train; what went wrong is one line.
+
+    Raises:
+        SystemExit: it failed, or was interrupted.
+    """
+    # A process that is started in the background ignores Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     name, minutes, *source = sys.argv[1:]
-    definitions = embedder_definitions(resources("loopback", Progress()))
-    job = definitions.resolve_job_def(JOB)
-    config = config_of(name, float(minutes), Path(source[0]) if source else None)
+    told = _Told()
     try:
-        with history.instance(home()) as instance:
-            job.execute_in_process(run_config=config, instance=instance)
-    except StepcastError as error:
-        raise SystemExit(str(error)) from None
+        with turn(home(), told.say), history.instance(home()) as instance:
+            folder = Path(source[0]) if source else None
+            execution.execute_training(instance, name, float(minutes), folder, told)
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted; it goes on where it was when it is begun again") from None
+    except Exception as error:
+        raise SystemExit(explain(error)[1]) from None
 
 
 if __name__ == "__main__":

@@ -1,0 +1,107 @@
+"""What a request has to pass before it is read: a token, and an end to its bytes and seconds."""
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping
+
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from warehouse import limits
+
+OPEN = ("/docs", "/docs/oauth2-redirect", "/openapi.json")
+"""What describes the service, to everybody."""
+
+
+def problem(code: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return an answer that says in one line why there is no other."""
+    # What somebody sent may hold halves of surrogate pairs, which are no UTF-8.
+    said = " ".join(text.encode(errors="backslashreplace").decode().split())
+    return JSONResponse({"detail": said}, code, headers)
+
+
+class Guard:
+    """Refuses requests without the token, too large ones, and those that take too long to arrive.
+
+    Args:
+        app: what answers the others.
+        token: what requests have to carry; None: nothing.
+        most_bytes: of a request.
+        most_s: that it may take to arrive.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        most_bytes: int = limits.REQUEST_BYTES,
+        most_s: float = limits.REQUEST_S,
+    ) -> None:
+        self._app, self._token = app, token
+        self._most_bytes, self._most_s = most_bytes, most_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or let the app answer (ASGI)."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if not (scope["path"] in OPEN or self._is_permitted(scope["headers"])):
+            said = "send the service's token in a header: `Authorization: Bearer TOKEN`"
+            refusal = problem(401, said, {"WWW-Authenticate": "Bearer"})
+            await refusal(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(self._most_s):
+                body = await self._read(scope["headers"], receive)
+        except TimeoutError:
+            said = f"expected a whole request within {self._most_s:g} s"
+            await problem(408, said, {"Connection": "close"})(scope, receive, send)
+            return
+        except _TooLargeError:
+            said = f"expected a request of at most {self._most_bytes:,} bytes"
+            await problem(413, said, {"Connection": "close"})(scope, receive, send)
+            return
+        if body is not None:
+            await self._app(scope, _replaying(body, receive), send)
+
+    def _is_permitted(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        if self._token is None:
+            return True
+        given = next((value for name, value in headers if name == b"authorization"), b"")
+        scheme, _, token = given.partition(b" ")
+        is_ours = secrets.compare_digest(token.strip(), self._token.encode())
+        return scheme.lower() == b"bearer" and is_ours
+
+    async def _read(self, headers: Iterable[tuple[bytes, bytes]], receive: Receive) -> bytes | None:
+        """Return a request's body; None: who asked has gone."""
+        announced = next((value for name, value in headers if name == b"content-length"), b"")
+        if announced.isdigit() and int(announced[:20]) > self._most_bytes:
+            raise _TooLargeError
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            body += message.get("body", b"")
+            if len(body) > self._most_bytes:
+                raise _TooLargeError
+            if not message.get("more_body", False):
+                return bytes(body)
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    """Return what tells a body that was read, then whatever comes next."""
+    told = False
+
+    async def replay() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
