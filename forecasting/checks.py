@@ -59,9 +59,9 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
                     uncovered.setdefault(scenario, error)
                 else:
                     covered.add(scenario)
-    for scenario, error in uncovered.items():
+    for scenario, told in uncovered.items():
         if scenario not in covered:
-            raise error
+            raise told
 
 
 def _refused_by_all(

@@ -1,8 +1,8 @@
 """Which runs Ernest asks for: those whose coefficients would be known best for their cost.
 
 Source: Venkataraman et al., NSDI 2016, section 3.3: choose weights λ of runs so that the trace of
-the inverse of Σ λ x xᵀ is least while Σ λ cost is within a budget (A-optimal design), and take those
-whose weight is not small.
+the inverse of Σ λ x xᵀ is least while Σ λ cost is within a budget (A-optimal design), and take
+those whose weight is not small.
 """
 
 from collections.abc import Sequence

@@ -79,7 +79,9 @@ def _fit_probed(tables: Tables) -> Ernest:
     return Ernest(
         {
             job: tuple(
-                features.fit([features.features(one) for one, _ in runs], [s for _, s in runs]).tolist()
+                features.fit(
+                    [features.features(one) for one, _ in runs], [s for _, s in runs]
+                ).tolist()
             )
             for job, runs in sorted(jobs.items())
         }

@@ -102,7 +102,8 @@ class Embedder:
 
     def embedding(self, graph: PrimitiveGraph) -> Floats:
         """Return the mean of the nodes' last states, [SIZE]."""
-        return self.states(graph).mean(axis=0, dtype=np.float64).astype(np.float32)
+        mean: Floats = self.states(graph).mean(axis=0, dtype=np.float64).astype(np.float32)
+        return mean
 
     def states(self, graph: PrimitiveGraph) -> Floats:
         """Return the nodes' last states, [nodes, SIZE]."""
@@ -112,7 +113,9 @@ class Embedder:
 
     @cached_property
     def _weights(self) -> tuple[Floats, ...]:
-        return tuple(np.ascontiguousarray(self.parameters[name]) for name in SHAPES if name != "embed")
+        return tuple(
+            np.ascontiguousarray(self.parameters[name]) for name in SHAPES if name != "embed"
+        )
 
 
 def types_of(graph: PrimitiveGraph) -> NDArray[np.int64]:

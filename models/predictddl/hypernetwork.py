@@ -30,8 +30,7 @@ class Hypernetwork(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(len(PRIMITIVES), SIZE)
         self.near, self.far = (
-            nn.Sequential(nn.Linear(SIZE, SIZE), nn.ReLU(), nn.Linear(SIZE, SIZE))
-            for _ in range(2)
+            nn.Sequential(nn.Linear(SIZE, SIZE), nn.ReLU(), nn.Linear(SIZE, SIZE)) for _ in range(2)
         )
         self.gru = nn.GRUCell(SIZE, SIZE)
         self.decoder = Decoder(classes)
@@ -59,7 +58,7 @@ class Hypernetwork(nn.Module):
         Nodes of one depth do not wait for each other, so each depth of all graphs is one product.
         """
         lengths = _diagonal([lengths_of(graph) for graph in graphs])
-        states = self.embed(torch.from_numpy(np.concatenate([types_of(one) for one in graphs])))
+        states: Tensor = self.embed(torch.from_numpy(np.concatenate([types_of(one) for one in graphs])))
         for directed in (lengths, lengths.T):
             states = self._passed(states, torch.from_numpy(np.ascontiguousarray(directed)))
         return states
@@ -68,10 +67,7 @@ class Hypernetwork(nn.Module):
         """Return what embeds graphs, without the decoder."""
         named = dict(self.named_parameters())
         return Embedder(
-            {
-                name: named[own].detach().numpy().copy()
-                for name, own in _names().items()
-            }
+            {name: named[own].detach().numpy().copy() for name, own in _names().items()}
         )
 
     def _passed(self, states: Tensor, lengths: Tensor) -> Tensor:
@@ -99,7 +95,9 @@ class Decoder(nn.Module):
     def __init__(self, classes: int) -> None:
         super().__init__()
         self.window = nn.Linear(SIZE, 16 * MOST_KERNEL**2)
-        self.channels = nn.Sequential(nn.ReLU(), nn.Conv2d(16, 64, 1), nn.ReLU(), nn.Conv2d(64, _SQUARE, 1))
+        self.channels = nn.Sequential(
+            nn.ReLU(), nn.Conv2d(16, 64, 1), nn.ReLU(), nn.Conv2d(64, _SQUARE, 1)
+        )
         self.classes = nn.Linear(_MOST_CHANNELS, classes)
         self.vector = nn.Linear(SIZE, 2 * _MOST_CHANNELS)
         self.class_vector = nn.Linear(SIZE, classes)
@@ -114,7 +112,9 @@ class Decoder(nn.Module):
             made = (self.class_vector if of_classifier else self.vector)(state)
             return torch.tanh(made[: layer.channels])
         window = self.window(state).view(1, 16, MOST_KERNEL, MOST_KERNEL)
-        kernels = self.channels(window).view(_MOST_CHANNELS, _MOST_CHANNELS, MOST_KERNEL, MOST_KERNEL)
+        kernels = self.channels(window).view(
+            _MOST_CHANNELS, _MOST_CHANNELS, MOST_KERNEL, MOST_KERNEL
+        )
         if layer.type == "linear":
             middle = kernels[:, :, MOST_KERNEL // 2, MOST_KERNEL // 2]
             inputs = layer.shape[1]
@@ -156,7 +156,9 @@ def random_weights(network: RandomNetwork, generator: torch.Generator) -> dict[i
     return found
 
 
-def _result(layer: Layer, given: Sequence[Tensor], weights: Tensor | None, images: Tensor) -> Tensor:
+def _result(
+    layer: Layer, given: Sequence[Tensor], weights: Tensor | None, images: Tensor
+) -> Tensor:
     match layer.type:
         case "input":
             return images
@@ -169,28 +171,29 @@ def _result(layer: Layer, given: Sequence[Tensor], weights: Tensor | None, image
         case "max_pool":
             return functional.max_pool2d(given[0], 3, layer.stride, padding=1)
         case "avg_pool":
-            return functional.avg_pool2d(given[0], 3, layer.stride, padding=1, count_include_pad=False)
+            return functional.avg_pool2d(
+                given[0], 3, layer.stride, padding=1, count_include_pad=False
+            )
         case "global_pool":
             return given[0].mean((2, 3), keepdim=True)
     assert weights is not None
     match layer.type:
         case "batch_norm":
-            return functional.batch_norm(given[0], None, None, *weights, training=True)
+            scale, shift = weights
+            return functional.batch_norm(given[0], None, None, scale, shift, training=True)
         case "bias":
             return given[0] + weights.view(1, -1, 1, 1)
         case "linear":
             return functional.conv2d(given[0], weights[..., None, None])
     rectified = given[0] if layer.reads == (0,) else functional.relu(given[0])
     padding = layer.dilation * (layer.shape[2] - 1) // 2
-    return functional.conv2d(
-        rectified, weights, None, 1, padding, layer.dilation, layer.groups
-    )
+    return functional.conv2d(rectified, weights, None, 1, padding, layer.dilation, layer.groups)
 
 
 def _normalized(weights: Tensor, gain: float) -> Tensor:
     """Return weights of the scale that keeps the variance of what passes through them."""
     fan_in = weights[0].numel()
-    return weights * (gain / fan_in) ** 0.5
+    return weights * float((gain / fan_in) ** 0.5)
 
 
 def _diagonal(blocks: Sequence[np.ndarray]) -> np.ndarray:
@@ -217,6 +220,10 @@ def _by_depth(reaches: np.ndarray) -> list[np.ndarray]:
 def _names() -> Mapping[str, str]:
     """Return PyTorch's name of each of the embedder's parameters."""
     parts = ("near.0", "near.2", "far.0", "far.2")
-    perceptrons = {f"{part}.{kind}": f"{part}.{kind}" for part in parts for kind in ("weight", "bias")}
-    cells = {f"gru.{name}": f"gru.{name}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
+    perceptrons = {
+        f"{part}.{kind}": f"{part}.{kind}" for part in parts for kind in ("weight", "bias")
+    }
+    cells = {
+        f"gru.{name}": f"gru.{name}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    }
     return {"embed": "embed.weight", **perceptrons, **cells}

@@ -60,7 +60,7 @@ def histogram(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
 
 
 def size(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
-    """Return layers (nodes that have parameters) and parameters, as the gray box of Figs. 1 and 2."""
+    """Return layers (nodes that have parameters) and parameters, as a gray box does (Figs. 1, 2)."""
     layers = sum(node.parameters > 0 for node in graph.nodes)
     return [float(layers), float(graph.parameter_count)]
 
@@ -133,11 +133,14 @@ class Published:
                 [one.scenario for one in self.known.runs], self.known, self.of_network, self.named
             )
             choice = self.parameters.chosen
-            self._fitted.append(_made(choice.kind, choice.settings, features, _epochs_s(self.known)))
+            self._fitted.append(
+                _made(choice.kind, choice.settings, features, _epochs_s(self.known))
+            )
         rows = _features(scenarios, self.known, self.of_network, self.named)
         parts = np.array([images_per_step(one) / EPOCH_IMAGES for one in scenarios])
         epochs: Floats = self._fitted[0].predict(rows)
-        return np.maximum(epochs * parts, 1e-6)
+        steps_s: Floats = np.maximum(epochs * parts, 1e-6)
+        return steps_s
 
 
 def _epochs_s(known: Known) -> Floats:
@@ -203,7 +206,9 @@ def _best(kind: str, features: Floats, seconds: Floats, networks: Sequence[str])
             out = np.isin(groups, fold)
             model = _made(kind, settings, features[~out], seconds[~out])
             errors.append(np.abs(model.predict(features[out]) / seconds[out] - 1))
-        tried.append(Choice(kind=kind, settings=settings, error=float(np.concatenate(errors).mean())))
+        tried.append(
+            Choice(kind=kind, settings=settings, error=float(np.concatenate(errors).mean()))
+        )
     return min(tried, key=lambda one: one.error)
 
 

@@ -19,7 +19,12 @@ CHANNELS = (8, 16, 24, 32)
 """Of a whole network; the decoder predicts kernels of at most 32 × 32 channels."""
 MOST_KERNEL = 7
 _CONVOLUTIONS = ("conv", "group_conv", "depthwise_conv", "dilated_conv")
-_KERNELS = {"conv": (1, 3, 5, 7), "group_conv": (3, 5), "depthwise_conv": (3, 5, 7), "dilated_conv": (3, 5)}
+_KERNELS = {
+    "conv": (1, 3, 5, 7),
+    "group_conv": (3, 5),
+    "depthwise_conv": (3, 5, 7),
+    "dilated_conv": (3, 5),
+}
 _GROUPS = 4
 
 
@@ -70,7 +75,9 @@ class RandomNetwork:
             for one in self.layers
         )
         edges = tuple(
-            sorted({(source, place) for place, one in enumerate(self.layers) for source in one.reads})
+            sorted(
+                {(source, place) for place, one in enumerate(self.layers) for source in one.reads}
+            )
         )
         parameters = sum(one.parameters for one in nodes)
         return PrimitiveGraph("random", self.image_size, nodes, edges, parameters)
@@ -130,7 +137,9 @@ def _cell(
         channels = [network.layers[one].channels for one in branches]
         if len(set(channels)) > 1 or (chance.random() < 0.3 and sum(channels) <= CHANNELS[-1]):
             if sum(channels) > CHANNELS[-1]:
-                branches = [_convolved(network, chance, one, "conv", width, normalized) for one in branches]
+                branches = [
+                    _convolved(network, chance, one, "conv", width, normalized) for one in branches
+                ]
                 joined = network.add(Layer("sum", tuple(branches), width, size))
             else:
                 joined = network.add(Layer("concat", tuple(branches), sum(channels), size))

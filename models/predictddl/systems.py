@@ -1,6 +1,6 @@
 """PredictDDL as systems: ours, as published, and what each part of it is worth."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -89,7 +89,7 @@ class _LogLinear:
     def __init__(self, known: Known) -> None:
         self._forecast = log_linear.fitted(known)
 
-    def predict(self, scenarios: "list[Scenario]") -> pl.DataFrame:
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value (step_time_s), low and high."""
         from math import exp
 

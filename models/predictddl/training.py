@@ -126,9 +126,7 @@ def train(
     return model, progress
 
 
-def judge(
-    model: Hypernetwork, dataset: Dataset, networks: int = 128, images: int = 512
-) -> Judged:
+def judge(model: Hypernetwork, dataset: Dataset, networks: int = 128, images: int = 512) -> Judged:
     """Compare predicted with random weights on networks that were never drawn.
 
     Raises:
@@ -140,16 +138,15 @@ def judge(
     chosen = torch.randperm(len(dataset.labels), generator=generator)[:images]
     inputs = torch.from_numpy(dataset.images)[chosen]
     labels = torch.from_numpy(dataset.labels)[chosen]
-    predicted, usual = [], []
+    predicted: list[float] = []
+    usual: list[float] = []
     with torch.no_grad():
         for number in range(networks):
             network = network_for(dataset, Random(HELD_OUT_SEED + number))
             (weights,) = model([network])
             beginnings = random_weights(network, generator)
             for losses, given in ((predicted, weights), (usual, beginnings)):
-                losses.append(
-                    float(functional.cross_entropy(run(network, given, inputs), labels))
-                )
+                losses.append(float(functional.cross_entropy(run(network, given, inputs), labels)))
     differences = [two - one for one, two in zip(predicted, usual, strict=True)]
     half = 1.96 * stdev(differences) / sqrt(networks)
     mean = fmean(differences)
@@ -180,15 +177,13 @@ def _step(
     if not finite:
         return _NO_LOSS
     loss = torch.stack(finite).mean()
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
     optimizer.step()
     return float(loss.detach())
 
 
-def _packed(
-    progress: Progress, model: Hypernetwork, optimizer: torch.optim.Optimizer
-) -> bytes:
+def _packed(progress: Progress, model: Hypernetwork, optimizer: torch.optim.Optimizer) -> bytes:
     from safetensors.torch import save
 
     told = json.dumps(asdict(progress)).encode()

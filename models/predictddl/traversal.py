@@ -1,7 +1,7 @@
 """The graph neural network of a GHN, compiled: states of nodes after passes over a graph."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -13,8 +13,8 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def _compiled(function: F) -> F:
-    made: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return made
+    made: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return cast(F, made)
 
 
 @_compiled
@@ -67,7 +67,9 @@ def _perceptron(state: Any, weights: Any, biases: Any, out_weights: Any, out_bia
 
 
 @_compiled
-def _gated(state: Any, message: Any, of_message: Any, of_state: Any, b_message: Any, b_state: Any) -> Any:
+def _gated(
+    state: Any, message: Any, of_message: Any, of_state: Any, b_message: Any, b_state: Any
+) -> Any:
     """Return the next state of a gated recurrent unit (Cho et al., EMNLP 2014, eq. 5 to 8).
 
     Weights are [3 × size, size]: reset, update, candidate.

@@ -14,15 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.predictddl.observed import Capabilities, batch_of
-from networks.primitives import PrimitiveGraph
+from networks.primitives import Primitive, PrimitiveGraph
 from warehouse.records import NodeGroup, Scenario
 
 Floats = NDArray[np.float64]
 _BYTES = 4
 _GROUPED, _DEPTHWISE = frozenset({"group_conv"}), frozenset({"depthwise_conv"})
 _DENSE = frozenset({"conv", "dilated_conv", "linear", "matmul", "attention"})
+_TOGETHER = 16
+"""From this batch on, or on several threads, PyTorch has oneDNN convolve single pixels of all images
+together; else it multiplies matrices image by image (`ConvParams::use_mkldnn`)."""
 TERMS = (
     "dense",
+    "pointwise",
+    "repeated",
     "grouped",
     "depthwise",
     "elements",
@@ -42,6 +47,8 @@ class Work:
 
     Attributes:
         dense: floating-point operations of convolutions of all channels, and of matrices.
+        pointwise: those of them that convolutions of single pixels have.
+        repeated: parameters of convolutions of single pixels.
         grouped: of convolutions of groups of channels.
         depthwise: of convolutions of single channels.
         elements: of all results.
@@ -51,6 +58,8 @@ class Work:
     """
 
     dense: float
+    pointwise: float
+    repeated: float
     grouped: float
     depthwise: float
     elements: float
@@ -70,6 +79,8 @@ class Work:
             depth[target] = max(depth[target], depth[source] + 1)
         return cls(
             dense=flops(_DENSE),
+            pointwise=sum(node.flops for node in graph.nodes if _is_pointwise(node)),
+            repeated=float(sum(node.parameters for node in graph.nodes if _is_pointwise(node))),
             grouped=flops(_GROUPED),
             depthwise=flops(_DEPTHWISE),
             elements=float(graph.activations),
@@ -100,9 +111,12 @@ def terms(
     bytes_ = _BYTES * work.parameters
     exchanged_s = 2 * (ranks - 1) / ranks * bytes_ / link_Bps
     several = float(ranks > 1)
+    alone = float(batch < _TOGETHER and group.threads == 1)
     return np.array(
         [
-            batch * work.dense / can.dense_flops,
+            batch * (work.dense - alone * work.pointwise) / can.dense_flops,
+            alone * batch * work.pointwise / can.dense_flops,
+            alone * batch * work.repeated * _BYTES / can.memory_Bps,
             batch * work.grouped / can.dense_flops,
             batch * work.depthwise / can.depthwise_flops,
             batch * work.elements * _BYTES / can.memory_Bps,
@@ -114,6 +128,10 @@ def terms(
             1e-3 * (ranks - 1),
         ]
     )
+
+
+def _is_pointwise(node: Primitive) -> bool:
+    return node.type == "conv" and node.kernel == 1
 
 
 def ranks_of(scenario: Scenario) -> int:
