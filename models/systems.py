@@ -1,6 +1,6 @@
 """Every system. A new one is a module of `models` and a line here."""
 
-from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
+from models.async_sgd.systems import ASYNC_SGD, ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.systems import CEER, CEER_PAPER, CEER_PYTORCH, CEER_PYTORCH_PAPER
 from models.cynthia import CYNTHIA, CYNTHIA_HALF
 from models.ernest.systems import ERNEST, ERNEST_POOLED
@@ -17,11 +17,12 @@ from models.predictddl.systems import (
     UNTRAINED,
 )
 from models.srift.ideal import IDEAL_SCALING
-from models.srift.system import SRIFT
+from models.srift.system import SRIFT, SRIFT_PAPER
 from models.system import System
 
 SYSTEMS: tuple[System, ...] = (
     ASYNC_SGD,
+    ASYNC_SGD_PAPER,
     ONE_SERVER,
     LINEAR,
     LIN,
@@ -29,6 +30,7 @@ SYSTEMS: tuple[System, ...] = (
     CYNTHIA_HALF,
     LINE_RATE,
     SRIFT,
+    SRIFT_PAPER,
     IDEAL_SCALING,
     CEER,
     CEER_PAPER,

@@ -65,12 +65,7 @@ def behaviour(transfers: pl.DataFrame, frames: pl.DataFrame, direction: str) -> 
     frames = frames.filter(direction=direction)
     sender = "server" if direction == "downlink" else "worker"
     sent = frames.filter(sender=sender, type="DATA")
-    windows = (
-        frames.filter(pl.col("sender") != sender, type="SETTINGS")
-        .drop_nulls("value")
-        .sort("time_us")
-        .select("time_us", window_bytes="value")
-    )
+    windows = _windows(frames, sender)
     judged = _judged(served, sent, windows)
     longer = judged.filter("contended")
     services = _first_services(sent)
@@ -89,6 +84,28 @@ def behaviour(transfers: pl.DataFrame, frames: pl.DataFrame, direction: str) -> 
         in_order_of_requests=_share(list(_in_order(served, "stream"))),
         in_order_of_starts=_share(list(_in_order(served, "start_us"))),
         most_open=_most_open(served),
+    )
+
+
+def last_window_bytes(frames: pl.DataFrame, direction: str) -> int | None:
+    """Return the WIN that receivers of a direction announced last; None: nothing was captured.
+
+    Args:
+        frames: table http2_frame of one run.
+        direction: downlink or uplink.
+    """
+    sender = "server" if direction == "downlink" else "worker"
+    found = _windows(frames.filter(direction=direction), sender)["window_bytes"].to_list()
+    return found[-1] if found else None
+
+
+def _windows(frames: pl.DataFrame, sender: str) -> pl.DataFrame:
+    """Return time_us and window_bytes of what receivers announced to a sender, in order."""
+    return (
+        frames.filter(pl.col("sender") != sender, type="SETTINGS")
+        .drop_nulls("value")
+        .sort("time_us")
+        .select("time_us", window_bytes="value")
     )
 
 

@@ -188,21 +188,50 @@ def fit(
         runs: table run, where profiles and the speeds of links are found; may hold other runs.
         scenarios: table scenario, where their scenarios are found.
         operations: table operation of exactly the profiles: one run for each type of worker.
-        edges: table edge; rows of other runs are left out here and in the next three.
+        edges: table edge; rows of other runs are left out here and in timings, steps, samples.
         timings: table timing.
         steps: table step.
         samples: table sample, for `client_gap_s`.
-        links: table link of the profiled link, and of those of other speeds that are asked about.
-            The mean over trials of the goodput of a single flow is the link's speed in each
-            direction.
-        contention: table contention of those links and of the profiled types of worker, if probed;
-            what different types were seen to get is put together.
+        links: table link of all links that are asked about: the mean over trials of the goodput
+            of a single flow is a link's speed in each direction.
+        contention: table contention of those links and of the profiled types of worker, if probed.
         streams: table stream, if packets were captured.
         settings: how to simulate.
 
     Raises:
         BadInput: tables that are incomplete or contradict each other.
     """
+    parameters = parameters_of(
+        runs=runs,
+        scenarios=scenarios,
+        operations=operations,
+        samples=samples,
+        links=links,
+        contention=contention,
+        settings=settings,
+    )
+    profiles = read_profiles(
+        parameters,
+        operations=operations,
+        edges=edges,
+        timings=timings,
+        steps=steps,
+        streams=streams,
+    )
+    return AsyncSGD(parameters, tuple(profiles))
+
+
+def parameters_of(
+    *,
+    runs: pl.DataFrame,
+    scenarios: pl.DataFrame,
+    operations: pl.DataFrame,
+    samples: pl.DataFrame,
+    links: pl.DataFrame,
+    contention: pl.DataFrame | None = None,
+    settings: Settings | None = None,
+) -> Parameters:
+    """Return what is fitted besides the profiled steps; tables and errors as in `fit`."""
     run_ids = run_ids_of(operations)
     if not run_ids:
         raise BadInput("table operation: expected rows of a profile run, found none; profile first")
@@ -215,17 +244,8 @@ def fit(
         for run_id in run_ids
     )
     of_one_job([one.scenario for one in profiled])
-    parameters = Parameters(
+    return Parameters(
         profiled=profiled,
         links=tuple(link_profiles(runs, links, contention)),
         settings=settings or Settings(),
     )
-    profiles = read_profiles(
-        parameters,
-        operations=operations,
-        edges=edges,
-        timings=timings,
-        steps=steps,
-        streams=streams,
-    )
-    return AsyncSGD(parameters, tuple(profiles))

@@ -1,12 +1,16 @@
 """ICPE 2020's predictor as a system, from a profile with the servers that train or with one."""
 
-from models.async_sgd import predictor
+from collections.abc import Sequence
+from dataclasses import replace
+
+from models.async_sgd import as_published, predictor
+from models.async_sgd.as_published import AsPublished, Published
 from models.async_sgd.one_server import OneServer
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.replaced import on_servers
-from models.parameter_servers import STEPS, foreign, links, profiles, steps_of
-from models.system import System, Tables
-from warehouse.asks import Ask, Refusal
+from models.parameter_servers import STEPS, foreign, links, of_like_workers, profiles, steps_of
+from models.system import NotCovered, System, Tables
+from warehouse.asks import Ask, Planned, Refusal
 from warehouse.records import Scenario
 
 
@@ -24,6 +28,33 @@ def _rests_on_one_server(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
         reason = "it puts variables of one server on several, and this has one"
         return Refusal(reason, foreign=True)
     return _rests_on(on_servers(scenario, 1, "round_robin"))
+
+
+def _rests_on_captures(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    if scenario.strategy.servers > 2 and not foreign(scenario):
+        return Refusal("as published it knows how one or two servers share links, not more")
+    rests = of_like_workers(scenario)
+    if isinstance(rests, Refusal):
+        return rests
+    return (*profiles(scenario), links(scenario))
+
+
+def _check_captured(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
+    """Refuse profiles of which no packets will be captured."""
+    for one in planned:
+        if one.subject.probe == "tf_trace" and not one.settings.get("capture"):
+            raise NotCovered(as_published.UNCAPTURED)
+
+
+def _fit_published(tables: Tables) -> AsPublished:
+    return as_published.fit(
+        steps_of(tables), tables["edge"], tables["stream"], tables["http2_frame"]
+    )
+
+
+def _load_published(parameters: str, tables: Tables) -> AsPublished:
+    published = Published.model_validate_json(parameters)
+    return as_published.read(published, steps_of(tables), tables["edge"])
 
 
 def _fit(tables: Tables) -> AsyncSGD:
@@ -60,4 +91,18 @@ ONE_SERVER = System(
     rests_on=_rests_on_one_server,
     fit=lambda tables: OneServer(_fit(tables), tables["operation"]),
     load=lambda text, tables: OneServer(_load(text, tables), tables["operation"]),
+)
+ASYNC_SGD_PAPER = replace(
+    ASYNC_SGD,
+    beside="",
+    in_words="async_sgd as published",
+    name="async_sgd_paper",
+    version="1",
+    what="Baseline: as printed, with WIN and parsing from packets, equal shares, fifty steps left "
+    "out.",
+    tables=(*STEPS, "edge", "stream", "http2_frame"),
+    rests_on=_rests_on_captures,
+    fit=_fit_published,
+    load=_load_published,
+    check=_check_captured,
 )

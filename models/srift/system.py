@@ -4,8 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import polars as pl
+
 from models.srift import allreduce, iteration, latency, predictor
 from models.srift.asks import foreign, passes
+from models.srift.parameters import PAPER, ProfiledNetwork, Settings
 from models.srift.predictor import Srift
 from models.system import System, Tables
 from warehouse.asks import Ask, Planned, Refusal
@@ -25,8 +28,17 @@ def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
     )
 
 
-def _fit(tables: Tables) -> Srift:
+def _rests_on_less(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    """Rest on what the paper probes: it knows no slowdown of passes beside all-reduces."""
+    rests = _rests_on(scenario)
+    if isinstance(rests, Refusal):
+        return rests
+    return tuple(one for one in rests if one.probe != "slowdown")
+
+
+def _fit(tables: Tables, settings: Settings | None = None) -> Srift:
     return predictor.fit(
+        settings=settings,
         runs=tables["run"],
         scenarios=tables["scenario"],
         compute=tables["compute"],
@@ -37,6 +49,42 @@ def _fit(tables: Tables) -> Srift:
         links=tables["link"],
         samples=tables["sample"],
     )
+
+
+def _fit_as_published(tables: Tables) -> Srift:
+    sampled = sampled_as_published(tables["compute"])
+    found = _fit({**tables, "compute": sampled}, PAPER)
+    networks = tuple(map(_one_scale, found.parameters.networks))
+    return Srift(found.parameters.model_copy(update={"networks": networks}))
+
+
+def _one_scale(network: ProfiledNetwork) -> ProfiledNetwork:
+    """Return a network whose steps scatter by the same part at every batch size (footnote 3)."""
+    return network.model_copy(
+        update={
+            "nodes": {
+                name: node.model_copy(
+                    update={"latency": node.latency.model_copy(update={"deviation": None})}
+                )
+                for name, node in network.nodes.items()
+            }
+        }
+    )
+
+
+def sampled_as_published(compute: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of table compute of the paper's four batch sizes, of each run (section 4.1).
+
+    They are 1, a third, two thirds and all of the largest; of what was profiled, the nearest to
+    each of them, the smaller of two that are as near.
+    """
+    parts = [compute.clear()]
+    for _, rows in compute.group_by("run_id", maintain_order=True):
+        there = rows["batch_size"].unique().sort().to_list()
+        points = latency.sample_points(max(there))
+        nearest = {min(there, key=lambda one: (abs(one - point), one)) for point in points}
+        parts.append(rows.filter(pl.col("batch_size").is_in(nearest)))
+    return pl.concat(parts)
 
 
 def _check(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
@@ -86,4 +134,14 @@ SRIFT = System(
     pooled=True,
     beside="ideal_scaling",
     check=_check,
+)
+SRIFT_PAPER = replace(
+    SRIFT,
+    beside="",
+    in_words="Srift as published",
+    name="srift_paper",
+    version="1",
+    what="Baseline: Srift as published, four batch sizes, ideal overlap, trees of bandwidth.",
+    rests_on=_rests_on_less,
+    fit=_fit_as_published,
 )

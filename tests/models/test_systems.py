@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.async_sgd.systems import ONE_SERVER
+from models.async_sgd.systems import ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.fitted import FittedCeer
 from models.system import Fitted, System
 from models.systems import SYSTEMS
 from profilers.probes import PROBES
+from tests.models.async_sgd import captured_job
 from tests.models.async_sgd.frames import chain
 from tests.models.ceer import study as ceer
 from tests.models.runs import links, run_tables, samples, scenario
@@ -81,10 +82,12 @@ def world(system: System) -> tuple[Declared, list[Scenario]]:
             )
             asked = [_of_pytorch(one) for one in asked]
         return Declared(tables, system), asked
-    if system.name in ("srift", "ideal_scaling"):
+    if system.name in ("srift", "srift_paper", "ideal_scaling"):
         tables = srift.raw_tables()
         mixed = srift.scenario(srift.group("fast", 2), srift.group("slow", 1, 4))
         return Declared(tables, system), [srift.scenario(srift.group("fast", 2)), mixed]
+    if system is ASYNC_SGD_PAPER:
+        return Declared(captured_job.raw_tables(), system), [scenario(1), scenario(3)]
     tables, asked = asynchronous()
     if system is ONE_SERVER:
         asked = [scenario(3, servers=2)]
@@ -219,6 +222,7 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         name: ("async_parameter_server", ("tensorflow",))
         for name in (
             "async_sgd",
+            "async_sgd_paper",
             "async_sgd_one_server",
             "linear",
             "lin",
@@ -227,7 +231,7 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
             "line_rate",
         )
     },
-    **{name: ("all_reduce", ("pytorch",)) for name in ("srift", "ideal_scaling")},
+    **{name: ("all_reduce", ("pytorch",)) for name in ("srift", "srift_paper", "ideal_scaling")},
     **{name: ("all_reduce", ("tensorflow",)) for name in ("ceer", "ceer_paper")},
     **{name: ("all_reduce", ("pytorch",)) for name in ("ceer_pytorch", "ceer_pytorch_paper")},
 }

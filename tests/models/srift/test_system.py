@@ -1,0 +1,67 @@
+"""Srift as published: four batch sizes of those profiled, one scale, nothing of ours."""
+
+import polars as pl
+import pytest
+
+from models.srift import system
+from models.srift.parameters import PAPER
+from models.srift.predictor import Srift
+from models.srift.system import SRIFT, SRIFT_PAPER, sampled_as_published
+from tests.models.srift.study import group, raw_tables, scenario
+from warehouse.asks import Refusal
+
+
+def batch_sizes(*there: int) -> list[int]:
+    rows = pl.DataFrame({"run_id": ["one"] * len(there), "batch_size": there})
+    return sampled_as_published(rows)["batch_size"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("there", "sampled"),
+    [
+        ([1, 8, 16, 24], [1, 8, 16, 24]),
+        ([1, 2, 6, 10, 14, 18, 22, 24], [1, 6, 14, 24]),
+        ([1, 12], [1, 12]),
+        ([6, 12, 18], [6, 12, 18]),
+    ],
+)
+def test_of_what_was_profiled_the_nearest_to_the_paper_s_four_count(
+    there: list[int], sampled: list[int]
+) -> None:
+    """Of 24: 1, 8, 16 and 24 (section 4.1); of two that are as near the smaller."""
+    assert batch_sizes(*there) == sampled
+
+
+def test_each_run_is_sampled_by_itself() -> None:
+    rows = pl.DataFrame({"run_id": ["a"] * 4 + ["b"] * 3, "batch_size": [1, 2, 3, 9, 1, 2, 3]})
+    assert sampled_as_published(rows).group_by("run_id").len().sort("run_id")["len"].to_list() == [
+        3,
+        3,
+    ]
+
+
+def test_it_asks_for_no_slowdown_and_for_nothing_that_srift_does_not() -> None:
+    asked = scenario(group("fast", 2))
+    ours, published = SRIFT.rests_on(asked), SRIFT_PAPER.rests_on(asked)
+    assert not isinstance(ours, Refusal) and not isinstance(published, Refusal)
+    assert set(ours) - set(published) == {one for one in ours if one.probe == "slowdown"}
+    assert set(published) < set(ours)
+
+
+def test_it_keeps_the_paper_s_settings_and_one_scale_for_all_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A line in place of trees is fitted at once; `tests/models/test_systems.py` fits trees."""
+    quick = PAPER.model_copy(update={"bandwidth": "alpha_beta"})
+    monkeypatch.setattr(system, "PAPER", quick)
+    found = SRIFT_PAPER.fit(raw_tables())
+    assert isinstance(found, Srift)
+    assert found.parameters.settings == quick
+    for network in found.parameters.networks:
+        for node in network.nodes.values():
+            assert node.latency.deviation is None
+
+
+def test_the_paper_s_settings() -> None:
+    assert (PAPER.buckets, PAPER.streams, PAPER.slowdown) == (None, None, False)
+    assert PAPER.grid.labels == ("bandwidth",) and PAPER.grid.weights == ("equal",)
