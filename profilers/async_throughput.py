@@ -241,7 +241,7 @@ def _nodes(scenario: Scenario) -> tuple[NodeGroup, ...]:
 
 def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
     told, expected_s = settings.model_dump(), settings.expected_s
-    return needs_of_whole("tf_throughput", asked, told, expected_s, same_start, _nodes)
+    return needs_of_whole("tf_throughput", asked, told, lambda _: expected_s, same_start, _nodes)
 
 
 def _run(

@@ -1,9 +1,9 @@
 """Iterations of synchronous training: in pieces, until their mean is known well enough."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from statistics import fmean
 
 import polars as pl
@@ -13,6 +13,9 @@ from profilers.steady.confidence import half_width
 PIECE_STEPS = 10
 """Counted iterations of a piece; one before them, which all ranks start at once, does not count."""
 LEAST_PIECES = 2
+KNOWN_AFTER_S = 40.0
+"""About how long iterations take until the interval of their mean is as narrow as studies ask for;
+half of the iterations do, where these are short."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,18 @@ class Goal:
         """Tell whether that is so after these iterations; two pieces are always measured."""
         if len(steps_s) < LEAST_PIECES * PIECE_STEPS:
             return False
-        if len(steps_s) >= self.iterations or passed_s >= (self.most_s or inf):
+        if len(steps_s) >= self.iterations or passed_s >= (self.most_s or math.inf):
             return True
         return self.interval is not None and half_width(steps_s) <= self.interval
+
+    def expected_steps(self, step_s: float) -> int:
+        """Return about how many iterations of so many seconds are counted, in whole pieces."""
+        wanted = self.iterations / 1.0
+        if self.interval is not None:
+            wanted = min(wanted / 2, KNOWN_AFTER_S / step_s)
+        if self.most_s is not None:
+            wanted = min(wanted, self.most_s / step_s)
+        return PIECE_STEPS * max(LEAST_PIECES, round(wanted / PIECE_STEPS))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Tables of probes that time the operations of a device at full speed and at its node's share."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
@@ -65,11 +65,11 @@ def step_samples(held_s: float, free_s: float, traced_s: float, stolen: float) -
 
 
 def needs_of_operations(
-    probe: str, asked: Asked, settings: Settings, steps_s: float, *, test: bool
+    probe: str, asked: Asked, settings: Settings, expected_s: Callable[[Scenario], float], *, test: bool
 ) -> Iterator[Need]:
     """Yield one worker of each type of train scenarios and, with `test`, of test scenarios.
 
-    What both have in common fits may see. `steps_s` is what the steps are expected to take.
+    What both have in common fits may see. `expected_s` is what steps of each are expected to take.
     """
     shown = dict.fromkeys(one for scenario in asked.train for one in alone(scenario))
     hidden = dict.fromkeys(one for scenario in asked.test for one in alone(scenario))
@@ -81,7 +81,7 @@ def needs_of_operations(
             f"profile {scenario.label}",
             scenario.nodes,
             settings,
-            expected_s=steps_s,
+            expected_s=expected_s(scenario),
             start_s=start_s(scenario.nodes),
             of_train=purpose == "profile",
         )

@@ -176,7 +176,7 @@ def _step_frame(parts: Sequence[Replicas]) -> pl.DataFrame:
 
 def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
     told, expected_s = settings.model_dump(), settings.expected_s
-    return needs_of_whole("tf_sync", asked, told, expected_s, same_start)
+    return needs_of_whole("tf_sync", asked, told, lambda _: expected_s, same_start)
 
 
 def _check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:

@@ -18,12 +18,13 @@ from pydantic import Field
 
 from profilers import clock
 from profilers.clusters import Cluster
+from profilers.expected import step_or_guess_s
 from profilers.nodes.compute import ComputeConfig
 from profilers.nodes.compute_job import STEP_TIMEOUT_S, check_single
 from profilers.nodes.programs import Job, Message
 from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, cluster_nodes, environment
 from profilers.operation_tables import dnn_row, needs_of_operations, operation_time, step_samples
-from profilers.probe import STEP_S, Asked, Need, Probe, one_by_one
+from profilers.probe import Asked, Need, Probe, one_by_one
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_all_reduce
 from profilers.steady.hostlock import host_lock
@@ -34,6 +35,8 @@ from warehouse.records import ProbeFailed, Record, Scenario
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10
 """Steps that are measured again together if something disturbs them."""
+FREED = 0.6
+"""Of the processor time of a step at the node's share, that one takes at full speed."""
 
 
 def profile(
@@ -211,8 +214,16 @@ class Settings(Record):
 
 def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
     told = settings.model_dump(exclude={"test"})
-    steps_s = (settings.timed_steps + settings.untimed_steps) * STEP_S
-    return needs_of_operations("torch_operations", asked, told, steps_s, test=settings.test)
+    expected = partial(_expected_s, settings)
+    return needs_of_operations("torch_operations", asked, told, expected, test=settings.test)
+
+
+def _expected_s(settings: Settings, scenario: Scenario) -> float:
+    """Return about what steps take, at full speed and at the node's share."""
+    step_s = step_or_guess_s(scenario)
+    free_s = FREED * step_s * (scenario.nodes[0].cpu_share or 1.0)
+    free_steps = WARM_UP_STEPS + settings.timed_steps + settings.untimed_steps
+    return free_steps * free_s + settings.untimed_steps * step_s
 
 
 PROBE = Probe(

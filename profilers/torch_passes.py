@@ -16,9 +16,10 @@ from pydantic import Field, model_validator
 
 from profilers import clock
 from profilers.clusters import Cluster
+from profilers.expected import step_or_guess_s
 from profilers.nodes.compute_job import ComputeJob, check_single
 from profilers.nodes.torch_training import Layer, Step
-from profilers.probe import STEP_S, Asked, Need, Probe, one_by_one, start_s
+from profilers.probe import Asked, Need, Probe, one_by_one, start_s
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_all_reduce
 from profilers.steady.confidence import half_width
@@ -194,7 +195,11 @@ def turns(
 
 
 def _in_a_row(step: Step) -> int:
-    return min(max(PIECE_STEPS, math.ceil(PIECE_S / step.seconds)), MOST_STEPS)
+    return _in_a_row_of(step.seconds)
+
+
+def _in_a_row_of(step_s: float) -> int:
+    return min(max(PIECE_STEPS, math.ceil(PIECE_S / step_s)), MOST_STEPS)
 
 
 def _piece(job: ComputeJob, batch_size: int, steps: int) -> list[Step]:
@@ -265,7 +270,6 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
 def _need(bare: Scenario, settings: Mapping[str, Any], purpose: Purpose) -> Need:
     sizes = settings["batch_sizes"]
     scenario = _of_batch(bare, max(sizes))
-    steps = len(sizes) * (settings["trials"] + settings["watched_trials"])
     verb = "profile" if purpose == "profile" else "time held-out batches,"
     return Need(
         Subject("torch_compute", scenario, None),
@@ -273,9 +277,16 @@ def _need(bare: Scenario, settings: Mapping[str, Any], purpose: Purpose) -> Need
         f"{verb} {scenario.label}",
         scenario.nodes,
         settings,
-        expected_s=max(steps * STEP_S, settings["most_s"] or 0.0),
+        expected_s=_expected_s(scenario, settings),
         start_s=start_s(scenario.nodes),
     )
+
+
+def _expected_s(scenario: Scenario, settings: Mapping[str, Any]) -> float:
+    steps_s = [step_or_guess_s(scenario, size) for size in settings["batch_sizes"]]
+    turn_s = sum(one_s * (1 + _in_a_row_of(one_s)) for one_s in steps_s)
+    timed_s = max(-(-settings["trials"] // PIECE_STEPS) * turn_s, settings["most_s"] or 0.0)
+    return timed_s + (WARM_UPS + settings["watched_trials"]) * sum(steps_s)
 
 
 def _batch_of(scenario: Scenario) -> int:

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from profilers import clock
 from profilers.clusters import Cluster, Node
+from profilers.expected import step_or_guess_s
 from profilers.iterations import PIECE_STEPS, Goal, Piece, step_rows
 from profilers.nodes.allreduce import RankConfig
 from profilers.nodes.compute import ComputeConfig
@@ -27,7 +28,7 @@ from profilers.nodes.ddp import DDPConfig
 from profilers.nodes.programs import Programs
 from profilers.nodes.ranks import Ranks
 from profilers.nodes.torch_program import cluster_nodes, in_turn
-from profilers.probe import STEP_S, STEP_TIME, Asked, Need, Probe, Say
+from profilers.probe import STEP_TIME, Asked, Need, Probe, Say
 from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_all_reduce, same_start
 from profilers.steady.confidence import half_width
@@ -40,6 +41,8 @@ from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 WARM_UPS = 3
 """First iterations: PyTorch rebuilds its buckets after one, and oneDNN prepares its kernels."""
+CONNECT_S = 6.0
+"""First guess of what ranks take to find each other and to begin with like parameters."""
 PATIENCE_S = 30.0
 """How long pieces of a scenario are measured again if they were disturbed."""
 
@@ -225,9 +228,15 @@ class Settings(Record):
 
 
 def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
-    told, expected_s = settings.model_dump(), settings.most_s or settings.iterations * STEP_S
     start = partial(same_start, any_batch=True)
-    return needs_of_whole("torch_throughput", asked, told, expected_s, start)
+    expected = partial(_expected_s, settings)
+    return needs_of_whole("torch_throughput", asked, settings.model_dump(), expected, start)
+
+
+def _expected_s(settings: Settings, scenario: Scenario) -> float:
+    step_s = step_or_guess_s(scenario)
+    steps = Goal(**settings.model_dump()).expected_steps(step_s)
+    return CONNECT_S + step_s * (WARM_UPS + steps * (1 + PIECE_STEPS) / PIECE_STEPS)
 
 
 def _run(

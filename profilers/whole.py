@@ -11,7 +11,7 @@ def needs_of_whole(
     probe: str,
     asked: Asked,
     settings: Settings,
-    expected_s: float,
+    expected_s: Callable[[Scenario], float],
     start: Callable[[Scenario], Hashable],
     nodes: Callable[[Scenario], tuple[NodeGroup, ...]] = lambda scenario: scenario.nodes,
 ) -> Iterator[Need]:
@@ -21,7 +21,7 @@ def needs_of_whole(
         probe: its name.
         asked: what a study asks of it.
         settings: of each run.
-        expected_s: of each run, beside the start of programs.
+        expected_s: of a run of a scenario, beside the start of programs.
         start: what scenarios share that one start of programs can measure.
         nodes: those that measure a scenario.
     """
@@ -38,7 +38,7 @@ def needs_of_whole(
                 f"measure {scenario.label}",
                 nodes(scenario),
                 settings,
-                expected_s=expected_s,
+                expected_s=expected_s(scenario),
                 start=start(scenario),
                 start_s=start_s(scenario.nodes),
                 of_train=of_train,
