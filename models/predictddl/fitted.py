@@ -243,13 +243,17 @@ class PredictDDL:
             )
         who = "seen" if is_seen else "unseen"
         if who == "unseen" and self.parameters.answers != "predictddl":
-            found, deviation = log_linear.fitted(self.known)([scenario])
+            found, deviation = self._log_linear([scenario])
         else:
             regressor = self.parameters.seen if is_seen else self.parameters.unseen
             found, deviation = self._model(regressor).forecast([scenario])
         half = self.parameters.scores[who] * float(deviation[0])
         value = float(found[0])
         return scenario.scenario_id, exp(value), exp(value - half), exp(value + half), None
+
+    @cached_property
+    def _log_linear(self) -> Callable[[Sequence[Scenario]], tuple[Floats, Floats]]:
+        return log_linear.fitted(self.known)
 
     def _model(self, regressor: str) -> Model:
         if regressor not in self._models:
