@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from profilers.probe import Need
 from studies.needs import starts
 from studies.rounds import Round
+from studies.taken import Taken
 
 _PREDICT_S = 6.0
 """First guess of all forecasts of a scenario."""
@@ -16,15 +17,24 @@ REPORT_NAME = "judge and report"
 
 @dataclass(frozen=True)
 class Task:
-    """Something a round does, and the seconds it is expected to take."""
+    """Something a round does, and the seconds it is expected to take.
+
+    Tasks of one `kind` are expected to be as much slower or quicker than planned as each other.
+    """
 
     name: str
     expected_s: float
+    kind: str = ""
 
 
-def tasks(round_: Round) -> tuple[Task, ...]:
-    """Return what is still to be done in a round, in order."""
-    return tuple(_tasks(round_))
+def tasks(round_: Round, taken: Taken | None = None) -> tuple[Task, ...]:
+    """Return what is still to be done in a round, in order.
+
+    Args:
+        round_: that is to be done.
+        taken: what has landed: runs take as long as those like them did. None: as probes expect.
+    """
+    return tuple(_tasks(round_, taken))
 
 
 def prediction_name(label: str) -> str:
@@ -32,19 +42,27 @@ def prediction_name(label: str) -> str:
     return f"predict {label}"
 
 
-def _tasks(round_: Round) -> Iterator[Task]:
+def _tasks(round_: Round, taken: Taken | None) -> Iterator[Task]:
     missing = round_.missing
-    yield from _of([need for need in missing if need.profiles])
+    yield from _of([need for need in missing if need.profiles], taken)
     for curve in round_.study.curves:
         for scenario in curve.scenarios(round_.backend) if curve.is_judged else ():
-            yield Task(prediction_name(scenario.label), _PREDICT_S)
-    yield from _of([need for need in missing if not need.profiles])
+            yield Task(prediction_name(scenario.label), _PREDICT_S, "predict")
+    yield from _of([need for need in missing if not need.profiles], taken)
     if not round_.study.only_profiles:
-        yield Task(REPORT_NAME, _REPORT_S + _REPORT_PER_CURVE_S * len(round_.study.curves))
+        expected_s = _REPORT_S + _REPORT_PER_CURVE_S * len(round_.study.curves)
+        yield Task(REPORT_NAME, expected_s, "report")
 
 
-def _of(missing: Sequence[Need]) -> Iterator[Task]:
+def _of(missing: Sequence[Need], taken: Taken | None) -> Iterator[Task]:
     """Yield needs in the order in which they are run; the first of a start has its seconds too."""
     for start in starts(missing):
         for place, need in enumerate(start):
-            yield Task(need.title, need.expected_s + (0.0 if place else need.start_s))
+            before = None if taken is None else taken.seconds(need)
+            started_s = 0.0 if place else need.start_s
+            if before is None:
+                yield Task(need.title, need.expected_s + started_s, need.probe)
+            else:
+                # A run with a start of its own has that start's seconds in it.
+                own = 0.0 if need.start is None else started_s
+                yield Task(need.title, before + own, need.probe)

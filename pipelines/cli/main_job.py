@@ -25,6 +25,7 @@ from reports import report
 from studies.changes import changes
 from studies.plan import Task, tasks
 from studies.rounds import Round, latest_round, open_round, whole_round
+from studies.taken import Taken
 from warehouse.home import home
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
@@ -105,7 +106,7 @@ def _prospect(path: Path, backend: str | None, place: Path) -> Prospect:
     runs = landed_runs(place / "landing")
     here = host_id(found.backend)
     round_ = open_round(found.study, found.asking, found.backend, here, runs)
-    return Prospect(round_, found.why, tasks(round_))
+    return Prospect(round_, found.why, tasks(round_, Taken(runs, here, place / "landing")))
 
 
 def _announce(ahead: Prospect) -> None:

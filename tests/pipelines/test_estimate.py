@@ -1,6 +1,11 @@
 """What is left follows the plan, corrected by what has happened."""
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipelines.estimate import Estimate, readable
 from studies.plan import Task
@@ -14,8 +19,57 @@ def test_before_anything_is_over_the_plan_is_believed() -> None:
     assert estimate.left_s(20) == pytest.approx(220)
 
 
-def test_a_task_that_takes_long_leaves_the_others_their_time() -> None:
-    assert Estimate(PLAN, now=0).left_s(500) == pytest.approx(180)
+def test_a_task_that_takes_long_makes_its_own_end_and_the_rest_look_slow_at_once() -> None:
+    estimate = Estimate(PLAN, now=0)
+    pace = (500 + 30) / (60 + 30)
+    assert estimate.left_s(500) == pytest.approx(0.1 * 500 + 180 * pace)
+
+
+def test_of_another_kind_half_of_that_is_expected() -> None:
+    of_two = (Task("a", 60, "x"), Task("b", 60, "x"), Task("c", 60, "y"))
+    estimate = Estimate(of_two, now=0)
+    estimate.finish("a", now=330)
+    assert estimate.left_s(330) == pytest.approx(60 * 4 + 60 * 4**0.5)
+
+
+def shown(
+    taken_s: Sequence[float], plan: Sequence[Task], every_s: int = 20
+) -> list[tuple[int, float]]:
+    """Return what is left by the clock, while the tasks of a plan take these seconds."""
+    estimate, ends = Estimate(plan, now=0), list(accumulate(taken_s))
+    told, over = [], 0
+    for now in range(0, int(ends[-1]), every_s):
+        while ends[over] <= now:
+            estimate.finish(plan[over].name, now=ends[over])
+            over += 1
+        told.append((now, estimate.left_s(now)))
+    return told
+
+
+LONG = [Task(f"{kind} {place}", 60, kind) for kind in "xy" for place in range(10)]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(0.3, 6), min_size=2, max_size=2), st.data())
+def test_it_converges_however_wrong_the_plan_was(paces: list[float], data: st.DataObject) -> None:
+    noise = data.draw(st.lists(st.floats(0.8, 1.25), min_size=len(LONG), max_size=len(LONG)))
+    by_kind = dict(zip("xy", paces, strict=True))
+    taken_s = [one.expected_s * by_kind[one.kind] * by for one, by in zip(LONG, noise, strict=True)]
+    whole_s = sum(taken_s)
+    of_second_kind = sum(taken_s[: len(LONG) // 2 + 3])
+    for now, left_s in shown(taken_s, LONG):
+        assert left_s >= 0
+        if now > of_second_kind:
+            assert left_s == pytest.approx(whole_s - now, rel=0.5, abs=0.15 * whole_s)
+
+
+@pytest.mark.parametrize("slow", [1, 4, 40])
+def test_what_is_left_does_not_stand_still(slow: float) -> None:
+    """However long one of several tasks takes: before, it stood as long as that task ran."""
+    taken_s = [one.expected_s * (slow if place == 3 else 1) for place, one in enumerate(LONG)]
+    told = shown(taken_s, LONG)
+    for (_, before), (_, after) in zip(told, told[6:], strict=False):
+        assert abs(after - before) > 1
 
 
 def test_what_was_slow_makes_the_rest_look_slow() -> None:
