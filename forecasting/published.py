@@ -34,12 +34,37 @@ class Contender:
 
     `fit` gets a row per measurement that may be seen: subject_id, what its subject holds in columns
     of their own, value and repeat. `predict` gets the subjects held out in the same columns,
-    without value.
+    without value. `what` and `source` register a name that came with no schema.
     """
 
     system: str
     version: str
     fit: Callable[[pl.DataFrame], FittedRows]
+    what: str = ""
+    source: str = ""
+
+
+MEDIAN_POLISH = Contender(
+    "median_polish",
+    "1",
+    fit_placements,
+    "A replica's step, and the size of a network's exchange times the slowness of a placement",
+    "Tukey, Exploratory Data Analysis, 1977; bus bandwidth as in Srift, section 4.2",
+)
+CEER_OVERHEAD = Contender(
+    "ceer_overhead",
+    "1",
+    public_steps.fit_steps,
+    "What several devices add to a step, linear in a network's parameters",
+    "Hafeez, Gandhi, Ceer, section IV-C; the rest of Ceer has no part in it",
+)
+CEER_OPERATIONS_PAPER = Contender(
+    "ceer_operations_paper",
+    "1",
+    fit_layers("paper"),
+    "Times of single operations by regression, as Ceer published it",
+    "Hafeez, Gandhi, Ceer, section IV-B; the rest of Ceer has no part in it",
+)
 
 
 @dataclass(frozen=True)
@@ -101,7 +126,7 @@ def _placements_without(dnn: str) -> PublicSet:
         "step_time_s",
         "s",
         (subject("dnn") != dnn) | (subject("nodes") == "1"),
-        (Contender("srift", "1", fit_placements),),
+        (MEDIAN_POLISH,),
         pl.col("metric") == "step_time_s",
     )
 
@@ -115,7 +140,7 @@ def _steps_without(dnn: str) -> PublicSet:
         "1/s",
         (subject("dnn") != dnn) | (subject("world_size") == "1"),
         (
-            Contender("ceer", "1", public_steps.fit_steps),
+            CEER_OVERHEAD,
             Contender("linear", "1", linear_rows.fit_rates(*same, "batch_size")),
         ),
         (pl.col("metric") == "throughput_samples_per_s") & (subject("mode") == "train"),
@@ -131,7 +156,7 @@ def _layers(file: str, name: str, seen: pl.Expr) -> PublicSet:
         seen,
         (
             Contender("ceer_operations", "2", fit_layers("own")),
-            Contender("ceer_paper", "1", fit_layers("paper")),
+            CEER_OPERATIONS_PAPER,
         ),
         pl.col("metric") == "operation_time_median_s",
     )

@@ -20,6 +20,7 @@ from profilers.readers.imported import Options
 from warehouse.landing import run_folders
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput, Prediction, Purpose, content_hash
+from warehouse.systems import System
 from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
@@ -79,6 +80,10 @@ def _forecast(
         return f"{file.name}: no row that {contender.system} may see; no forecasts"
     fitted = contender.fit(_in_columns(known).with_columns(known["value"], known["repeat"]))
     fit = _fit_record(contender, public, fitted, runs, known)
+    if contender.what:
+        warehouse.register(
+            System(name=contender.system, what=contender.what, source=contender.source)
+        )
     warehouse.record_fit(fit)
     forecasts = fitted.predict(held_out).drop_nulls("value")
     warehouse.record_predictions(_predictions(fit, public, forecasts))

@@ -7,6 +7,8 @@ from random import Random
 import polars as pl
 import pytest
 
+from forecasting.published import PUBLIC_SETS
+from models.systems import SYSTEMS
 from pipelines import external
 from warehouse.warehouse import Warehouse, read_only
 
@@ -141,3 +143,27 @@ def test_each_number_of_nodes_is_forecast_from_the_others(tmp_path: Path) -> Non
     assert alpha_beta["ape_percent"].max() == pytest.approx(0, abs=1.1)
     # 1.02 for 1, and 1 for 1.02.
     assert accuracy["noise_floor_percent"].to_list() == pytest.approx([(2 + 100 / 51) / 2] * 63)
+
+
+def test_a_name_is_of_a_whole_system_or_of_its_own(tmp_path: Path) -> None:
+    """Exchanges of imagenet are twice, of bert four times cifar10's: a polish finds them."""
+    data = tmp_path / "data"
+    data.mkdir()
+    size, slowness_s = {"cifar10": 1.0, "imagenet": 2.0, "bert": 4.0}, {1: 0.0, 2: 0.01, 11: 0.1}
+    lines = [
+        f"{dnn},aws,placements,{place}.0,{nodes},{replicas},4.0,"
+        f"{0.5 + times * slowness_s[place]},0.1\n"
+        for dnn, times in size.items()
+        for place, nodes, replicas in ((1, 1, 1), (2, 1, 2), (11, 2, 2))
+    ]
+    (data / "ddp_step_time_sia.csv").write_text(SIA + "".join(lines))
+    home = tmp_path / "home"
+    _, accuracy = judged(data, home)
+    polished = accuracy.filter(system="median_polish")
+    assert polished.height == len(size)
+    assert polished["ape_percent"].to_list() == pytest.approx([0.0] * len(size), abs=1e-6)
+    registered = read_only(home, "SELECT what FROM pred.system WHERE name = 'median_polish'")
+    assert "slowness of a placement" in registered["what"][0]
+    entered = {one.system for public in PUBLIC_SETS for one in public.contenders}
+    whole = {one.name for one in SYSTEMS if not one.name.startswith("linear")}
+    assert entered & whole == {"lin", "cynthia"}
