@@ -162,11 +162,10 @@ def results(
             yield remaining.pop(0), result
             started_at = clock.now()
     except ProbeFailed as error:
+        why = f"{lost} ({error})" if (lost := cluster.lost()) else str(error)
         for need in remaining:
             scenario = need.subject.scenario
-            run = finished_run(
-                probe.name, cluster, scenario, context, started_at, {}, error=str(error)
-            )
+            run = finished_run(probe.name, cluster, scenario, context, started_at, {}, error=why)
             artefacts = {}
             if error.detail:
                 artefacts["stderr.txt"] = context.scratch / f"{run.run_id}.stderr.txt"

@@ -52,8 +52,10 @@ def finished_run(
     """Describe a run that ends now; with an `error` it is a failed one.
 
     Its config has the settings, facts of the cluster, how fast the host was (`gauge_us`, and
-    `host_gflops` where nodes have steady cores), and what its nodes cost an hour (`usd_per_hour`)
-    where their types declare it; query run_costs has what a provider asked for others.
+    `host_gflops` where nodes have steady cores), and what its nodes cost an hour (`usd_per_hour`):
+    as they are rented, else where their types declare it; query run_costs has what a provider asked
+    for others. The cost of a run on rented nodes is that of its own seconds; what they cost before
+    and after is in query bill.
 
     Raises:
         ProbeFailed: the cores of a run that did not fail were not steady.
@@ -62,7 +64,9 @@ def finished_run(
     found = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
     host_gflops = cluster.host_gflops(started_at) if error is None else None
     groups = cluster.groups if scenario is None else scenario.nodes
-    found["usd_per_hour"] = declared_usd_per_hour(groups)
+    rented_usd, ended_at = cluster.usd_per_hour(), clock.now()
+    found["usd_per_hour"] = declared_usd_per_hour(groups) if rented_usd is None else rented_usd
+    hours = (ended_at - started_at).total_seconds() / 3600
     if host_gflops is not None:
         found["host_gflops"] = round(host_gflops, 2)
     return Run(
@@ -76,9 +80,10 @@ def finished_run(
         status="failed" if error else "ok",
         error=error,
         started_at=started_at,
-        ended_at=clock.now(),
+        ended_at=ended_at,
         host_id=cluster.host_id(),
         host=dict(cluster.host()),
         software=dict(cluster.software()),
         config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps, **found},
+        cost_usd=None if rented_usd is None else rented_usd * hours,
     )

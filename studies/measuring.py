@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from profilers.clusters import open_cluster
-from profilers.clusters.fleet import BACKENDS
+from profilers.clusters.fleet import BACKENDS, RENTED
 from profilers.probe import Need, results
 from profilers.probes import PROBES
 from profilers.result import ProbeResult, RunContext
@@ -85,9 +85,11 @@ def _run(
     is_alone = len(several) <= 1
 
     def run(start: Sequence[Need], clusters: Clusters) -> None:
-        may_take(expected_s(start))
+        seconds = expected_s(start)
+        may_take(seconds)
         where = "" if is_alone else f"{' + '.join(sorted(_node_types(start)))}: "
         cluster = open_cluster(round_.backend, nodes_of(start), start[0].subject.link_mbps)
+        cluster.expected_s = seconds
         last: tuple[str, ProbeResult] | None = None
         with _context(round_, purpose, landing) as context, clusters.opened(cluster):
             say = partial(_say, progress, where)
@@ -101,7 +103,9 @@ def _run(
         assert last is not None
         _raise_if_failed(*last)
 
-    with nullcontext() if is_alone else host_lock(progress.say):
+    # Nothing is rented while another measurement is waited for.
+    is_free = is_alone and round_.backend not in RENTED
+    with nullcontext() if is_free else host_lock(progress.say):
         side_by_side(several, run)
 
 

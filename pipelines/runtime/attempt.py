@@ -10,11 +10,11 @@ from pipelines.runtime.fleet import RANK, Fleet
 from pipelines.runtime.janitor import employed
 from pipelines.runtime.job_file import TrainingJob
 from pipelines.runtime.keeping import PROBE, Keeper
-from pipelines.runtime.notices import EC2_METADATA
 from pipelines.runtime.runner import Answer, Runner, Tell
 from pipelines.runtime.state import State
 from pipelines.runtime.story import frame
 from profilers.clusters import host_id, open_cluster
+from profilers.nodes.notices import EC2_METADATA
 from profilers.nodes.programs import Programs
 from profilers.steady.hostlock import host_lock
 from studies.origin import with_origin
@@ -62,7 +62,10 @@ def train(
         stack.enter_context(host_lock(waiting))
         keeper = stack.enter_context(Keeper.open(home, job))
         stack.enter_context(employed())
-        cluster = stack.enter_context(open_cluster(backend, (), job.link_mbps))
+        nodes = open_cluster(backend, (), job.link_mbps)
+        # Ranks watch out themselves, and write a checkpoint where there is still time.
+        nodes.most_s, nodes.ends_on_notice = job.deadline_s, False
+        cluster = stack.enter_context(nodes)
         programs = stack.enter_context(Programs(cluster, f"job {job.name}"))
         devices = {one.node_type: performance.node(one.node_type).devices for one in job.offers}
         fleet = Fleet(cluster, programs, job, keeper.folder, devices, program, notices)

@@ -17,10 +17,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines.runtime import checkpoints, notices
+from pipelines.runtime import checkpoints
 from pipelines.runtime.samples import Took, share, take, taking
 from pipelines.runtime.training import Images, Model
-from profilers.nodes import torch_program
+from profilers.nodes import notices, torch_program
 from profilers.nodes.torch_program import Say
 
 _PEERS_TIMEOUT = timedelta(hours=24)

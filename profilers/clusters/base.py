@@ -46,6 +46,14 @@ class Cluster(ABC):
     """Whether the nodes are processes of this host."""
     interface: str = "eth0"
     """Network device of a node that its traffic with other nodes passes."""
+    expected_s: float | None = None
+    """Seconds for which it is needed, where somebody knows: rented nodes live not much longer."""
+    most_s: float | None = None
+    """Seconds after which nobody needs it, where somebody knows."""
+    silence_s: float | None = None
+    """Seconds after which a program that says nothing counts as lost; None: as its probe says."""
+    ends_on_notice: bool = True
+    """Whether programs are ended when a node is about to be taken away; else they watch out."""
 
     def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
         self.groups = tuple(groups)
@@ -87,6 +95,14 @@ class Cluster(ABC):
     def facts(self) -> Mapping[str, str | int | float | bool | None]:
         """What a run must remember of this cluster (shaping, congestion control, MTU …)."""
         return {"shaped": False, "cpu_shares_enforced": False}
+
+    def usd_per_hour(self) -> float | None:
+        """Return what the nodes that are up cost an hour; None: they are not rented."""
+        return None
+
+    def lost(self) -> str | None:
+        """Return why programs ended, where a provider has taken a node away or is about to."""
+        return None
 
     def host_gflops(self, since: datetime) -> float | None:
         """Return how fast the host's cores were since then, where nodes are held to steady ones.

@@ -1,38 +1,40 @@
-"""A cluster of EC2 instances, launched for it and terminated with it; programs run over ssh.
+"""A cluster of EC2 instances, rented for it and ended with it; programs run over ssh.
 
-Instances are tagged with who launched them, so that what a killed run left is terminated by the
-next one. Each also shuts itself down, and is terminated by that, after `most_hours`.
+What is rented is written down before (`profilers.renting`), fits into what the command may cost,
+and ends by itself. Host keys are those that an instance has printed to its console.
 """
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
-from typing import Any, ClassVar
-
-import boto3
-from botocore.exceptions import BotoCoreError, ClientError, WaiterError
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import ClassVar
 
 from profilers.clusters import owner
 from profilers.clusters.base import Node
-from profilers.clusters.fleet import Machine
+from profilers.clusters.fleet import Launch, Machine
 from profilers.clusters.ssh import SshCluster
-from warehouse.records import Backend, NodeGroup, ProbeFailed
+from profilers.renting import reaping
+from profilers.renting.allowance import BOOT_HOURS, given, hours_for
+from profilers.renting.aws import Ec2
+from profilers.renting.book import Book
+from profilers.renting.boot import SHUTDOWN, Boot, running
+from profilers.renting.notice import look_out
+from profilers.renting.renter import Place, Renter
+from profilers.steady.hostlock import host_lock
+from warehouse.records import Backend, Market, NodeGroup, ProbeFailed, Role
 
-TAG = "stepcast:owner"
-HOME_TAG = "stepcast:home"
-"""The random number of the home they were launched from: only there is it known who is dead."""
-_WAIT = {"Delay": 5, "MaxAttempts": 60}
-_SSH_TIMEOUT_S = 240.0
-_RETRY_S = 5.0
+_SSH_S, _RETRY_S = 240.0, 5.0
 
 
 class Ec2Cluster(SshCluster):
     """Instances of the wanted types, as the fleet file's section `ec2` says.
 
     Raises:
-        BadInput: no fleet file, or it has no section `ec2`.
+        BadInput: no fleet file, or it has no section `ec2`; nobody said what they may cost, or
+            knows their price.
+        BudgetExceeded: they may cost more than is allowed, or would have to end too soon.
         ProbeFailed: EC2 refuses (credentials, quota, capacity), or an instance does not come up.
     """
 
@@ -40,85 +42,191 @@ class Ec2Cluster(SshCluster):
 
     def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
         super().__init__(groups, link_mbps)
-        self._launch = self._fleet.launch()
-        self._owner = owner.new_prefix()
-        self._instances: dict[str, str] = {}
-        """Instance by the address that others reach it by."""
+        self._launch, self._allowance = self._fleet.launch(), given()
+        self.silence_s = self._launch.silence_s
+        self._provider, self._book = provider(self._launch), Book()
+        self._renter = Renter(
+            provider=self._provider,
+            book=self._book,
+            owner=self._prefix,
+            home_token=owner.token(),
+            cap_usd=self._allowance.cap_usd,
+            account=self._allowance.account,
+            say=self._allowance.say,
+        )
+        self._boots: dict[str, Boot] = {}
+        """Instances by the address that others reach them by."""
+        self._rented: list[str] = []
+        """Ids of all that runs have had; of those that failed, `lost` asks."""
+        self._notice: str | None = None
+        self._unsettled = False
+        self._held = ExitStack()
 
     def up(self) -> None:
-        """Terminate what dead owners left; launch."""
-        reap(self._launch.region)
+        """Wait for the host lock, end what dead owners left, launch."""
+        self._held.enter_context(host_lock(self._allowance.say))
+        reaping.settle_dead(self._book, self._provider_of, self._allowance.say)
         super().up()
 
     def facts(self) -> Mapping[str, str | int | float | bool | None]:
         """Return also where and on which market its instances are rented: what they cost."""
-        market = "spot" if self._launch.spot else "on_demand"
-        return {**super().facts(), "region": self._launch.region, "market": market}
+        return {**super().facts(), "region": self._launch.region, "market": self._market(None)}
+
+    def usd_per_hour(self) -> float | None:
+        """Return what the instances that are up are expected to cost an hour, volumes included."""
+        return sum(boot.usd_per_hour for boot in self._boots.values())
+
+    def lost(self) -> str | None:
+        """Return which notice was given, or which instance has ended."""
+        if self._notice is not None or not self._rented:
+            return self._notice
+        with suppress(ProbeFailed):
+            seen = self._provider.seen(self._rented).values()
+            ended = [one.id for one in seen if one.state in ("ending", "ended")]
+            if ended:
+                return f"{', '.join(ended)} ended: its hours were over, or EC2 took it back"
+        return None
 
     def remove(self, node: Node) -> None:
-        """Kill what runs on the instance, and terminate it."""
-        super().remove(node)
-        with _clearly():
-            ec2(self._launch.region).terminate_instances(
-                InstanceIds=[self._instances.pop(node.address)]
-            )
+        """Kill what runs on the instance, and end it."""
+        boot = self._boots.pop(node.address, None)
+        try:
+            super().remove(node)
+        finally:
+            if boot is not None:
+                self._end([boot.id])
 
     def down(self) -> None:
-        """Terminate all instances, those of a launch that was interrupted too."""
-        super().down()
-        self._instances = {}
-        with _clearly():
-            _terminate(self._launch.region, {self._owner})
+        """End all instances, those of a launch that was interrupted too."""
+        try:
+            super().down()
+        finally:
+            try:
+                self._settle()
+            finally:
+                self._held.close()
+
+    def _end(self, ids: Collection[str]) -> None:
+        self._rented = [id_ for id_ in self._rented if id_ not in ids]
+        try:
+            if self._renter.end(ids):
+                owner.remember()
+        except BaseException:
+            owner.remember()
+            raise
+
+    def _settle(self) -> None:
+        """End whatever this cluster has launched, and go on to ask where that is interrupted."""
+        if not self._unsettled:
+            return
+        self._unsettled, self._boots, self._rented = False, {}, []
+        launches = self._book.read().of(self._allowance.account).intents.values()
+        mine = [one for one in launches if one.owner == self._prefix]
+        try:
+            if self._renter.settle(mine):
+                owner.remember()
+        except BaseException:
+            owner.remember()
+            ours = {one.token for one in mine}
+            living = self._book.read().living.items()
+            with suppress(ProbeFailed):
+                self._provider.terminate([id_ for id_, one in living if one.token in ours])
+            raise
+
+    def _market(self, spot: bool | None) -> Market:
+        return "spot" if (self._launch.spot if spot is None else spot) else "on_demand"
 
     def _taken(self, groups: Sequence[NodeGroup], spot: bool | None = None) -> list[Machine]:
         """Launch an instance for each group's one node."""
-        spot = self._launch.spot if spot is None else spot
-        with _clearly():
-            launched: dict[str, list[Machine]] = {}
-            for name, number in Counter(group.node_type for group in groups).items():
-                launched[name] = self._launched(name, number, spot)
+        market = self._market(spot)
+        counts = Counter(group.node_type for group in groups)
+        places = {name: self._places(name, market) for name in counts}
+        hours = self._hours(sum(_hourly_usd(places[name]) * counts[name] for name in counts))
+        launched: dict[str, list[Machine]] = {}
+        before = {*self._boots}
+        try:
+            for name, number in counts.items():
+                launched[name] = self._launched(places[name], number, hours)
+        except BaseException:
+            self._end([self._boots.pop(one).id for one in {*self._boots} - before])
+            raise
         return [launched[group.node_type].pop() for group in groups]
 
-    def _launched(self, node_type: str, number: int, spot: bool) -> list[Machine]:
-        client = ec2(self._launch.region)
-        minutes = round(60 * self._launch.most_hours)
-        market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
-        tags = {TAG: self._owner, HOME_TAG: owner.token(), "Name": f"stepcast {node_type}"}
-        answer = client.run_instances(
-            ImageId=self._launch.image,
-            InstanceType=node_type,
-            MinCount=number,
-            MaxCount=number,
-            KeyName=self._launch.key_name,
-            SubnetId=self._launch.subnet,
-            SecurityGroupIds=list(self._launch.security_groups),
-            InstanceInitiatedShutdownBehavior="terminate",
-            UserData=f"#!/bin/sh\nshutdown -P +{minutes}\n",
-            TagSpecifications=[
-                {
-                    "ResourceType": "instance",
-                    "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
-                }
-            ],
-            **market,
-        )
-        ids = [one["InstanceId"] for one in answer["Instances"]]
-        client.get_waiter("instance_running").wait(InstanceIds=ids, WaiterConfig=_WAIT)
+    def _places(self, node_type: str, market: Market) -> list[Place]:
+        rate = self._allowance.rate(node_type, market)
+        volume_usd = self._launch.volume.usd_per_hour
+        return [
+            Place(self._launch.region, zone, node_type, market, rate.most_usd_per_hour, volume_usd)
+            for zone in self._launch.places
+        ]
+
+    def _hours(self, hourly_usd: float) -> float:
+        """Return after how many hours all that is launched together ends by itself."""
+        cap_usd, most_hours = self._allowance.cap_usd, self._launch.most_hours
+        if self.most_s is not None:
+            most_hours = min(most_hours, self.most_s / 3600 + BOOT_HOURS)
+        return hours_for(cap_usd, self._renter.bill, hourly_usd, self.expected_s, most_hours)
+
+    def _launched(self, places: Sequence[Place], number: int, hours: float) -> list[Machine]:
+        self._unsettled = True
+        try:
+            ids = self._renter.launch(places, number, hours)
+        finally:
+            # Whoever took this cluster down meanwhile did not see what came of it.
+            self._unsettled = True
+        self._rented += ids
+        intent = self._book.read().living[ids[0]]
+        rate = self._allowance.rate(intent.node_type, intent.market)
+        usd_per_hour = rate.usd_per_hour + intent.volume_usd_per_hour
+        try:
+            seen = running(self._provider, ids)
+            self._provider.check_volumes(ids)
+        except BaseException:
+            self._end(ids)
+            raise
         machines = []
-        for one in _described(client, InstanceIds=ids):
-            private = one["PrivateIpAddress"]
-            host = one.get("PublicIpAddress") if self._launch.public else None
-            self._instances[private] = one["InstanceId"]
-            machines.append(Machine(node_type=node_type, address=private, host=host))
+        for one in seen:
+            assert one.private is not None
+            known_hosts = owner.folder() / f"known_hosts-{one.id}"
+            self._boots[one.private] = Boot(one.id, intent, known_hosts, usd_per_hour)
+            host = one.public if self._launch.public else None
+            machines.append(Machine(node_type=intent.node_type, address=one.private, host=host))
         return machines
 
+    def _connection(self, node: Node) -> list[str]:
+        ssh, *words = super()._connection(node)
+        return [ssh, *self._boots[node.address].ssh_options, *words]
+
     def _prepare(self, node: Node) -> None:
+        boot = self._boots[node.address]
+        boot.pin(self._provider)
         self._await(node)
+        boot.check_shutdown(self._over(node, SHUTDOWN))
         super()._prepare(node)
+
+    def _bring_up(
+        self, plan: Sequence[tuple[Role, int, NodeGroup]], taken: Sequence[Machine]
+    ) -> tuple[Node, ...]:
+        """Make nodes of instances, and look out for notices to those of the spot market."""
+        nodes = super()._bring_up(plan, taken)
+        for node in nodes if self.ends_on_notice else ():
+            boot = self._boots[node.address]
+            if boot.intent.market == "spot":
+                # Not where they are prepared: programs end with the thread that started them.
+                words = [*self.python(node), "-m", "profilers.nodes.notices"]
+                look_out(self.popen(node, words), partial(self._noticed, boot.id))
+        return nodes
+
+    def _noticed(self, id_: str, what: str) -> None:
+        """End what runs, once a node is about to be taken away: its run fails and says why."""
+        self._notice = f"EC2 takes {id_} back: {what}"
+        # Not killed: that would count as a lack of memory there.
+        for _, process in list(self._processes):
+            process.terminate()
 
     def _await(self, node: Node) -> None:
         """Wait until the instance's sshd answers."""
-        deadline = time.monotonic() + _SSH_TIMEOUT_S
+        deadline = time.monotonic() + _SSH_S
         while True:
             try:
                 self._over(node, "true")
@@ -128,57 +236,14 @@ class Ec2Cluster(SshCluster):
                     raise
             time.sleep(_RETRY_S)
 
-
-def reap(region: str) -> list[str]:
-    """Terminate this home's instances whose owners are dead; return the owners."""
-    with _clearly():
-        ours = [{"Name": f"tag:{HOME_TAG}", "Values": [owner.token()]}, _ALIVE]
-        tagged = (
-            tag["Value"]
-            for one in _described(ec2(region), Filters=ours)
-            for tag in one["Tags"]
-            if tag["Key"] == TAG
-        )
-        orphans = {name for name in tagged if owner.is_orphan(f"{name}-")}
-        _terminate(region, orphans)
-    return sorted(orphans)
+    def _provider_of(self, region: str) -> Ec2:
+        return self._provider if region == self._launch.region else Ec2(region)
 
 
-@cache
-def ec2(region: str) -> Any:
-    """Return the client of a region; credentials come from where boto3 looks for them."""
-    return boto3.client("ec2", region_name=region)
+def provider(launch: Launch) -> Ec2:
+    """Return the region that instances are launched in."""
+    return Ec2(launch.region, launch)
 
 
-_ALIVE = {
-    "Name": "instance-state-name",
-    "Values": ["pending", "running", "stopping", "stopped"],
-}
-
-
-def _terminate(region: str, owners: set[str]) -> None:
-    if not owners:
-        return
-    theirs = [{"Name": f"tag:{TAG}", "Values": sorted(owners)}, _ALIVE]
-    ids = [one["InstanceId"] for one in _described(ec2(region), Filters=theirs)]
-    if ids:
-        ec2(region).terminate_instances(InstanceIds=ids)
-
-
-def _described(client: Any, **which: Any) -> list[dict[str, Any]]:
-    pages = client.get_paginator("describe_instances").paginate(**which)
-    return [one for page in pages for group in page["Reservations"] for one in group["Instances"]]
-
-
-@contextmanager
-def _clearly() -> Iterator[None]:
-    """Say in one line what EC2 refuses."""
-    try:
-        yield
-    except ClientError as error:
-        told = error.response["Error"]
-        raise ProbeFailed(f"EC2: {told['Code']}: {told['Message']}") from None
-    except WaiterError as error:
-        raise ProbeFailed(f"EC2: the instances did not come up: {error}") from None
-    except BotoCoreError as error:
-        raise ProbeFailed(f"EC2: {error}") from None
+def _hourly_usd(places: Sequence[Place]) -> float:
+    return max(one.usd_per_hour + one.volume_usd_per_hour for one in places)

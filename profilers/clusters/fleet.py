@@ -24,6 +24,8 @@ from warehouse.records import Backend, BadInput, Record, content_hash
 
 BACKENDS: tuple[Backend, ...] = ("ssh", "ec2")
 """Those whose nodes are machines of the fleet file."""
+RENTED: tuple[Backend, ...] = ("ec2",)
+"""Those whose nodes cost money."""
 VARIABLE = "STEPCAST_FLEET"
 FILE = "fleet.yaml"
 GP3_USD_PER_GB_MONTH = 0.08

@@ -32,6 +32,7 @@ _REMEMBERED_S = 30 * 86_400
 """How long the lock of a killed process stays: what it left may turn up later, as instances do."""
 _serials = itertools.count()
 _folders: dict[tuple[Path, int], Path] = {}
+_remembered: set[Path] = set()
 
 
 def new_prefix() -> str:
@@ -71,6 +72,14 @@ def folder() -> Path:
     if key not in _folders:
         _folders[key] = _claimed(private.folder(home() / RUN))
     return _folders[key]
+
+
+def remember() -> None:
+    """Keep this process's lock when it ends: something of it is left, and somebody has to end it.
+
+    Without the lock nothing proves that it is dead.
+    """
+    _remembered.add(folder())
 
 
 def is_living(name: str) -> bool:
@@ -116,7 +125,7 @@ def _claimed(run: Path) -> Path:
 
 
 def _leave(owned: Path, pid: int) -> None:
-    if os.getpid() == pid:
+    if os.getpid() == pid and owned not in _remembered:
         shutil.rmtree(owned, ignore_errors=True)
 
 

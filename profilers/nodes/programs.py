@@ -118,8 +118,14 @@ class Programs:
 
     def receive(self, timeout_s: float) -> tuple[str, Message]:
         """Return who speaks next, and what it says."""
-        heard = self.hear(timeout_s)
+        silence_s = self._cluster.silence_s
+        heard = self.hear(timeout_s if silence_s is None else min(timeout_s, silence_s))
         if heard is None:
+            if silence_s is not None and silence_s < timeout_s:
+                raise ProbeFailed(
+                    f"no program of {self._label} has said anything for {silence_s:g} s, so they "
+                    "count as lost; `silence_s` of the fleet file allows more"
+                )
             raise ProbeFailed(f"no program of {self._label} answered in time")
         name, message = heard
         if message is None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from profilers.clusters.ssh import MACHINE
+from profilers.renting.boot import VARIABLE as SHUTDOWN
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 NODE_TYPE = "lab.small"
@@ -80,7 +81,7 @@ def _sshd(folder: Path, address: str, home: Path, of: Path) -> Iterator[int]:
         "PermitRootLogin": "prohibit-password",
         # All machines have one user, whose folder they must not share.
         "ForceCommand": f'cd {home} && exec sh -c "$SSH_ORIGINAL_COMMAND"',
-        "SetEnv": f"{MACHINE}={of}",
+        "SetEnv": f"{MACHINE}={of} {SHUTDOWN}={home / 'scheduled'}",
     }
     file = settings_of / "sshd_config"
     file.write_text("".join(f"{key} {value}\n" for key, value in settings.items()))

@@ -1,19 +1,23 @@
-"""EC2 as botocore's own model of its API has it; the instance is an sshd of this host."""
+"""Clusters of rented instances: a made-up provider, and sshd's of this host as instances."""
 
-from collections.abc import Iterator
+import signal
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 import yaml
-from botocore.stub import ANY, Stubber
 
 from profilers.clusters import ec2, open_cluster, owner
-from profilers.clusters.ec2 import HOME_TAG, TAG, reap
-from profilers.clusters.fleet import VARIABLE
+from profilers.clusters.ec2 import Ec2Cluster
+from profilers.clusters.fleet import VARIABLE, Volume
 from profilers.clusters.node_types import node_group
-from tests.profilers.clusters.killed import made_by_a_killed_process
+from profilers.renting import user_data
+from profilers.renting.allowance import Allowance, Rate, allowed
+from profilers.renting.book import Book, Intent
+from profilers.renting.provider import NoCapacity, Seen
 from tests.profilers.clusters.machines import NODE_TYPE, machines
 from warehouse.records import BadInput, ProbeFailed
 
@@ -21,35 +25,87 @@ LAUNCH = {
     "region": "us-east-1",
     "image": "ami-1",
     "key_name": "lab",
-    "subnet": "subnet-1",
+    "subnets": {"us-east-1a": "subnet-1", "us-east-1b": "subnet-2"},
     "security_groups": ["sg-1"],
 }
 WORKER = (node_group("worker", "emu.server", 1).model_copy(update={"node_type": NODE_TYPE}),)
+RATE = Rate(usd_per_hour=0.06, most_usd_per_hour=0.10, source="test")
+
+
+@dataclass
+class World:
+    """A region with one machine, which `folder` describes, or none."""
+
+    folder: Path | None = None
+    full: frozenset[str] = frozenset()
+    console_says: str | None = None
+    will_not_end: bool = False
+    states: dict[str, str] = field(default_factory=dict)
+    asked: list[Any] = field(default_factory=list)
+    volumes: str | None = None
+
+    def launch(self, intent: Intent, owner_token: str) -> Sequence[str]:
+        assert owner_token == owner.token()
+        assert intent in Book().read().unanswered
+        self.asked.append(intent)
+        if intent.zone in self.full:
+            raise NoCapacity("InsufficientInstanceCapacity", "none left")
+        ids = [f"i-{len(self.states) + number}" for number in range(intent.count)]
+        self.states |= dict.fromkeys(ids, "running")
+        if self.folder is not None:
+            key = (self.folder / "sshd-127.0.0.2/hostkey.pub").read_text().rsplit(" ", 1)[0]
+            self.console_says = self.console_says or f"{user_data.MARKER} {intent.token} {key}\n"
+            ends_us = (int(time.time()) + 60 * user_data.minutes(intent)) * 1_000_000
+            scheduled = self.folder / "m0/scheduled"
+            if not scheduled.exists():
+                scheduled.write_text(f"USEC={ends_us}\nWARN_WALL=1\nMODE=poweroff\n")
+        return ids
+
+    def find(self, token: str) -> Sequence[str]:
+        return ()
+
+    def seen(self, ids: Collection[str]) -> Mapping[str, Seen]:
+        return {
+            id_: Seen(id_, self.states[id_], 90.0, "127.0.0.2")  # type: ignore[arg-type]
+            for id_ in ids
+            if id_ in self.states
+        }
+
+    def terminate(self, ids: Collection[str]) -> None:
+        self.asked.append(sorted(ids))
+        if self.will_not_end:
+            raise ProbeFailed("RequestLimitExceeded")
+        self.states |= dict.fromkeys(ids, "ending")
+
+    def console(self, id_: str) -> str:
+        return self.console_says or ""
+
+    def check_volumes(self, ids: Collection[str]) -> None:
+        if self.volumes is not None:
+            raise ProbeFailed(self.volumes)
+
+    @property
+    def alive(self) -> list[str]:
+        return [id_ for id_, state in self.states.items() if state == "running"]
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubber]:
-    """EC2's client, which takes the requests that a test has announced, in their order."""
-    client = boto3.client(
-        "ec2", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
-    )
-    monkeypatch.setattr(ec2, "ec2", lambda region: client)
-    with Stubber(client) as stubber:
-        yield stubber
-        stubber.assert_no_pending_responses()
+def world(home: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    one = World()
+    monkeypatch.setattr(ec2, "provider", lambda _: one)
+    return one
 
 
-def told(*instances: dict[str, Any]) -> dict[str, Any]:
-    return {"Reservations": [{"Instances": list(instances)}]}
+@pytest.fixture
+def said() -> list[str]:
+    return []
 
 
-def instance(**more: Any) -> dict[str, Any]:
-    return {
-        "InstanceId": "i-1",
-        "PrivateIpAddress": "127.0.0.2",
-        "State": {"Code": 16, "Name": "running"},
-        **more,
-    }
+@pytest.fixture
+def allowance(said: list[str]) -> Iterator[Allowance]:
+    rates = {(NODE_TYPE, "on_demand"): RATE, (NODE_TYPE, "spot"): RATE}
+    with allowed(Allowance(1.0, rates, say=said.append)) as one:  # type: ignore[arg-type]
+        yield one
 
 
 def write(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
@@ -61,100 +117,192 @@ def write(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None
 
 
 @pytest.fixture
-def answering(api: Stubber, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return the folder of a machine at the address of `instance`, which a fleet file launches.
-
-    No instance is left that a cluster would have to reap before.
-    """
+def answering(
+    world: World, allowance: Allowance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """Return the folder of a machine at the address of instances, which a fleet file launches."""
     with machines(tmp_path, 1) as file:
         content = yaml.safe_load(file.read_text())
-        port = str(content["machines"][0]["port"])
-        write(tmp_path, monkeypatch, ssh=["-p", port, *content["ssh"]])
-        api.add_response("describe_instances", told(), {"Filters": ANY})
+        port, key = content["machines"][0]["port"], str(tmp_path / "key")
+        write(tmp_path, monkeypatch, ssh=["-p", str(port), "-i", key, "-o", "LogLevel=ERROR"])
+        world.folder = tmp_path
         yield tmp_path / "m0"
 
 
 @pytest.mark.sshd
-def test_an_instance_is_launched_used_and_terminated(api: Stubber, answering: Path) -> None:
-    api.add_response(
-        "run_instances",
-        {"Instances": [instance()]},
-        {
-            "ImageId": "ami-1",
-            "InstanceType": NODE_TYPE,
-            "MinCount": 1,
-            "MaxCount": 1,
-            "KeyName": "lab",
-            "SubnetId": "subnet-1",
-            "SecurityGroupIds": ["sg-1"],
-            "InstanceInitiatedShutdownBehavior": "terminate",
-            "UserData": "#!/bin/sh\nshutdown -P +360\n",
-            "TagSpecifications": ANY,
-        },
-    )
-    for _ in ("waiter", "addresses"):
-        api.add_response("describe_instances", told(instance()), {"InstanceIds": ["i-1"]})
+def test_an_instance_is_rented_used_and_ended(
+    world: World, answering: Path, allowance: Allowance
+) -> None:
     with open_cluster("ec2", WORKER, None) as cluster:
         assert cluster.run(cluster.nodes[0], ["pwd"]).strip() == str(answering)
-        api.add_response("describe_instances", told(instance()), {"Filters": ANY})
-        api.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
+        assert cluster.usd_per_hour() == pytest.approx(0.06 + Volume().usd_per_hour)
+        assert cluster.lost() is None
+    assert world.alive == []
+    (intent,) = Book().read().of(allowance.account).intents.values()
+    assert (intent.zone, intent.usd_per_hour, intent.hours) == ("us-east-1a", 0.10, 6)
+    assert Book().read().ended["i-0"].seconds == 90
 
 
 @pytest.mark.sshd
-def test_nodes_are_added_in_the_market_that_was_asked_for(api: Stubber, answering: Path) -> None:
-    request = dict.fromkeys(("ImageId", "InstanceType", "KeyName", "SubnetId"), ANY)
-    request |= dict.fromkeys(("MinCount", "MaxCount", "UserData", "SecurityGroupIds"), ANY)
-    request |= {"InstanceInitiatedShutdownBehavior": ANY, "TagSpecifications": ANY}
-    on_spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
-    api.add_response("run_instances", {"Instances": [instance()]}, {**request, **on_spot})
-    for _ in ("waiter", "addresses"):
-        api.add_response("describe_instances", told(instance()), {"InstanceIds": ["i-1"]})
-    with open_cluster("ec2", (), None) as cluster:
-        (node,) = cluster.add(*WORKER, spot=True)
-        api.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
-        cluster.remove(node)
-        api.add_response("describe_instances", told(), {"Filters": ANY})
-
-
-def test_what_dead_owners_left_is_terminated(api: Stubber, home: Path) -> None:
-    dead, living = made_by_a_killed_process(), owner.new_prefix()
-    unknown = f"{owner.PREFIX}-{owner.token()}-0123456789ab-0"
-    names = (dead, living, unknown, f"{owner.PREFIX}-1-1-0")
-    tagged = [instance(Tags=[{"Key": TAG, "Value": name}]) for name in names]
-    ours = {"Name": f"tag:{HOME_TAG}", "Values": [owner.token()]}
-    alive = {"Name": "instance-state-name", "Values": ANY}
-    api.add_response("describe_instances", told(*tagged), {"Filters": [ours, alive]})
-    theirs = {"Name": f"tag:{TAG}", "Values": [dead]}
-    api.add_response("describe_instances", told(instance()), {"Filters": [theirs, alive]})
-    api.add_response("terminate_instances", {}, {"InstanceIds": ["i-1"]})
-    assert reap("us-east-1") == [dead]
-
-
-def test_a_refused_launch_is_told_and_leaves_nothing(
-    api: Stubber, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_instance_with_another_host_key_is_not_talked_to(
+    world: World, answering: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, monkeypatch)
-    api.add_response("describe_instances", told(), {"Filters": ANY})
-    api.add_client_error("run_instances", "InsufficientInstanceCapacity", "none left")
-    api.add_response("describe_instances", told(), {"Filters": ANY})
+    monkeypatch.setattr(ec2, "_SSH_S", 0.0)
+    mine = (world.folder or Path()) / "key.pub"
+    other = mine.read_text().rsplit(" ", 1)[0]
+    launch = world.launch
+
+    def launched(intent: Intent, owner_token: str) -> Sequence[str]:
+        world.console_says = f"{user_data.MARKER} {intent.token} {other}\n"
+        return launch(intent, owner_token)
+
+    monkeypatch.setattr(world, "launch", launched)
     with (
-        pytest.raises(ProbeFailed, match="EC2: InsufficientInstanceCapacity: none left"),
+        pytest.raises(ProbeFailed, match="Host key verification failed"),
         open_cluster("ec2", WORKER, None),
     ):
         pass
+    assert world.alive == []
+
+
+@pytest.mark.sshd
+@pytest.mark.parametrize(
+    ("scheduled", "why"),
+    [("", "has no shutdown set"), (f"USEC={10**17}\nMODE=poweroff\n", "shuts itself down in")],
+)
+def test_an_instance_that_would_not_end_in_time_is_ended(
+    scheduled: str, why: str, world: World, answering: Path
+) -> None:
+    (answering / "scheduled").write_text(scheduled)
+    with pytest.raises(ProbeFailed, match=why), open_cluster("ec2", WORKER, None):
+        pass
+    assert world.alive == []
+
+
+@pytest.mark.sshd
+def test_a_notice_ends_what_runs_and_says_so(
+    world: World, answering: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_cluster("ec2", (), None) as cluster:
+        (node,) = cluster.add(*WORKER, spot=True)
+        assert world.asked[0].market == "spot"
+        process = cluster.popen(node, ["sleep", "60"])
+        assert isinstance(cluster, Ec2Cluster)
+        cluster._noticed("i-0", "terminate at noon")  # noqa: SLF001
+        assert process.wait(timeout=10) != -signal.SIGKILL
+        assert cluster.lost() == "EC2 takes i-0 back: terminate at noon"
+        cluster.remove(node)
+        assert world.alive == []
+
+
+@pytest.mark.sshd
+def test_an_instance_that_ended_is_told_of(world: World, answering: Path) -> None:
+    with open_cluster("ec2", WORKER, None) as cluster:
+        world.states["i-0"] = "ended"
+        assert "i-0 ended: its hours were over" in (cluster.lost() or "")
+
+
+def test_the_next_zone_is_asked_where_one_is_full(
+    world: World,
+    allowance: Allowance,
+    said: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(tmp_path, monkeypatch)
+    world.full = frozenset({"us-east-1a", "us-east-1b"})
+    with (
+        pytest.raises(ProbeFailed, match=r"us-east-1a: none left; .* us-east-1b: none left"),
+        open_cluster("ec2", WORKER, None),
+    ):
+        pass
+    assert [one.zone for one in world.asked] == ["us-east-1a", "us-east-1b"]
+    assert len({one.token for one in world.asked}) == 2
+    assert len(Book().read().refused) == 2
+    assert len(said) == 2
+
+
+def test_instances_that_cannot_be_used_are_ended(
+    world: World, allowance: Allowance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, monkeypatch)
+    world.volumes = "i-0 has volumes of 200 GB"
+    with pytest.raises(ProbeFailed, match="200 GB"), open_cluster("ec2", WORKER, None):
+        pass
+    assert world.alive == []
+
+
+def test_what_cannot_be_ended_is_told_and_its_owner_remembered(
+    world: World,
+    allowance: Allowance,
+    said: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(tmp_path, monkeypatch)
+    world.volumes, world.will_not_end = "too large", True
+    monkeypatch.setattr("profilers.renting.ending.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(Ec2Cluster, "_end", lambda *_: None)
+    monkeypatch.setattr("profilers.renting.renter.Renter.settle", _impatient())
+    with pytest.raises(ProbeFailed, match="too large"), open_cluster("ec2", WORKER, None):
+        pass
+    assert any("COULD NOT END i-0" in line for line in said)
+    assert owner.folder() in owner._remembered  # noqa: SLF001
+    owner._remembered.clear()  # noqa: SLF001
+
+
+def _impatient() -> Any:
+    from profilers.renting.renter import Renter
+
+    settle = Renter.settle
+    return lambda renter, intents: settle(renter, intents, 0.0)
+
+
+def test_a_launch_that_is_interrupted_is_ended(
+    world: World, allowance: Allowance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, monkeypatch)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(world, "check_volumes", interrupted)
+    with pytest.raises(KeyboardInterrupt), open_cluster("ec2", WORKER, None):
+        pass
+    assert world.states == {"i-0": "ending"}
 
 
 @pytest.mark.parametrize(("spot", "market"), [(False, "on_demand"), (True, "spot")])
 def test_runs_note_where_and_how_their_nodes_are_rented(
-    spot: bool, market: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spot: bool,
+    market: str,
+    world: World,
+    allowance: Allowance,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write(tmp_path, monkeypatch, ec2={**LAUNCH, "spot": spot})
     facts = ec2.Ec2Cluster(WORKER, None).facts()
     assert (facts["region"], facts["market"]) == ("us-east-1", market)
 
 
+def test_nothing_is_rented_that_nobody_allowed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, monkeypatch)
+    with pytest.raises(BadInput, match="say with --max-usd"):
+        open_cluster("ec2", WORKER, None)
+    with (
+        allowed(Allowance(1.0, {})),
+        pytest.raises(BadInput, match=f"stepcast prices collect --type {NODE_TYPE}"),
+        open_cluster("ec2", WORKER, None),
+    ):
+        pass
+    assert world.asked == []
+
+
 def test_without_a_section_nothing_is_launched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    allowance: Allowance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, monkeypatch, ec2=None)
     with pytest.raises(BadInput, match="has no section `ec2`"):

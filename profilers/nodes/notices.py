@@ -1,6 +1,13 @@
-"""Notices of providers that a node will be taken away; asked for on the node itself."""
+"""Notices of providers that a node will be taken away; asked for on the node itself.
+
+Started as `python -m profilers.nodes.notices` it asks every few seconds until there is one, prints
+it as JSON, and ends.
+"""
 
 import json
+import os
+import sys
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -8,6 +15,10 @@ from pathlib import Path
 from typing import Protocol
 
 EC2_METADATA = "http://169.254.169.254"
+VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+"""Where the metadata service is instead, as tools of AWS understand it."""
+EVERY_S = 5.0
+"""As often as EC2's user guide recommends to ask."""
 _TIMEOUT_S = 2.0
 _TOKEN_LIFE_S = 300
 
@@ -83,3 +94,16 @@ def _notice(text: str) -> Notice | None:
         return Notice(str(fields["action"]), str(fields["time"]))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def main() -> None:
+    """Wait for a notice to this node, and print it."""
+    notices = source(os.environ.get(VARIABLE) or EC2_METADATA)
+    while (notice := notices.poll()) is None:
+        time.sleep(EVERY_S)
+    sys.stdout.write(json.dumps({"action": notice.action, "time": notice.time}) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

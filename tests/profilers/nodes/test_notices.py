@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.runtime.notices import EmulatedNotices, InstanceMetadata, Notice, source
+from profilers.nodes.notices import EmulatedNotices, InstanceMetadata, Notice, source
 from tests.pipelines.runtime.metadata_service import TERMINATE, Service, metadata_service
 
 
