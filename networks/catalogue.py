@@ -119,22 +119,28 @@ _SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_
 
 OWN = "own-"
 """How names of users' models begin; the rest is a hash of the graph."""
-_OWN: dict[str, int] = {}
-"""Users' models that this process has traced, and the images that they were traced with."""
+_OWN: dict[str, tuple[int, tuple[str, str] | None]] = {}
+"""Users' models that this process has traced, with their images, and what builds them."""
 
 
 class UnknownNetwork(ValueError):
     """No network has the name asked for; the message lists the closest ones."""
 
 
-def learn(name: str, image_size: int) -> None:
+def learn(name: str, image_size: int, source: tuple[str, str] | None = None) -> None:
     """Take a user's PyTorch model for a network, as long as this process lives.
 
     Args:
         name: of it.
         image_size: side of the images that it was traced with, pixels; 0: it takes none.
+        source: the module:function that builds it, and the folder that has it.
     """
-    _OWN[name] = image_size
+    _OWN[name] = image_size, source
+
+
+def source(name: str) -> tuple[str, str] | None:
+    """Return what builds a user's model and the folder that has it; None of a network of ours."""
+    return _OWN[name][1] if name in _OWN else None
 
 
 def names(framework: str = "tensorflow") -> tuple[str, ...]:
@@ -154,7 +160,7 @@ def minimum_image_size(name: str, framework: str = "tensorflow") -> int:
     """
     sizes = _sizes(framework)
     if framework == "pytorch" and name in _OWN:
-        return _OWN[name]
+        return _OWN[name][0]
     if name.startswith(OWN):
         raise UnknownNetwork(
             f"{name} is a model of somebody's own, of which only its name is kept: give "

@@ -64,9 +64,14 @@ _PRIMITIVES: dict[tuple[str, int], PrimitiveGraph] = {}
 """Graphs at hand: some 100 kB a network."""
 
 
-def know(graph: PrimitiveGraph) -> None:
-    """Take the graph of a user's model for that of a network, as long as this process lives."""
-    learn(graph.dnn, graph.image_size)
+def know(graph: PrimitiveGraph, source: tuple[str, str] | None = None) -> None:
+    """Take the graph of a user's model for that of a network, as long as this process lives.
+
+    Args:
+        graph: of it.
+        source: the module:function that builds it, and the folder that has it.
+    """
+    learn(graph.dnn, graph.image_size, source)
     _PRIMITIVES[graph.dnn, graph.image_size] = graph
 
 

@@ -92,7 +92,7 @@ def asked_of(target: str, options: Options) -> Own:
         graph = own_graph(target, asked[0].batch_size, Path.cwd())
     except NoGraph as error:
         raise BadInput(str(error)) from None
-    know(graph)
+    know(graph, (target, str(Path.cwd())))
     named = {"dnn": graph.dnn, "image_size": graph.image_size}
     return Own(target, graph, [one.model_copy(update=named) for one in asked])
 

@@ -54,12 +54,12 @@ class Lines(_OfCommand):
         self._out, self._last = out, ""
 
     def say(self, text: str) -> None:
-        """Print what runs now, for how long everything has run, and how long is left."""
+        """Print what runs now, for how long everything has run, and how long is left of a plan."""
         super().say(text)
         if text != self._last:
             self._last = text
-            left = readable(self._estimate.left_s())
-            self._print(f"[{self._estimate.elapsed_s():4.0f} s, about {left} left] {text}")
+            left = f", about {readable(left_s)} left" if (left_s := self._estimate.left_s()) else ""
+            self._print(f"[{self._estimate.elapsed_s():4.0f} s{left}] {text}")
 
     def _print_warning(self, line: str) -> None:
         self._print(line)
@@ -98,7 +98,8 @@ class _Left(ProgressColumn):
         elapsed_s, left_s = self._estimate.elapsed_s(), self._estimate.left_s()
         task.completed = elapsed_s / max(elapsed_s + left_s, 1e-9)
         minutes, seconds = divmod(round(elapsed_s), 60)
-        return Text(f"{minutes}:{seconds:02d}, about {readable(left_s)} left", "cyan")
+        left = f", about {readable(left_s)} left" if left_s else ""
+        return Text(f"{minutes}:{seconds:02d}{left}", "cyan")
 
 
 @contextmanager

@@ -7,10 +7,12 @@ command is `train`: a batch size, a number of steps, and whether they rest.
 import json
 import random
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import networks
 from profilers.clusters import Node
 from profilers.nodes import torch_program
 from profilers.nodes.torch_program import Say
@@ -20,6 +22,7 @@ from warehouse.records import Scenario
 if TYPE_CHECKING:
     from torch import nn
 
+    from networks.own_training import OwnNetwork
     from profilers.nodes.torch_training import Batch
 
 _CLASSES = 10
@@ -36,7 +39,8 @@ class ComputeConfig:
 
     `replicated`: as the only replica of DistributedDataParallel, whose buckets are a copy of all
     gradients: making it takes time, and holding it decides which batch fits. `branches`: steps may
-    leave out layers, for which it has to look then.
+    leave out layers, for which it has to look then. `source`: of a user's own model, the function
+    that builds it and the folder that has it; nodes see the same files.
     """
 
     interface: str
@@ -46,6 +50,7 @@ class ComputeConfig:
     inter_op_threads: int
     replicated: bool
     branches: bool
+    source: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -61,7 +66,8 @@ class ComputeConfig:
         load, group = scenario.workload, node.group
         threads, inter_op_threads = group.threads, group.inter_op_threads
         network = (load.dnn, load.image_size)
-        return cls(interface, *network, threads, inter_op_threads, replicated, branches)
+        own = networks.catalogue.source(load.dnn) or ()
+        return cls(interface, *network, threads, inter_op_threads, replicated, branches, own)
 
     def to_json(self) -> str:
         """Encode for the command line."""
@@ -72,19 +78,31 @@ def build(config: ComputeConfig) -> "nn.Module":
     """Return the network to train, on the processor; sets PyTorch's threads, once a program."""
     import torch
 
-    import networks
-
     torch.set_num_threads(config.threads)
     torch.set_num_interop_threads(config.inter_op_threads)
+    if config.source:
+        return _own(config)
     return networks.build_pytorch(config.dnn, config.image_size, _CLASSES)
 
 
 def draw(config: ComputeConfig, batch_size: int) -> "Batch":
-    """Return random images, and labels of all classes in turn."""
+    """Return random images, and labels of all classes in turn; what a user's model takes for such.
+
+    A user's model may have a single output: its labels are all the first class.
+    """
     import torch
 
+    if config.source:
+        return _own(config).draw(batch_size), torch.zeros(batch_size, dtype=torch.int64)
     images = torch.rand(batch_size, 3, config.image_size, config.image_size)
     return images, torch.arange(batch_size) % _CLASSES
+
+
+def _own(config: ComputeConfig) -> "OwnNetwork":
+    from networks.own_training import own_network
+
+    target, folder = config.source
+    return own_network(target, folder)
 
 
 class Device:

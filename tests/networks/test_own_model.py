@@ -1,0 +1,222 @@
+"""Models of users: built and traced in child processes, and by themselves."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import torch
+from torch import nn
+
+import networks
+from networks import catalogue, extraction, own_program
+from networks.own_model import NoGraph, own_graph
+from networks.own_program import CannotBuild
+from networks.own_training import OwnNetwork, own_network
+
+PACKAGE = {
+    "models/__init__.py": """
+        from torch import nn
+        from networks.layers import block
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.block, self.head = block(), nn.Linear(8, 4)
+
+            def forward(self, images):
+                return self.head(self.block(images).relu().mean((2, 3)))
+        """,
+    "networks/__init__.py": "",
+    "networks/layers.py": """
+        from torch import nn
+
+        def block():
+            return nn.Conv2d(3, 8, 3, bias=False)
+        """,
+    "assets/__init__.py": "MINE = True",
+    "mine.py": """
+        import os
+        import time
+        import torch
+        from torch import nn
+        from assets import MINE
+        from models import Net
+
+        def build_model(batch_size):
+            print("Loading … {garbage}", flush=True)
+            os.write(1, b"more of it")
+            return Net(), torch.zeros(batch_size, 3, 20, 20)
+
+        def leaves():
+            os._exit(0)
+
+        def waits():
+            time.sleep(600)
+
+        class Asks(nn.Module):
+            def forward(self, numbers):
+                return numbers if numbers.sum().item() > 0 else -numbers
+
+        def asks():
+            return Asks(), torch.zeros(2, 5)
+        """,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a user's folder, with packages of the names of ours."""
+    place = tmp_path_factory.mktemp("user")
+    for name, text in PACKAGE.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(dedent(text))
+    return place
+
+
+def test_packages_of_the_names_of_ours_are_the_users_in_a_child_process(folder: Path) -> None:
+    found = own_graph("mine:build_model", 4, folder)
+    assert [node.type for node in found.nodes] == ["input", "conv", "global_pool", "linear", "bias"]
+    assert [node.parameters for node in found.nodes] == [0, 8 * 3 * 9, 0, 8 * 4, 4]
+    assert found.nodes[1].flops == 2 * 8 * 3 * 9 * 18 * 18
+    assert (found.image_size, found.parameter_count) == (20, 252)
+    assert found.dnn.startswith(catalogue.OWN) and len(found.dnn) == 12
+
+
+@pytest.mark.parametrize(
+    ("function", "timeout_s", "told"),
+    [
+        ("leaves", 300, "its process ended with exit code 0 before it returned: it said nothing"),
+        ("asks", 300, "its forward pass asks for values of its tensors (aten::_local_scalar_dense"),
+        ("waits", 0.5, "nothing came of it in 0.5 s; let it build the model and return"),
+    ],
+)
+def test_what_gives_no_graph_is_told_in_a_line(
+    folder: Path, function: str, timeout_s: float, told: str
+) -> None:
+    with pytest.raises(NoGraph) as refused:
+        own_graph(f"mine:{function}", 4, folder, timeout_s)
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Return what writes a user's module, and returns its name."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+
+    def write(text: str) -> str:
+        name = f"of_a_user_{abs(hash(text))}"
+        (tmp_path / f"{name}.py").write_text(f"import torch\nfrom torch import nn\n{dedent(text)}")
+        return name
+
+    return write
+
+
+def refusal(target: str) -> str:
+    with pytest.raises(CannotBuild) as refused:
+        own_program.built(target, 2, [], [])
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return nn.Linear(3, 4)", "an example batch, found Linear; return both: `return model,"),
+        ("return torch.zeros(2), nn.Linear(3, 4)", "found (a tensor of shape [2], Linear)"),
+        ("return nn.Linear(3, 4), [[1.0]]", "a dict of tensors by argument, found list"),
+        ("return nn.Linear(3, 4), torch.zeros(0, 3)", "found a tensor of shape [0, 3]"),
+        ("return nn.Linear(3, 4), {}", "found dict"),
+        ("return nn.Linear(3, 4), torch.tensor(1.0)", "found a tensor of shape []"),
+        ("return nn.Linear(3, 4).to('cuda:7'), torch.zeros(2, 3)", "it failed: "),
+        ("raise SystemExit('no data')", "it failed: SystemExit: no data"),
+    ],
+)
+def test_a_function_that_makes_something_else(
+    module: Callable[[str], str], body: str, told: str
+) -> None:
+    name = module(f"def build():\n    {body}\n")
+    assert told in refusal(f"{name}:build")
+
+
+def test_functions_and_packages_that_are_not_there(module: Callable[[str], str]) -> None:
+    name = module("def build_model():\n    pass\n")
+    assert refusal(f"{name}:buildmodel").endswith(f"did you mean {name}:build_model?")
+    needy = module("import nothing_of_the_kind\n")
+    assert "it imports 'nothing_of_the_kind', which is not there; install that" in refusal(
+        f"{needy}:build"
+    )
+    assert f"no module '{name}.py'" in refusal(f"{name}.py:build_model")
+    assert refusal(f"{name}.py:build_model").endswith(f"write {name}:build_model")
+    assert "no module 'nowhere'" in refusal("nowhere.at_all:build")
+    broken = module("def build(:\n")
+    assert "failed: SyntaxError: invalid syntax" in refusal(f"{broken}:build")
+
+
+def test_a_module_that_fails_on_its_own_batch_says_where() -> None:
+    from networks.traced import CannotTrace, fields_of
+
+    with pytest.raises(CannotTrace) as refused:
+        fields_of(nn.Linear(3, 4), (torch.zeros(2, 5),), "mine", 0, 2)
+    assert "its forward pass failed after aten::addmm" in str(refused.value)
+
+
+class Masked(nn.Module):
+    """Words and a mask, two outputs of which the second is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 6)
+
+    def forward(self, words: torch.Tensor, *, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return what was masked, and embeddings."""
+        return {"mask": mask, "out": self.words(words) * mask[..., None]}
+
+
+def test_batches_of_several_tensors_are_given_as_the_example_has_them() -> None:
+    words, mask = torch.arange(14).reshape(2, 7), torch.ones(2, 7)
+    network = OwnNetwork(Masked(), (words,), {"mask": mask})
+    drawn = network.draw(5)
+    assert torch.equal(drawn, words[[0, 1, 0, 1, 0]])
+    out = network(drawn)
+    assert out.shape == (5, 7 * 6)
+    out.sum().backward()
+    assert network.module.words.weight.grad is not None
+    images = OwnNetwork(nn.Flatten(), (torch.zeros(2, 3, 8, 8),), {}).draw(3)
+    assert images.shape == (3, 3, 8, 8) and images.std() > 0
+    with pytest.raises(CannotBuild, match="no tensor that depends on its parameters"):
+        OwnNetwork(nn.Flatten(), (words,), {})(words)
+
+
+def test_beside_our_packages_a_users_of_the_same_names_are_imported(folder: Path) -> None:
+    before = dict(sys.modules), list(sys.path), list(sys.meta_path)
+    network = own_network("mine:build_model", str(folder))
+    assert type(network.module).__module__ == "models"
+    assert network(network.draw(3)).shape == (3, 4)
+    assert sys.modules["networks"] is networks
+    assert (sys.path, sys.meta_path) == before[1:]
+    ours = {name for name in before[0] if name.startswith(("networks", "models", "assets"))}
+    assert all(sys.modules[name] is before[0][name] for name in ours)
+    assert "networks.layers" not in sys.modules
+
+
+def test_a_known_model_is_a_network_of_this_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from networks.primitives import Primitive, PrimitiveGraph
+
+    monkeypatch.setattr(catalogue, "_OWN", {})
+    monkeypatch.setattr(extraction, "_PRIMITIVES", {})
+    graph = PrimitiveGraph("own-1234abcd", 24, (Primitive("input"),), (), 0)
+    with pytest.raises(networks.UnknownNetwork, match="of which only its name is kept"):
+        networks.check("own-1234abcd", 24, "pytorch")
+    extraction.know(graph, ("mine:build", "/there"))
+    networks.check("own-1234abcd", 24, "pytorch")
+    assert extraction.primitive_graphs([("own-1234abcd", 24)]) == {("own-1234abcd", 24): graph}
+    assert catalogue.source("own-1234abcd") == ("mine:build", "/there")
+    assert catalogue.source("resnet18") is None
+    assert "own-1234abcd" not in networks.names("pytorch")
+    with pytest.raises(ValueError, match="was traced with images of 24 pixels a side, found 32"):
+        networks.check("own-1234abcd", 32, "pytorch")
