@@ -55,6 +55,8 @@ def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
         round_ = rounds.opened(of.path)
         anchors = Anchoring(round_, warehouse.landing, progress)
         round_ = profile(round_, probe, warehouse.landing, progress, anchors.before)
+        if round_.study.only_profiles:
+            anchors.at_the_end()
         loaded = load(warehouse, progress)
         shown, figures = drawn(round_, warehouse.landing, probe)
         return MaterializeResult(metadata=of_frame(shown, round_, figures, warehouse) | loaded)

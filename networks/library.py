@@ -1,9 +1,9 @@
 """Networks of a library, pytorchcv, by its own names; loads no framework.
 
 Its classifiers end in a pool of the map that is left of an image of 224 pixels. Here the pool takes
-the map that there is, so that small images do. What the library has and this list has not: networks
-whose dense layers are of 224 pixels (VGG), that cannot train on a single image (GhostNet, SelecSLS),
-that its locked release cannot build beside today's numpy (RegNet), and large ones.
+the map that there is, so that small images do. The library has more: networks whose dense layers
+are of 224 pixels (VGG), that cannot train on a single image (GhostNet, SelecSLS), that its locked
+release cannot build beside today's numpy (RegNet), and large ones.
 """
 
 from collections.abc import Mapping

@@ -22,6 +22,7 @@ def build(name: str, num_classes: int) -> "nn.Module":
     network: nn.Module = getattr(module, name)(pretrained=False, num_classes=num_classes)
     # Most pool at the end of their features, fully convolutional ones at the end of their output.
     for part in (network.features, network.output):
+        assert isinstance(part, nn.Module)
         if isinstance(getattr(part, "final_pool", None), nn.AvgPool2d):
-            part.final_pool = nn.AdaptiveAvgPool2d(1)
+            part.add_module("final_pool", nn.AdaptiveAvgPool2d(1))
     return network

@@ -65,7 +65,12 @@ def step_samples(held_s: float, free_s: float, traced_s: float, stolen: float) -
 
 
 def needs_of_operations(
-    probe: str, asked: Asked, settings: Settings, expected_s: Callable[[Scenario], float], *, test: bool
+    probe: str,
+    asked: Asked,
+    settings: Settings,
+    expected_s: Callable[[Scenario], float],
+    *,
+    test: bool,
 ) -> Iterator[Need]:
     """Yield one worker of each type of train scenarios and, with `test`, of test scenarios.
 

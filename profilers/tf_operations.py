@@ -210,9 +210,7 @@ class Settings(Record):
 def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
     told = settings.model_dump(exclude={"test"})
     steps_s = (settings.traced_steps + settings.untraced_steps) * STEP_S
-    return needs_of_operations(
-        "tf_operations", asked, told, lambda _: steps_s, test=settings.test
-    )
+    return needs_of_operations("tf_operations", asked, told, lambda _: steps_s, test=settings.test)
 
 
 PROBE = Probe(

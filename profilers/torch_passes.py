@@ -285,8 +285,10 @@ def _need(bare: Scenario, settings: Mapping[str, Any], purpose: Purpose) -> Need
 def _expected_s(scenario: Scenario, settings: Mapping[str, Any]) -> float:
     steps_s = [step_or_guess_s(scenario, size) for size in settings["batch_sizes"]]
     turn_s = sum(one_s * (1 + _in_a_row_of(one_s)) for one_s in steps_s)
-    timed_s = max(-(-settings["trials"] // PIECE_STEPS) * turn_s, settings["most_s"] or 0.0)
-    return timed_s + (WARM_UPS + settings["watched_trials"]) * sum(steps_s)
+    least_s = -(-settings["trials"] // PIECE_STEPS) * turn_s
+    timed_s = max(float(least_s), settings["most_s"] or 0.0)
+    untimed = WARM_UPS + int(settings["watched_trials"])
+    return float(timed_s + untimed * sum(steps_s))
 
 
 def _batch_of(scenario: Scenario) -> int:

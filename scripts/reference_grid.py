@@ -1,10 +1,11 @@
-"""Writes studies/reference_grid.yaml: which networks and scenarios it has, by a rule and a seed.
+"""Writes studies/reference_grid.yaml and studies/grid_pilot.yaml by a rule and a seed.
 
-The rule, before anything of it was measured:
+The rule, before anything of them was measured:
 
 1. A network of `networks.library` takes part if its step is expected to take 4 s at most with 8
-   nodes and 12 images each (floating-point operations of its graph at a usual speed, parameters at
-   the speed of the links), and to fit into the memory of the smallest node type.
+   nodes and 12 images each (`profilers.expected`, on the slower of two node types), and to fit into
+   the memory of the smallest node type: at most 14 million parameters, and 3 million elements of
+   results for each image.
 2. Families that have two such networks or more are shuffled; the first eight are trained on, with
    two networks each, drawn by chance. Of all other families the next eight are tested, with one.
 3. Train: of the 16 setups of W = 1, 2, 4, 8 × batch 4, 12 × two node types each network has five,
@@ -12,33 +13,37 @@ The rule, before anything of it was measured:
 4. Test: two setups of each trained network that no train run has (W = 3 or 6, batch 8, mixes), five
    of each other network, two of four networks on a third node type.
 5. Reserve: 24 setups of either kind that are neither trained on nor tested.
+6. Anchors: the trained networks with the smallest, the middle and the largest expected step, on
+   either node type, with two nodes, or as many as needed to be neither tested nor in reserve.
+7. Pilot: the anchors, and six train runs of other networks, drawn by chance.
 
-Run it with `python scripts/reference_grid.py`; the file is committed, and a test compares.
+Run it with `python scripts/reference_grid.py`; the files are committed, and a test compares.
 """
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, product
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from networks.extraction import primitive_graphs
+from networks.figures import table
 from networks.library import LIBRARY
-from networks.primitives import PrimitiveGraph
+from profilers.expected import step_s
+from studies.curve import Curve
 
 SEED = 32
 SIDE, LINK_MBPS = 64, 500
 TYPES, THIRD = ("emu.avx512.s15", "emu.avx2.s15"), "emu.sse41.s15"
-MOST_S, MOST_PARAMETERS, MOST_ELEMENTS = 4.0, 14e6, 6e6
-FILE = Path(__file__).parents[1] / "studies" / "reference_grid.yaml"
-_FLOPS, _ELEMENTS_PER_S, _DEPTHWISE_FLOPS = 4e9, 1.5e8, 5e8
-"""Usual speeds of the slower of two node types, a step's three passes included below."""
+MOST_S, MOST_PARAMETERS, MOST_ELEMENTS = 4.0, 14e6, 3e6
+FOLDER = Path(__file__).parents[1] / "studies"
+GRID, PILOT = FOLDER / "reference_grid.yaml", FOLDER / "grid_pilot.yaml"
 _SYSTEMS = (
     *("srift", "ideal_scaling", "ceer_pytorch", "ceer_pytorch_paper"),
     *("predictddl", "predictddl_paper", "predictddl_untrained", "predictddl_histogram"),
     *("log_linear", "black_box", "gray_box", "ernest", "ernest_pooled"),
 )
+_INVENTORY = "  inventory: {turns: 5, seconds: 1}"
+_THROUGHPUT = "  torch_throughput: {iterations: 60, interval: 0.03, most_s: 45}"
 
 
 class Point(NamedTuple):
@@ -51,27 +56,47 @@ class Point(NamedTuple):
     mix: str = ""
 
 
-def expected_step_s(graph: PrimitiveGraph, batch_size: int = 12, workers: int = 8) -> float:
-    """Return about what a step takes on the slower of both node types."""
-    by_type = {"dense": 0.0, "depthwise_conv": 0.0}
-    for node in graph.nodes:
-        by_type["depthwise_conv" if node.type == "depthwise_conv" else "dense"] += node.flops
-    passes_s = 3 * (
-        by_type["dense"] / _FLOPS
-        + by_type["depthwise_conv"] / _DEPTHWISE_FLOPS
-        + graph.activations / _ELEMENTS_PER_S
+class Chosen(NamedTuple):
+    """All points of both studies."""
+
+    trained: Sequence[str]
+    others: Sequence[str]
+    train: Sequence[Point]
+    test: Sequence[Point]
+    reserve: Sequence[Point]
+    anchors: Sequence[Point]
+    beside: Sequence[Point]
+
+
+def expected_step_s(dnn: str, workers: int = 8, batch_size: int = 12) -> float:
+    """Return about what a step takes on the slower of both node types.
+
+    Raises:
+        KeyError: the size of the network is unknown.
+    """
+    curve = Curve(
+        dnn=dnn,
+        framework="pytorch",
+        strategy="all_reduce",
+        image_size=SIDE,
+        batch_size=batch_size,
+        worker=TYPES[1:],
+        link_mbps=LINK_MBPS,
+        workers=(workers,),
     )
-    exchange_s = 2 * (workers - 1) / workers * 4 * graph.parameter_count / (LINK_MBPS * 125_000)
-    return batch_size * passes_s + exchange_s
+    found = step_s(curve.scenario(workers, "emulated"))
+    if found is None:
+        raise KeyError(dnn)
+    return found
 
 
 def eligible() -> dict[str, list[str]]:
     """Return the networks that take part, by family; both sorted."""
-    graphs = primitive_graphs((name, SIDE) for name in LIBRARY)
     found: dict[str, list[str]] = {}
-    for (name, _), graph in sorted(graphs.items()):
-        fits = graph.parameter_count <= MOST_PARAMETERS and graph.activations <= MOST_ELEMENTS
-        if fits and expected_step_s(graph) <= MOST_S:
+    for name in sorted(LIBRARY):
+        size = table()[name].at(SIDE)
+        fits = size.parameters <= MOST_PARAMETERS and size.activations <= MOST_ELEMENTS
+        if fits and expected_step_s(name) <= MOST_S:
             found.setdefault(LIBRARY[name].family, []).append(name)
     return dict(sorted(found.items()))
 
@@ -140,6 +165,30 @@ def reserve_points(
     return found
 
 
+def anchor_points(trained: Sequence[str], taken: Iterable[Point]) -> Iterator[Point]:
+    """Yield a setup of a small, a middle and a large network on each type, none of `taken`."""
+    hidden = set(taken)
+    by_size = sorted(trained, key=expected_step_s)
+    for dnn in (by_size[0], by_size[len(by_size) // 2], by_size[-1]):
+        for worker in TYPES:
+            setups = product((2, 4, 8, 1), (12, 4))
+            points = (Point(dnn, batch_size, worker, workers) for workers, batch_size in setups)
+            yield next(point for point in points if point not in hidden)
+
+
+def choose() -> Chosen:
+    """Return what both studies are of."""
+    chance = Random(SEED)
+    trained, others = chosen(eligible(), chance)
+    train = list(train_points(trained, chance))
+    test = list(test_points(trained, others, chance))
+    reserve = reserve_points(trained, others, (*train, *test), chance)
+    anchors = list(anchor_points(trained, (*test, *reserve)))
+    of_anchors = {point.dnn for point in anchors}
+    beside = chance.sample([point for point in train if point.dnn not in of_anchors], 6)
+    return Chosen(trained, others, train, test, reserve, anchors, beside)
+
+
 def templates(points: Iterable[Point]) -> Iterator[str]:
     """Yield the lines of scenarios: those that differ in workers only are one curve."""
     curves: dict[tuple[str, int, str], list[int]] = {}
@@ -159,58 +208,81 @@ def templates(points: Iterable[Point]) -> Iterator[str]:
         yield f"  - {{dnn: {point.dnn}, {common}, link_mbps: {LINK_MBPS}, mix: {point.mix}}}"
 
 
-def text() -> str:
-    """Return the study file."""
-    chance = Random(SEED)
-    trained, others = chosen(eligible(), chance)
-    train = list(train_points(trained, chance))
-    test = list(test_points(trained, others, chance))
-    reserve = reserve_points(trained, others, (*train, *test), chance)
-    return "\n".join(
-        [
-            "# Made by scripts/reference_grid.py, which has the rule, from seed "
-            f"{SEED}, before anything of it was measured.",
-            f"# Trained on: {', '.join(trained)}.",
-            f"# Of other families: {', '.join(others)}.",
-            "name: reference_grid",
-            "description: 24 networks of 16 families on two node types, some on a third and on "
-            "mixes; 500 Mb/s links.",
-            "backend: emulated",
-            "",
-            "systems:",
-            *(f"  - {name}" for name in _SYSTEMS),
-            "probes:",
-            "  inventory: {turns: 5, seconds: 1}",
-            "  links: {flows: [1, 2], seconds: 2, trials: 2}",
-            "  allreduce: {sizes_bytes: [4, 1024, 16384, 262144, 1048576, 4194304, 33554432], "
-            "world_sizes: [2, 4, 8], concurrent: [1, 2], trials: 4}",
-            "  torch_operations: {timed_steps: 60, untimed_steps: 10}",
-            "  torch_compute: {batch_sizes: [2, 4, 8, 12], trials: 12, interval: 0.05, most_s: 60, "
-            "watched_trials: 3}",
-            "  torch_throughput: {iterations: 60, interval: 0.03, most_s: 45}",
-            "",
-            f"# {len(train)} runs.",
-            "train:",
-            *templates(train),
-            "",
-            f"# {len(test)} points.",
-            "test:",
-            *templates(test),
-            "",
-            f"# {len(reserve)} points: forecast, and not measured here.",
-            "reserve:",
-            *templates(reserve),
-            "",
-        ]
-    )
+def grid(of: Chosen) -> str:
+    """Return the text of reference_grid.yaml."""
+    lines = [
+        "# Made by scripts/reference_grid.py, which has the rule, from seed "
+        f"{SEED}, before anything of it was measured.",
+        f"# Trained on: {', '.join(of.trained)}.",
+        f"# Of other families: {', '.join(of.others)}.",
+        "name: reference_grid",
+        "description: 24 networks of 16 families on two node types, some on a third and on mixes; "
+        "500 Mb/s links.",
+        "backend: emulated",
+        "",
+        "systems:",
+        *(f"  - {name}" for name in _SYSTEMS),
+        "probes:",
+        _INVENTORY,
+        "  links: {flows: [1, 2], seconds: 2, trials: 2}",
+        "  allreduce: {sizes_bytes: [4, 1024, 16384, 262144, 1048576, 4194304, 33554432], "
+        "world_sizes: [2, 4, 8], concurrent: [1, 2], trials: 4}",
+        "  torch_operations: {timed_steps: 60, untimed_steps: 10}",
+        "  torch_compute: {batch_sizes: [2, 4, 8, 12], trials: 12, interval: 0.05, most_s: 60, "
+        "watched_trials: 3}",
+        _THROUGHPUT,
+        "# The second round measures all test points again, on another day, and profiles nothing.",
+        "again: {profiles: false}",
+        "",
+        f"# {len(of.train)} runs.",
+        "train:",
+        *templates(of.train),
+        "",
+        f"# {len(of.test)} points.",
+        "test:",
+        *templates(of.test),
+        "",
+        f"# {len(of.reserve)} points: forecast, and not measured here.",
+        "reserve:",
+        *templates(of.reserve),
+        "",
+        f"# {len(of.anchors)} scenarios: how fast the host is.",
+        "anchors:",
+        "  every_hours: 2",
+        "  scenarios:",
+        *(f"  {line}" for line in templates(of.anchors)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def pilot(of: Chosen) -> str:
+    """Return the text of grid_pilot.yaml."""
+    lines = [
+        "# Made by scripts/reference_grid.py: how much equal steps differ from round to round, and "
+        "how much of it anchors tell.",
+        "# `stepcast noise studies/grid_pilot.yaml --anchors studies/reference_grid.yaml`",
+        "name: grid_pilot",
+        f"description: The anchors of reference_grid and {len(of.beside)} of its train runs, again "
+        "and again.",
+        "backend: emulated",
+        "",
+        "probes:",
+        _INVENTORY,
+        _THROUGHPUT,
+        "",
+        "train:",
+        *templates((*of.anchors, *of.beside)),
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Write the study; with --check say whether it is what is committed."""
-    made = text()
-    if "--check" in sys.argv[1:]:
-        sys.exit(made != FILE.read_text())
-    FILE.write_text(made)
+    """Write both studies."""
+    of = choose()
+    GRID.write_text(grid(of))
+    PILOT.write_text(pilot(of))
 
 
 if __name__ == "__main__":

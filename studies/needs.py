@@ -141,7 +141,9 @@ def _all_of(study: Study, backend: Backend, probe: Probe) -> Asked:
         if probe.concerns(scenario)
     ]
     scenarios = tuple(dict.fromkeys(scenario for _, scenario in found))
-    own = (one for curve, scenario in found for one in _own(curve, scenario, backend))
+    # What is measured of whole scenarios is of the ones that are listed, as they are.
+    alike = found if probe.metric is None else ()
+    own = (one for curve, scenario in alike for one in _own(curve, scenario, backend))
     return Asked(own=tuple(dict.fromkeys(own)), cluster=scenarios, train=scenarios)
 
 

@@ -1,9 +1,11 @@
 """What a round will do, and about how long it takes, before anything of it has run."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from profilers.probe import Need
+from studies.anchors import ANCHORS_NAME, visit_s
 from studies.needs import starts
 from studies.rounds import Round
 from studies.taken import Taken
@@ -43,15 +45,40 @@ def prediction_name(label: str) -> str:
 
 
 def _tasks(round_: Round, taken: Taken | None) -> Iterator[Task]:
-    missing = round_.missing
-    yield from _of([need for need in missing if need.profiles], taken)
+    missing, every = round_.missing, _Anchors(round_)
+    yield from every.among(_of([need for need in missing if need.profiles], taken))
     for curve in round_.study.curves:
         for scenario in curve.scenarios(round_.backend) if curve.is_judged else ():
             yield Task(prediction_name(scenario.label), _PREDICT_S, "predict")
-    yield from _of([need for need in missing if not need.profiles], taken)
+    yield from every.among(_of([need for need in missing if not need.profiles], taken))
+    yield from every.at_the_end()
     if not round_.study.only_profiles:
         expected_s = _REPORT_S + _REPORT_PER_CURVE_S * len(round_.study.curves)
         yield Task(REPORT_NAME, expected_s, "report")
+
+
+class _Anchors:
+    """Puts visits to the anchors of a study among what is measured, as they become due."""
+
+    def __init__(self, round_: Round) -> None:
+        anchors = round_.study.anchors
+        self._visit = Task(ANCHORS_NAME, visit_s(round_.study, round_.backend), "anchors")
+        self._every_s = 3600 * anchors.every_hours if anchors else math.inf
+        self._since_s = math.inf
+
+    def among(self, tasks: Iterable[Task]) -> Iterator[Task]:
+        """Yield these, and a visit before the first, and whenever it was too long ago."""
+        for task in tasks:
+            if self._visit.expected_s and self._since_s >= self._every_s:
+                yield self._visit
+                self._since_s = 0.0
+            self._since_s += task.expected_s
+            yield task
+
+    def at_the_end(self) -> Iterator[Task]:
+        """Yield a visit, if anything was measured."""
+        if self._visit.expected_s and self._since_s < math.inf:
+            yield self._visit
 
 
 def _of(missing: Sequence[Need], taken: Taken | None) -> Iterator[Task]:

@@ -27,7 +27,8 @@ class Round:
         backend: where it is measured.
         host_id: on which host.
         repeat: its number, from 1.
-        runs: what has landed ok in it, and earlier profiles where `Study.carries_train`.
+        runs: what has landed ok in it, and earlier profiles where `Study.carries_train` or
+            `Study.carries_profiles`.
     """
 
     study: Study
@@ -77,8 +78,9 @@ class Round:
         return {need: run for need, run in found.items() if run}
 
     def _counts(self, run: Run, need: Need) -> bool:
-        """Tell whether a run is of this round, or of a train scenario and of an earlier one."""
-        return run.repeat == self.repeat or need.of_train
+        """Tell whether a run is of this round, or of an earlier one that this one goes on with."""
+        carried = need.of_train or (need.profiles and self.study.carries_profiles)
+        return run.repeat == self.repeat or carried
 
 
 def open_round(
@@ -143,7 +145,8 @@ def _round(
 
 def _runs_in(study: Study, repeat: int, runs: Iterable[Run]) -> tuple[Run, ...]:
     def counts(run: Run) -> bool:
-        earlier = study.carries_train and run.purpose == "profile" and run.repeat < repeat
+        carries = study.carries_train or study.carries_profiles
+        earlier = carries and run.purpose == "profile" and run.repeat < repeat
         return run.repeat == repeat or earlier
 
     return tuple(run for run in runs if counts(run))

@@ -3,49 +3,23 @@
 import random
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from profilers.clusters import BackendChoice
 from profilers.probe import Metric
 from profilers.probes import PROBES
 from profilers.record_file import fault, read_record
-from studies.curve import Curve, expand
+from studies.curve import Curve
+from studies.parts import Again, Anchors, Reserve, Test, Train, known_scenarios, repeated
 from warehouse import limits
 from warehouse.names import Name
 from warehouse.records import Backend, BadInput, Record, Scenario
 
-Train = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=False))]
-Test = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=True))]
-Reserve = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=True, reserve=True))]
-"""The curves of a template."""
-
-
 OF_FLEET = ("fleet.", "watch.")
 """How names of studies begin that profile and watch the members of the fleet."""
-
-
-class Again(Record):
-    """What rounds after the first repeat: a fraction of test scenarios with W >= 2, by seed."""
-
-    fraction: float = Field(gt=0, le=1, allow_inf_nan=False)
-    seed: int = 0
-
-
-class Anchors(Record):
-    """Scenarios that are measured again and again: how fast is the host now?
-
-    Attributes:
-        every_hours: so long after they were measured last, and after each start of the host, they
-            are measured before anything else is; and at the end.
-        scenarios: that are measured, as templates; no test scenarios.
-    """
-
-    every_hours: float = Field(gt=0, le=24 * 366, allow_inf_nan=False)
-    scenarios: tuple[Train, ...] = Field(min_length=1, max_length=limits.LISTED)
 
 
 class Study(Record):
@@ -71,7 +45,7 @@ class Study(Record):
     backend: BackendChoice = "auto"
     systems: tuple[str, ...] = Field(default=(), max_length=limits.LISTED)
     probes: Mapping[str, Any] = Field(default_factory=dict)
-    again: Again = Again(fraction=1.0)
+    again: Again = Again()
     train: tuple[Train, ...] = Field(default=(), max_length=limits.LISTED)
     test: tuple[Test, ...] = Field(default=(), max_length=limits.LISTED)
     reserve: tuple[Reserve, ...] = Field(default=(), max_length=limits.LISTED)
@@ -132,7 +106,7 @@ class Study(Record):
         seen: dict[tuple[Scenario, float | None, bool], str] = {}
         for curve in self.curves:
             place = self.place_of(curve)
-            for scenario in _known_scenarios(curve):
+            for scenario in known_scenarios(curve):
                 # Forecasts from profiles on links of several speeds are several.
                 profiled_at = curve.profiled_at_mbps if curve.is_judged else None
                 key = scenario, profiled_at, curve.is_judged
@@ -169,9 +143,10 @@ class Study(Record):
     def _anchors_are_hidden_from_nobody(self) -> Self:
         if self.anchoring is None:
             return self
-        judged = {one for curve in self.curves if curve.is_judged for one in _known_scenarios(curve)}
+        known = ((curve, one) for curve in self.curves for one in known_scenarios(curve))
+        judged = {one for curve, one in known if curve.is_judged}
         for curve in self.anchoring.curves:
-            if both := judged & set(_known_scenarios(curve)):
+            if both := judged & set(known_scenarios(curve)):
                 raise ValueError(
                     f"anchors: {min(one.label for one in both)} is a test scenario, and what is "
                     "measured of anchors is not hidden; choose another"
@@ -190,7 +165,7 @@ class Study(Record):
                 "description": f"Anchors of {self.name}.",
                 "systems": (),
                 "probes": {name: self.probes.get(name) for name in sorted(judges)},
-                "again": Again(fraction=1.0),
+                "again": Again(),
                 "train": self.anchors.scenarios,
                 "test": (),
                 "reserve": (),
@@ -218,18 +193,26 @@ class Study(Record):
         """Whether later rounds go on with what was measured of train scenarios: they are a part."""
         return bool(self.train) and self.again.fraction < 1 and bool(self._drawn_from)
 
+    @property
+    def carries_profiles(self) -> bool:
+        """Whether later rounds go on with all that was profiled."""
+        return not self.again.profiles and not self.only_profiles
+
     def in_round(self, repeat: int) -> "Study":
         """Return what a round does: all of the first one, and what is repeated in later ones.
 
         What is repeated is drawn from test scenarios of several workers, or of one where no others
-        are. A `mix` is somebody's choice, and no sample is drawn of choices.
+        are. A `mix` is somebody's choice, and no sample is drawn of choices. What is in reserve is
+        forecast in the first round only.
         """
         drawn_from = self._drawn_from
-        if repeat == 1 or self.again.fraction == 1 or not drawn_from:
+        if repeat == 1:
             return self
+        if self.again.fraction == 1 or not drawn_from:
+            return self.model_copy(update={"reserve": ()}) if self.reserve else self
         count = max(1, round(self.again.fraction * len(drawn_from)))
         chosen = random.Random(self.again.seed).sample(drawn_from, count)
-        return self.with_curves(_repeated(curve, chosen) for curve in self.curves)
+        return self.with_curves(repeated(curve, chosen) for curve in self.curves)
 
     def with_curves(self, curves: Iterable[Curve | None]) -> "Study":
         """Return this study with other curves than its own, each a template of its own."""
@@ -255,25 +238,6 @@ class Study(Record):
     def curve_of(self, scenario: Scenario, backend: Backend) -> Curve:
         """Return the curve that a scenario belongs to."""
         return next(one for one in self.curves if scenario in one.scenarios(backend))
-
-
-def _repeated(curve: Curve, chosen: Iterable[tuple[Curve, int]]) -> Curve | None:
-    """Return what is chosen of a curve, None if nothing is; all of one that fits may see."""
-    if not curve.is_judged:
-        return curve
-    workers = tuple(sorted(workers for one, workers in chosen if one == curve))
-    return curve.model_copy(update={"workers": workers}) if workers else None
-
-
-def _known_scenarios(curve: Curve) -> tuple[Scenario, ...]:
-    """Return what a curve is of; nothing where node types are unknown on this host.
-
-    Those are refused with their field where a study is checked (`studies.checks`).
-    """
-    try:
-        return curve.scenarios("emulated")
-    except BadInput:
-        return ()
 
 
 def read_study(path: Path) -> Study:

@@ -47,8 +47,9 @@ class Refusal:
 class Subject:
     """What a run of a probe is about: a scenario, or nodes on links of a speed.
 
-    Runs about nodes are told apart by `config`; without a speed they are about nodes alone. There `worker` names the types of their workers, in
-    the order in which they take turns: "emu.avx512.s15 + emu.sse41.s15".
+    Runs about nodes are told apart by `config`; without a speed they are about nodes alone. There
+    `worker` names the types of their workers, in the order in which they take turns:
+    "emu.avx512.s15 + emu.sse41.s15".
     """
 
     probe: str
@@ -87,7 +88,8 @@ def serves(subject: Subject, ask: Ask) -> bool:
         if ask.any_batch and subject.scenario is not None:
             return _with_one_batch(subject.scenario) == _with_one_batch(ask.scenario)
         return subject.scenario == ask.scenario
-    on_such_links = subject.scenario is not None or subject.link_mbps in (None, ask.scenario.link_mbps)
+    speeds = None, ask.scenario.link_mbps
+    on_such_links = subject.scenario is not None or subject.link_mbps in speeds
     types = {group.node_type for group in ask.scenario.worker_groups}
     return on_such_links and subject.worker_types <= types
 

@@ -1,7 +1,7 @@
 """The program that times pieces of work of one kind on a node: what its share of it can do.
 
-Started as `python -m profilers.nodes.inventory CONFIG_JSON`; see `torch_program.obey`. It answers to
-`do` with how much work was done, in how much time by the clock.
+Started as `python -m profilers.nodes.inventory CONFIG_JSON`; see `torch_program.obey`. It answers
+to `do` with how much work was done, in how much time by the clock.
 """
 
 import json
