@@ -192,7 +192,8 @@ class Book:
         Raises:
             BadInput: that cannot be done; nothing may be rented then.
         """
-        self._locked(lambda: self._append(entries))
+        if entries:
+            self._locked(lambda: self._append(entries))
 
     def intend(self, made: Callable[[Entries], Intent]) -> Intent:
         """Append the launch that is made of all entries; no other process writes meanwhile.

@@ -11,8 +11,10 @@ from profilers.renting.provider import Provider, Seen
 from warehouse.records import BadInput, ProbeFailed
 
 FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 20.0
-KNOWN_S = 90.0
+KNOWN_S = 120.0
 """So long after a launch a provider knows what it launched; before, it may deny it."""
+_RECENT = timedelta(minutes=10)
+"""So long it may take at most until a provider has heard of a launch that was written down."""
 _SLACK = timedelta(hours=1)
 """Machines take a while to start, and clocks differ."""
 
@@ -130,7 +132,7 @@ class Ending:
         look does: the next reaper looks again.
         """
         age = self.now() - intent.at
-        is_settled = timedelta(seconds=KNOWN_S) < age and not self._is_over(intent)
+        is_settled = age > _RECENT and not self._is_over(intent)
         return 0.0 if is_settled else KNOWN_S
 
     def _given_up(self, intent: Intent) -> list[str]:
