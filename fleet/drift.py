@@ -31,7 +31,7 @@ class Thresholds:
         speed_ups: whether becoming faster is an alarm too.
     """
 
-    z: float = 4.0
+    z: float = 3.0
     confirm_z: float = 2.5
     change: float = 0.04
     least_probes: int = 5

@@ -141,8 +141,10 @@ def relative_memory(probe: Probed) -> float | None:
 
     None: probes that landed before there were bursts beside nodes do not know.
     """
-    host = probe.host(watch.MEMORY)
-    return None if host is None else exp(host - probe.reading(watch.MEMORY)["slowness"])
+    if not probe.knows_memory:
+        return None
+    memory = probe.reading(watch.MEMORY)
+    return exp(memory["host"] - memory["slowness"])
 
 
 def in_words(planned: Planned) -> str:

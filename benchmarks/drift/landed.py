@@ -1,7 +1,7 @@
 """Probes that have landed, quiet ones and those of nodes that were made slower."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,11 @@ class Probed:
         """Return its figure of a metric."""
         return float(self.reading(metric)["value"])
 
-    def host(self, metric: str) -> float | None:
-        """Return how slow the host was meanwhile, as far as a metric depends on that; if known."""
-        found: float | None = self.reading(metric)["host"]
-        return found
+    @property
+    def knows_memory(self) -> bool:
+        """Whether it says how fast the host's memory was."""
+        of_memory = self.readings.filter(pl.col("metric") == watch.MEMORY)
+        return of_memory.height > 0 and of_memory["host"].null_count() == 0
 
     def reading(self, metric: str) -> dict[str, Any]:
         """Return all of `fleet.readings` about a metric."""
@@ -47,8 +48,8 @@ class Probed:
 def probed(landing: Path) -> tuple[Probed, ...]:
     """Return all probes `watch` that have landed ok in a folder, by when they began.
 
-    Without those of slower memory from before there were bursts of copies beside the node: nothing
-    tells how fast the host's memory was meanwhile.
+    Of probes from before there were bursts of copies beside the node nothing tells how fast the
+    host's memory was meanwhile: their figures of memory are left out, and those of slower memory.
     """
     found = [
         Probed(
@@ -65,8 +66,14 @@ def probed(landing: Path) -> tuple[Probed, ...]:
         for run in landed_runs(landing)
         if (run.probe, run.status) == ("watch", "ok")
     ]
-    known = (one for one in found if not (one.is_of("memory") and one.host(watch.MEMORY) is None))
+    known = (_with_gauges(one) for one in found if not one.is_of("memory") or one.knows_memory)
     return tuple(sorted(known, key=lambda one: one.started_at))
+
+
+def _with_gauges(probe: Probed) -> Probed:
+    if probe.knows_memory:
+        return probe
+    return replace(probe, readings=probe.readings.filter(pl.col("metric") != watch.MEMORY))
 
 
 def quiet(probes: Iterable[Probed]) -> list[Probed]:
