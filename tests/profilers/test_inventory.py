@@ -1,0 +1,85 @@
+"""The inventory probe: what it needs of a study, and two nodes whose shares differ by four."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from profilers import inventory
+from profilers.clusters import open_cluster
+from profilers.clusters.node_types import node_group
+from profilers.probe import Asked, Need
+from profilers.result import RunContext
+from tests.profilers.torch_jobs import scenario
+from warehouse.asks import Ask, serves
+from warehouse.records import NodeGroup, Scenario
+from warehouse.tables import SCHEMAS
+
+
+def asked(*groups: NodeGroup) -> Scenario:
+    """Return training on nodes of these groups."""
+    return scenario(groups[0]).model_copy(update={"nodes": groups})
+
+
+def needs(*cluster: Scenario) -> list[Need]:
+    """Return what is needed by default."""
+    return list(inventory.PROBE.needs(Asked(cluster=cluster), inventory.Settings()))
+
+
+def test_each_type_is_taken_stock_of_once_whatever_its_links_and_numbers() -> None:
+    two, four = (node_group("worker", "emu.avx2.s15", count) for count in (2, 4))
+    other = node_group("worker", "emu.sse41.s15", 1)
+    unshaped = asked(two).model_copy(update={"link_mbps": None})
+    found = needs(asked(two), asked(four), unshaped, asked(two, other))
+    assert [need.subject.config["worker"] for need in found] == ["emu.avx2.s15", "emu.sse41.s15"]
+    assert all(need.subject.link_mbps is None for need in found)
+    assert [need.nodes for need in found] == [(two.one,), (other.one,)]
+    assert all(need.profiles for need in found)
+
+
+def test_what_is_known_of_a_type_serves_whoever_trains_on_it() -> None:
+    of = node_group("worker", "emu.avx2.s15", 2)
+    (need,) = needs(asked(of))
+    other = node_group("worker", "emu.sse41.s15", 2)
+    assert serves(need.subject, Ask("inventory", "cluster", asked(of)))
+    assert serves(need.subject, Ask("inventory", "cluster", asked(of, other)))
+    assert not serves(need.subject, Ask("inventory", "cluster", asked(other)))
+    assert not serves(need.subject, Ask("links", "cluster", asked(of)))
+
+
+def figures(group: NodeGroup, scratch: Path) -> dict[str, float]:
+    """Take stock of a node for real, one short turn; return the figures."""
+    context = RunContext("test", 1, "profile", scratch)
+    with open_cluster("emulated", (group,), None) as cluster:
+        result = inventory.measure(cluster, context, turns=1, seconds=0.5)
+    run, sample = result.run, result.tables["sample"]
+    assert (run.status, run.scenario_id) == ("ok", None)
+    # What a run finds out is in its rows: its config is what tells comparable runs.
+    found_out = {"gauge_us", "host_gflops", "usd_per_hour"}
+    own = {name for name in run.config if "inventory" in name or name in {"worker", "turns"}}
+    assert own == {"worker", "turns"}
+    assert found_out <= run.config.keys()
+    assert set(sample.columns) <= set(SCHEMAS["sample"].names)
+    assert sample.height == sample["metric"].n_unique()
+    assert sample.filter(~pl.col("value").is_finite()).is_empty()
+    return dict(sample.select("metric", "value").iter_rows())
+
+
+@pytest.mark.cluster
+def test_a_larger_share_can_do_more(alone: None, tmp_path: Path) -> None:
+    """For real: 0.4 and 0.1 of a core, which a quiet and a busy host both tell apart."""
+    group = node_group("worker", "emu.avx2.s40", 1)
+    large = figures(group, tmp_path)
+    small = figures(group.model_copy(update={"cpu_share": 0.1}), tmp_path)
+    assert large.keys() == {name for name, _ in inventory.METRICS.values()} | {
+        "inventory_cores",
+        "inventory_memory_bytes",
+        "inventory_gpus",
+    }
+    for name in ("inventory_dense_flops", "inventory_depthwise_flops", "inventory_memory_Bps"):
+        assert large[name] > small[name] > 0
+    assert large["inventory_dense_flops"] > large["inventory_depthwise_flops"]
+    assert large["inventory_disk_Bps"] > 0
+    assert (large["inventory_cores"], small["inventory_cores"]) == (0.4, 0.1)
+    assert large["inventory_gpus"] == 0
+    assert large["inventory_memory_bytes"] > 2**28
