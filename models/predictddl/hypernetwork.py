@@ -58,7 +58,9 @@ class Hypernetwork(nn.Module):
         Nodes of one depth do not wait for each other, so each depth of all graphs is one product.
         """
         lengths = _diagonal([lengths_of(graph) for graph in graphs])
-        states: Tensor = self.embed(torch.from_numpy(np.concatenate([types_of(one) for one in graphs])))
+        states: Tensor = self.embed(
+            torch.from_numpy(np.concatenate([types_of(one) for one in graphs]))
+        )
         for directed in (lengths, lengths.T):
             states = self._passed(states, torch.from_numpy(np.ascontiguousarray(directed)))
         return states

@@ -68,49 +68,67 @@ class GaussianProcess:
     _USUAL = np.log(np.array([0.15, 0.15, 0.08, 0.05, 1.5, 1.5]))
     """Deviations of a network, of its kind, of setups, of noise; widths of kinds and setups."""
     _DRAWN = np.array([0.8, 0.8, 0.8, 0.6, 0.5, 0.5])
+    _STEPS = 30
 
     def __init__(self, rows: Rows, left: Floats) -> None:
         self._rows = rows
         self._kinds = _Scale(rows.kinds)
         self._setups = _Scale(rows.setups)
-        found = minimize(self._unlikeliness, self._USUAL, (left,), method="L-BFGS-B")
+        self._apart = self._distances(rows)
+        found = minimize(
+            self._unlikeliness,
+            self._USUAL,
+            (left,),
+            method="L-BFGS-B",
+            options={"maxiter": self._STEPS},
+        )
         self._theta = np.asarray(found.x)
-        covariance = self._covariance(rows, rows, self._theta)
-        covariance += self._noise(self._theta) * np.eye(len(rows))
-        self._factor = cho_factor(covariance)
+        self._factor = cho_factor(self._noisy(self._theta), lower=True)
         self._weights = cho_solve(self._factor, left)
 
     def predict(self, rows: Rows) -> tuple[Floats, Floats]:
         """Return mean and standard deviation, noise included."""
-        across = self._covariance(rows, self._rows, self._theta)
-        itself = np.exp(2 * self._theta[:3]).sum() + self._noise(self._theta)
+        across = _covariance(self._distances(rows), self._theta)
+        itself = np.exp(2 * self._theta[:3]).sum() + _noise(self._theta)
         explained = (across * cho_solve(self._factor, across.T).T).sum(axis=1)
         return across @ self._weights, np.sqrt(np.maximum(itself - explained, 1e-12))
 
-    @staticmethod
-    def _noise(theta: Floats) -> float:
-        return float(np.exp(2 * theta[3])) + 1e-8
+    def _distances(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
+        """Return which rows are of one network, and squared distances, to those fitted to."""
+        ours = self._rows
+        return (
+            (rows.networks[:, None] == ours.networks[None, :]).astype(np.float64),
+            self._kinds.squares(rows.kinds, ours.kinds),
+            self._setups.squares(rows.setups, ours.setups),
+        )
 
-    def _covariance(self, one: Rows, other: Rows, theta: Floats) -> Floats:
-        network, kind, setup, _ = np.exp(2 * theta[:4])
-        of_kind, of_setup = np.exp(theta[4:])
-        same = one.networks[:, None] == other.networks[None, :]
-        near = np.exp(-0.5 * self._kinds.squares(one.kinds, other.kinds) / of_kind**2)
-        alike = np.exp(-0.5 * self._setups.squares(one.setups, other.setups) / of_setup**2)
-        found: Floats = network * same + kind * near + setup * alike * near
+    def _noisy(self, theta: Floats) -> Floats:
+        found = _covariance(self._apart, theta)
+        found[np.diag_indices_from(found)] += _noise(theta)
         return found
 
     def _unlikeliness(self, theta: Floats, left: Floats) -> float:
-        covariance = self._covariance(self._rows, self._rows, theta)
-        covariance += self._noise(theta) * np.eye(len(left))
         try:
-            factor = cho_factor(covariance, lower=True)
+            factor = cho_factor(self._noisy(theta), lower=True)
         except np.linalg.LinAlgError:
             return 1e10
         fit = 0.5 * left @ cho_solve(factor, left)
         size = np.log(np.diag(factor[0])).sum()
         usual = 0.5 * (((theta - self._USUAL) / self._DRAWN) ** 2).sum()
         return float(fit + size + usual)
+
+
+def _noise(theta: Floats) -> float:
+    return float(np.exp(2 * theta[3])) + 1e-8
+
+
+def _covariance(apart: tuple[Floats, Floats, Floats], theta: Floats) -> Floats:
+    network, kind, setup, _ = np.exp(2 * theta[:4])
+    of_kind, of_setup = np.exp(2 * theta[4:])
+    same, kinds, setups = apart
+    near = np.exp(kinds * (-0.5 / of_kind))
+    found: Floats = network * same + near * (kind + setup * np.exp(setups * (-0.5 / of_setup)))
+    return found
 
 
 class Trees:

@@ -13,7 +13,7 @@ from networks.primitives import PRIMITIVES
 from warehouse.records import NodeGroup, Scenario
 
 if TYPE_CHECKING:
-    from models.predictddl.fitted import Known
+    from models.predictddl.known import Known
 
 Floats = NDArray[np.float64]
 Forecasting = Callable[[Sequence[Scenario]], tuple[Floats, Floats]]

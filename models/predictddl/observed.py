@@ -16,6 +16,8 @@ MEMORY, DISK = "inventory_memory_Bps", "inventory_disk_Bps"
 _USUAL = {DENSE: 2e10, DEPTHWISE: 2e9, MEMORY: 4e9, DISK: 2e8}
 """Of a whole core, where nobody measured: an order of magnitude."""
 _USUAL_CORE_GFLOPS = 50.0
+_LANES = {"SSE41": 1 / 8, "AVX": 1 / 4, "AVX2": 1 / 2}
+"""Multiplications and additions of a cycle with these instructions, in parts of AVX-512's."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,11 @@ def of_node(group: NodeGroup, measured: Mapping[str, Mapping[str, float]]) -> Ca
     """
     cores = group.cpu_share or float(group.threads)
     speed = (group.core_gflops or _USUAL_CORE_GFLOPS) / _USUAL_CORE_GFLOPS
+    lanes = _LANES.get(group.isa or "", 1.0)
+    of_core = {DENSE: speed * lanes, DEPTHWISE: speed * lanes, MEMORY: speed, DISK: 1.0}
     known = measured.get(group.node_type, {})
     rates = {
-        metric: known.get(metric) or usual * cores * (1.0 if metric == DISK else speed)
+        metric: known.get(metric) or usual * cores * of_core[metric]
         for metric, usual in _USUAL.items()
     }
     return Capabilities(

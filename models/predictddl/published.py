@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from models.predictddl.fitted import Known, key_of
+from models.predictddl.known import Known, key_of
 from models.predictddl.observed import batch_of, images_per_step, of_node
 from models.profiled_run import PREDICTED
 from networks.primitives import PRIMITIVES, PrimitiveGraph
@@ -27,6 +27,8 @@ EPOCH_IMAGES = 50_000
 """Of CIFAR-10's training set: an epoch's time is a step's times so many images over its own."""
 _FOLDS = 4
 _SEED = 0
+_ITERATIONS = 20_000
+"""Of a support vector machine, which else may not end."""
 
 
 class Choice(Record):
@@ -60,7 +62,7 @@ def histogram(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
 
 
 def size(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
-    """Return layers (nodes that have parameters) and parameters, as a gray box does (Figs. 1, 2)."""
+    """Return layers (nodes that have parameters) and parameters, as gray boxes do (Figs. 1, 2)."""
     layers = sum(node.parameters > 0 for node in graph.nodes)
     return [float(layers), float(graph.parameter_count)]
 
@@ -201,6 +203,8 @@ def _best(kind: str, features: Floats, seconds: Floats, networks: Sequence[str])
     tried = []
     for values in product(*grid.values()):
         settings = dict(zip(grid, values, strict=True))
+        if settings.get("kernel") == "linear" and settings["gamma"] != grid["gamma"][0]:
+            continue  # It has no gamma.
         errors = []
         for fold in folds:
             out = np.isin(groups, fold)
@@ -227,7 +231,7 @@ def _made(kind: str, settings: Mapping[str, Any], features: Floats, seconds: Flo
         "polynomial": lambda: make_pipeline(
             StandardScaler(), PolynomialFeatures(2, include_bias=False), LinearRegression()
         ),
-        "svr": lambda: make_pipeline(StandardScaler(), SVR(**settings)),
+        "svr": lambda: make_pipeline(StandardScaler(), SVR(**settings, max_iter=_ITERATIONS)),
         "mlp": lambda: make_pipeline(
             StandardScaler(),
             MLPRegressor(

@@ -8,8 +8,9 @@ from pathlib import Path
 import polars as pl
 
 from models.predictddl import log_linear, published
-from models.predictddl.fitted import PREDICTIONS, Known, Parameters, PredictDDL
+from models.predictddl.fitted import PREDICTIONS, Parameters, PredictDDL
 from models.predictddl.ghn import Embedder
+from models.predictddl.known import Known
 from models.predictddl.observed import capabilities, observed
 from models.predictddl.published import OfNetwork, Published
 from models.srift.asks import foreign

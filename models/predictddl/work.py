@@ -22,8 +22,8 @@ _BYTES = 4
 _GROUPED, _DEPTHWISE = frozenset({"group_conv"}), frozenset({"depthwise_conv"})
 _DENSE = frozenset({"conv", "dilated_conv", "linear", "matmul", "attention"})
 _TOGETHER = 16
-"""From this batch on, or on several threads, PyTorch has oneDNN convolve single pixels of all images
-together; else it multiplies matrices image by image (`ConvParams::use_mkldnn`)."""
+"""From this batch on, or on several threads, PyTorch has oneDNN convolve single pixels of all
+images together; else it multiplies matrices image by image (`ConvParams::use_mkldnn`)."""
 TERMS = (
     "dense",
     "pointwise",
