@@ -1,0 +1,149 @@
+"""Runs that were measured, and what models take of them: work, kinds of networks, setups."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import log
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.predictddl.ghn import Embedder
+from models.predictddl.learned import Rows
+from models.predictddl.observed import Capabilities, Observed, batch_of, of_node
+from models.predictddl.work import Work, ranks_of, terms, traits
+from networks.primitives import PrimitiveGraph
+from warehouse.records import Scenario
+
+Floats = NDArray[np.float64]
+Key = tuple[str, int]
+"""What tells graphs apart: a network, and the side of its images."""
+Graphs = Callable[[Iterable[Key]], Mapping[Key, PrimitiveGraph]]
+_UNSHAPED_BPS = 1.25e9
+"""Links whose speed nobody says: 10 Gb/s."""
+_COMPONENTS = 4
+"""Of embeddings, that a regressor gets: the directions in which measured networks differ most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Runs that were measured, as the models take them.
+
+    Attributes:
+        runs: scenarios and steps.
+        measured: what node types can do.
+        graphs: of networks.
+        embedder: of graphs.
+    """
+
+    runs: Sequence[Observed]
+    measured: Mapping[str, Mapping[str, float]]
+    graphs: Graphs
+    embedder: Embedder
+    _embedded: dict[Key, NDArray[np.float32]] = field(default_factory=dict, repr=False)
+
+    def without(self, which: Callable[[Observed], bool]) -> Self:
+        """Return this without some runs."""
+        kept = [one for one in self.runs if not which(one)]
+        return type(self)(kept, self.measured, self.graphs, self.embedder, self._embedded)
+
+    def knowing(
+        self, graphs: Mapping[Key, PrimitiveGraph], measured: Mapping[str, Mapping[str, float]]
+    ) -> Self:
+        """Return this with more graphs and node types; what was measured stays as it is."""
+
+        def both(wanted: Iterable[Key]) -> Mapping[Key, PrimitiveGraph]:
+            asked = list(dict.fromkeys(wanted))
+            ours = self.graphs([one for one in asked if one not in graphs])
+            return {**ours, **{one: graphs[one] for one in asked if one in graphs}}
+
+        # Others may have sent other graphs by the same name.
+        embedded = {key: one for key, one in self._embedded.items() if key not in graphs}
+        more = replace(
+            self, graphs=both, measured={**measured, **self.measured}, _embedded=embedded
+        )
+        # These rest on the runs alone, and take seconds.
+        vars(more).update(networks=self.networks, embeddings=self.embeddings)
+        return more
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The networks that were measured."""
+        return frozenset(one.scenario.workload.dnn for one in self.runs)
+
+    @cached_property
+    def networks(self) -> Mapping[Key, PrimitiveGraph]:
+        """The graphs of all networks that were measured."""
+        return self.graphs([key_of(one.scenario) for one in self.runs])
+
+    @cached_property
+    def embeddings(self) -> Mapping[Key, NDArray[np.float32]]:
+        """The embeddings of all networks that were measured."""
+        return {key: self.embedding(key, graph) for key, graph in self.networks.items()}
+
+    @cached_property
+    def steps_s(self) -> Floats:
+        """Measured seconds."""
+        return np.array([one.step_s for one in self.runs])
+
+    @cached_property
+    def axes(self) -> tuple[Floats, Floats]:
+        """The directions in which embeddings of measured networks differ most, and the mean."""
+        found = np.array([self.embeddings[key] for key in sorted(self.embeddings)], np.float64)
+        middle = found.mean(axis=0)
+        _, _, directions = np.linalg.svd(found - middle, full_matrices=False)
+        return directions[:_COMPONENTS].T, middle
+
+    def embedding(self, key: Key, graph: PrimitiveGraph) -> NDArray[np.float32]:
+        """Return the embedding of a network; asked again, it is at hand."""
+        if key not in self._embedded:
+            self._embedded[key] = self.embedder.embedding(graph)
+        return self._embedded[key]
+
+
+def key_of(scenario: Scenario) -> Key:
+    """Return what tells graphs apart: a network, and the side of its images."""
+    return scenario.workload.dnn, scenario.workload.image_size
+
+
+def link_Bps(scenario: Scenario) -> float:
+    """Return the speed of a scenario's links, bytes a second."""
+    return _UNSHAPED_BPS if scenario.link_mbps is None else scenario.link_mbps * 125_000
+
+
+def terms_of(scenario: Scenario, known: Known, graphs: Mapping[Key, PrimitiveGraph]) -> Floats:
+    """Return the terms of each group of a scenario's nodes, [groups, terms]."""
+    work = Work.of(graphs[key_of(scenario)])
+    return np.array(
+        [
+            terms(work, scenario, group, of_node(group, known.measured), link_Bps(scenario))
+            for group in scenario.worker_groups
+        ]
+    )
+
+
+def rows_of(
+    scenarios: Sequence[Scenario],
+    known: Known,
+    graphs: Mapping[Key, PrimitiveGraph],
+) -> Rows:
+    """Return what regressors take: kinds of networks, and how and where they train."""
+    keys = [key_of(one) for one in scenarios]
+    axes, middle = known.axes
+    own = {key: traits(Work.of(graphs[key])) for key in set(keys)}
+    embedded = {key: (known.embedding(key, graphs[key]) - middle) @ axes for key in set(keys)}
+    kinds = np.array([np.concatenate([own[key], embedded[key]]) for key in keys])
+    setups = np.array([_setup(one, known) for one in scenarios])
+    return Rows(np.array([dnn for dnn, _ in keys], dtype=object), kinds, setups)
+
+
+def _setup(scenario: Scenario, known: Known) -> list[float]:
+    group = max(scenario.worker_groups, key=lambda one: batch_of(scenario, one))
+    can: Capabilities = of_node(group, known.measured)
+    return [
+        log(ranks_of(scenario)),
+        log(batch_of(scenario, group)),
+        log(can.dense_flops),
+        log(can.memory_Bps),
+    ]

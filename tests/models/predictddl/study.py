@@ -1,0 +1,136 @@
+"""Runs of made-up networks of five families on two node types; steps are a closed form."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+import polars as pl
+
+from models.predictddl.ghn import Embedder
+from models.predictddl.known import Key, Known
+from models.predictddl.observed import DENSE, DEPTHWISE, DISK, MEMORY, Observed
+from networks.primitives import Primitive, PrimitiveGraph
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+
+SIDE = 32
+NETWORKS = ("ant", "bee", "cow", "dog", "elk")
+FAR = "zebra"
+"""A network like none of the others: attention and embeddings alone."""
+SPEED: Mapping[str, float] = {"fast": 1e10, "slow": 4e9}
+MEASURED = {
+    name: {DENSE: speed, DEPTHWISE: speed / 4, MEMORY: 1e9, DISK: 1e8}
+    for name, speed in SPEED.items()
+}
+LINK_BPS = 62.5e6
+
+
+def network(dnn: str) -> PrimitiveGraph:
+    """Return a chain of convolutions, normalizations and sums: more of them, the later the name."""
+    if dnn == FAR:
+        kinds = ["input", *["embedding", "attention"] * 9]
+        nodes = tuple(Primitive(kind, 10, 1e6, 10) for kind in kinds)
+    else:
+        order = ord(dnn[0]) - ord("a") + 1
+        chance = np.random.default_rng(order)
+        layers = [Primitive("input", output_elements=3 * SIDE**2)]
+        for _ in range(3 + order):
+            wide = int(chance.integers(8, 64))
+            layers += [
+                Primitive("conv", 9 * wide, 2e6 * wide, 20 * wide, 9),
+                Primitive(str(chance.choice(["batch_norm", "bias"])), wide, 0, 20 * wide),
+                Primitive(str(chance.choice(["sum", "max_pool"])), 0, 0, 20 * wide),
+            ]
+        nodes = (*layers, Primitive("linear", 640 * order, 1280 * order, 10))
+    edges = tuple((place, place + 1) for place in range(len(nodes) - 1))
+    return PrimitiveGraph(dnn, SIDE, nodes, edges, sum(one.parameters for one in nodes))
+
+
+def graphs(wanted: Iterable[Key]) -> Mapping[Key, PrimitiveGraph]:
+    """Return made-up graphs, as `networks.extraction.primitive_graphs` does real ones."""
+    return {key: network(key[0]) for key in wanted}
+
+
+def group(node_type: str, count: int) -> NodeGroup:
+    """Return nodes of one of the types."""
+    return NodeGroup(
+        role="worker", node_type=node_type, count=count, cpu_share=0.5, memory_bytes=2**30
+    )
+
+
+def scenario(dnn: str, workers: int, batch_size: int, node_type: str = "fast") -> Scenario:
+    """Return training on nodes of one type."""
+    return Scenario(
+        workload=Workload(dnn=dnn, framework="pytorch", image_size=SIDE, batch_size=batch_size),
+        strategy=Strategy(kind="all_reduce", workers=workers),
+        nodes=(group(node_type, workers),),
+        link_mbps=500.0,
+    )
+
+
+def step_s(one: Scenario) -> float:
+    """Return thrice the operations at the node's speed, and what an exchange takes."""
+    graph, workers = network(one.workload.dnn), one.strategy.workers
+    speed = SPEED[one.worker_groups[0].node_type]
+    exchange_s = 2 * (workers - 1) / workers * 4 * graph.parameter_count / LINK_BPS
+    return 3 * one.workload.batch_size * graph.flops / speed + exchange_s
+
+
+def scenarios(
+    names: Sequence[str] = NETWORKS, workers: Sequence[int] = (1, 2, 4)
+) -> list[Scenario]:
+    """Return a grid of networks, workers, batches and types."""
+    return [scenario(*one) for one in product(names, workers, (4, 12), SPEED)]
+
+
+def known(
+    names: Sequence[str] = NETWORKS,
+    effects: Mapping[str, float] | None = None,
+    noise: float = 0.0,
+    seed: int = 0,
+) -> Known:
+    """Return runs whose logarithm has an effect of the network, and noise."""
+    chance = np.random.default_rng(seed)
+    runs = [
+        Observed(
+            one,
+            step_s(one)
+            * float(np.exp((effects or {}).get(one.workload.dnn, 0) + noise * chance.normal())),
+        )
+        for one in scenarios(names)
+    ]
+    return Known(runs, MEASURED, graphs, Embedder.untrained())
+
+
+def raw_tables(made: Sequence[Scenario] | None = None) -> dict[str, pl.DataFrame]:
+    """Return the runs as raw tables have them, and an inventory of each node type."""
+    asked = scenarios() if made is None else made
+    runs = [
+        (f"step-{place}", "torch_throughput", "ok", one.scenario_id, "{}")
+        for place, one in enumerate(asked)
+    ]
+    samples = [
+        (f"step-{place}", "step_time_s", None, step_s(one)) for place, one in enumerate(asked)
+    ]
+    for name, found in MEASURED.items():
+        runs.append((f"of-{name}", "inventory", "ok", None, json.dumps({"worker": name})))
+        samples += [(f"of-{name}", metric, 0, value) for metric, value in found.items()]
+    columns = ["run_id", "probe", "status", "scenario_id", "config"]
+    return {
+        "run": pl.DataFrame(runs, columns, orient="row"),
+        "scenario": pl.DataFrame(
+            [(one.scenario_id, one.canonical_json()) for one in asked],
+            ["scenario_id", "canonical"],
+            orient="row",
+        ),
+        "sample": pl.DataFrame(
+            samples,
+            schema={
+                "run_id": pl.String,
+                "metric": pl.String,
+                "window": pl.Int16,
+                "value": pl.Float64,
+            },
+            orient="row",
+        ),
+    }
