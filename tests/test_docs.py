@@ -9,6 +9,7 @@ import yaml
 from forecasting.checks import check_forecasts
 from studies.study import read_study
 from warehouse.home import CHECKOUT
+from warehouse.warehouse import QUERIES
 
 PAGES = sorted([*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")])
 ADDED = CHECKOUT / "docs" / "extend.md"
@@ -47,3 +48,40 @@ def test_files_that_are_named_are_there(page: Path) -> None:
     if page != ADDED:
         named = set(_FILE.findall(page.read_text()))
         assert not [name for name in named if not (CHECKOUT / name).exists()]
+
+
+_LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[\w-]*)?\)")
+_QUERY = re.compile(r"stepcast query ([a-z]\w*)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(CHECKOUT)) for page in PAGES])
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = set(_LINK.findall(page.read_text()))
+    assert not [one for one in targets if not (page.parent / one).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(CHECKOUT)) for page in PAGES])
+def test_queries_that_are_named_are_there(page: Path) -> None:
+    named = set(_QUERY.findall(page.read_text()))
+    assert not [name for name in named if not (QUERIES / f"{name}.sql").exists()]
+
+
+def test_the_index_leads_to_every_page() -> None:
+    docs = CHECKOUT / "docs"
+    led = set(_LINK.findall((docs / "README.md").read_text()))
+    pages = {page.name for page in docs.glob("*.md")} - {"README.md"}
+    assert pages <= led
+
+
+SHORT = [
+    *(
+        CHECKOUT / name
+        for name in ("README.md", "docs/README.md", "docs/papers.md", "docs/glossary.md")
+    ),
+    *sorted((CHECKOUT / "docs" / "findings").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", SHORT, ids=[str(page.relative_to(CHECKOUT)) for page in SHORT])
+def test_lines_are_short(page: Path) -> None:
+    assert not [line for line in page.read_text().splitlines() if len(line) >= 120]
