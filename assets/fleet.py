@@ -89,7 +89,8 @@ def condition(
 ) -> MaterializeResult:
     """Watch a node type; what looks changed is probed a second time at once."""
     found = fleet.watches(context.partition_key)
-    rows = watch(found, warehouse.open(), progress)
+    with fleet.renting(found, progress):
+        rows = watch(found, warehouse.open(), progress)
     send(warehouse, progress)
     changed = drifted_at(warehouse.open().home).get(found.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
@@ -128,7 +129,8 @@ def profiles(
     try:
         for probe in chosen:
             try:
-                round_ = profile(round_, probe, warehouse.landing, progress, budget.may_take)
+                with fleet.renting(found, progress):
+                    round_ = profile(round_, probe, warehouse.landing, progress, budget.may_take)
             finally:
                 loaded = load(
                     warehouse, progress

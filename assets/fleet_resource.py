@@ -1,7 +1,7 @@
 """What assets of the fleet ask Dagster for: its members, and a turn to measure one."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from fleet.budget import Budget
 from fleet.calendar import beginning
 from fleet.members import Member, member_of, now, read_members
 from fleet.visits import Visits, spent_s, visits, watches
+from studies.progress import Progress
+from studies.renting import renting
 from warehouse.landing import landed_runs
 
 
@@ -21,12 +23,14 @@ class FleetResource(ConfigurableResource):
 
     warehouse: WarehouseResource
     _began: datetime = PrivateAttr()
+    _run_id: str = PrivateAttr(default="")
 
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator["FleetResource"]:
         """Wait for this run's turn and keep it until the run ends."""
         with own_turn(context, Path(self.warehouse.home)):
             self._began = now()
+            self._run_id = context.run.run_id if context.run is not None else ""
             yield self
 
     def member(self, node_type: str) -> Member:
@@ -44,6 +48,12 @@ class FleetResource(ConfigurableResource):
     def watches(self, node_type: str) -> Visits:
         """Return the visits that watch a member, with all that has landed."""
         return watches(self.member(node_type), landed_runs(self.warehouse.landing))
+
+    def renting(self, found: Visits, progress: Progress) -> AbstractContextManager[None]:
+        """Let a visit rent its nodes, where they are rented, up to what its member says."""
+        home, member = Path(self.warehouse.home), found.member
+        account = f"{self._run_id}-{member.node_type}"
+        return renting(home, found.round_.backend, member.max_usd, account, progress.say)
 
     def budget(self, found: Visits) -> Budget:
         """Return the time that a visit which begins now may take.

@@ -54,7 +54,8 @@ def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
     ) -> MaterializeResult:
         round_ = rounds.opened(of.path)
         anchors = Anchoring(round_, warehouse.landing, progress)
-        round_ = profile(round_, probe, warehouse.landing, progress, anchors.before)
+        with rounds.renting(round_, progress):
+            round_ = profile(round_, probe, warehouse.landing, progress, anchors.before)
         if round_.study.only_profiles:
             anchors.at_the_end()
         loaded = load(warehouse, progress)
@@ -84,8 +85,9 @@ def measured_asset(of: Studied, probe: str, predicted: Sequence[AssetKey]) -> As
         round_ = rounds.latest(of.path)
         check_predicted(round_, warehouse.published_ledger())
         anchors = Anchoring(round_, warehouse.landing, progress)
-        round_ = measure(round_, warehouse.landing, progress, [probe], anchors.before)
-        anchors.at_the_end()
+        with rounds.renting(round_, progress):
+            round_ = measure(round_, warehouse.landing, progress, [probe], anchors.before)
+            anchors.at_the_end()
         loaded = load(warehouse, progress)
         samples = landed.rows(round_, warehouse.landing, probe, "sample", "measurement")
         figures = _windows(samples, probe) if samples.width else []

@@ -1,7 +1,7 @@
 """What assets ask Dagster for: the warehouse's home, and rounds of studies with a turn to run."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +13,8 @@ from forecasting.ready import ready
 from profilers.clusters import host_id
 from reports import report
 from studies.changes import changes
+from studies.progress import Progress
+from studies.renting import renting
 from studies.rounds import Round, latest_round, open_round, refreshed, whole_round
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
@@ -66,12 +68,19 @@ class RoundsResource(ConfigurableResource):
     backend: str | None = None
     warehouse: WarehouseResource
     _opened: dict[Path, Round] = PrivateAttr(default_factory=dict)
+    _run_id: str = PrivateAttr(default="")
 
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator["RoundsResource"]:
         """Wait for this run's turn and keep it until the run ends."""
         with own_turn(context, Path(self.warehouse.home)):
+            self._run_id = context.run.run_id if context.run is not None else ""
             yield self
+
+    def renting(self, round_: Round, progress: Progress) -> AbstractContextManager[None]:
+        """Let a round rent its nodes, where they are rented: up to a cap for the whole run."""
+        home = Path(self.warehouse.home)
+        return renting(home, round_.backend, None, self._run_id, progress.say)
 
     def opened(self, path: Path) -> Round:
         """Return the round that is to be done: the same throughout a run, also once it is complete.

@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from time import monotonic
 
-from warehouse.records import StepcastError
+from profilers.renting.cap import BudgetExceeded
 
-
-class BudgetExceeded(StepcastError):
-    """There is no time left for what comes next; what has landed stays."""
+__all__ = ["Budget", "BudgetExceeded"]
 
 
 class Budget:

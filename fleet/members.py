@@ -45,6 +45,7 @@ class Member(Record):
         watched: whether it is watched for drift each night.
         paused: whether it is left alone until it is added again.
         backend: where its nodes are.
+        max_usd: what one visit may cost at most where its nodes are rented; None: they are not.
         added_at: when it became a member, UTC.
     """
 
@@ -62,6 +63,7 @@ class Member(Record):
     watched: bool = True
     paused: bool = False
     backend: BackendChoice = "auto"
+    max_usd: float | None = Field(default=None, gt=0, le=limits.USD, allow_inf_nan=False)
     added_at: datetime
 
     @field_validator("probes")

@@ -15,6 +15,7 @@ from assets import fleet as fleet_assets
 from assets.definitions import definitions_of
 from assets.embedders import embedder_definitions
 from assets.prices import price_definitions
+from assets.reaping import reaping_definitions
 from pipelines import fleet, hooks
 from pipelines.resources import resources
 from pipelines.schedules import schedules
@@ -37,7 +38,7 @@ def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
     """Return everything: definitions of studies, prices, the fleet, and of other sites' runs."""
     sensors = Definitions(sensors=[fleet.sensor(), hooks.sensor()])
     own = price_definitions(), embedder_definitions(), fleet_assets.definitions()
-    beside = *own, receiving(), sensors
+    beside = *own, reaping_definitions(), receiving(), sensors
     return definitions(with_resources, *files, beside=beside)
 
 

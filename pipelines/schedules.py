@@ -23,6 +23,12 @@ _SCHEDULES = (
         "0 5 * * *",
         "What AWS asks for instance types, every morning. Off until you switch it on.",
     ),
+    (
+        "quarter_hourly_reap",
+        "reap",
+        "*/15 * * * *",
+        "End rented instances of dead processes of this home. Off until you switch it on.",
+    ),
 )
 
 

@@ -1,6 +1,7 @@
 """The raw tables as Arrow schemas: what a landed Parquet file holds, and how one is checked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -106,6 +107,11 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "device_count small, device_name text?, device_memory_bytes big?, network text",
         "network_gbps real?, network_peak_gbps real?, observed_at time, source text",
     ),
+    "rented": (
+        "entry int, kind text, written_at time, token text?, instance text?, account text?",
+        "region text?, zone text?, node_type text?, market text?, instances int?, usd_per_hour real?",
+        "volume_usd_per_hour real?, hours real?, seconds real?, usd real?, code text?, reason text?",
+    ),
     "external": ("row_number big, subject json, metric text, unit text, value real?, repeat int",),
     "source": (
         "format text, file_name text, sha256 text, source text, licence text?, url text?",
@@ -169,10 +175,11 @@ def read(file: Path) -> pa.Table:
     return pa.concat_tables(stream(file))
 
 
-def stream(file: Path) -> Iterator[pa.Table]:
+def stream(file: Path, run_ids: Collection[str] | None = None) -> Iterator[pa.Table]:
     """Yield the rows of `<table>.parquet`, `CHUNK_ROWS` at a time, in that table's schema.
 
-    The first chunk has no rows: whether the columns fit is known before any row is read.
+    The first chunk has no rows: whether the columns fit is known before any row is read. Of some
+    runs only, those row groups are read whose statistics say that they may hold rows of them.
 
     Raises:
         BadInput: the file is missing, unreadable, of no known table, lacks columns, or is larger
@@ -198,7 +205,10 @@ def stream(file: Path) -> Iterator[pa.Table]:
         ):
             yield conform(name, pa.schema(found).empty_table(), file.name)
             text_bytes = 0
-            for batch in parquet.iter_batches(CHUNK_ROWS, columns=columns):
+            groups = _groups(metadata, run_ids)
+            for batch in parquet.iter_batches(CHUNK_ROWS, row_groups=groups, columns=columns):
+                if run_ids is not None:
+                    batch = batch.filter(pc.is_in(batch["run_id"], pa.array(run_ids, pa.string())))
                 text_bytes += _checked_text_bytes(batch, file.name)
                 if text_bytes > limits.UNPACKED_BYTES:
                     raise BadInput(f"{file.name}: {_too_long(limits.UNPACKED_BYTES)}")
@@ -210,6 +220,25 @@ def stream(file: Path) -> Iterator[pa.Table]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise BadInput(f"{file.name} is not readable Parquet: {one_line(error)}") from error
+
+
+def _groups(metadata: pq.FileMetaData, run_ids: Collection[str] | None) -> list[int]:
+    """Return the row groups that may hold rows of these runs, all if there is no telling."""
+    groups = range(metadata.num_row_groups)
+    paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
+    if run_ids is None or "run_id" not in paths:
+        return list(groups)
+    column = paths.index("run_id")
+    wanted = sorted(run_ids)
+
+    def is_wanted(group: int) -> bool:
+        found = metadata.row_group(group).column(column).statistics
+        if found is None or not found.has_min_max or not isinstance(found.min, str):
+            return True
+        first = bisect_left(wanted, found.min)
+        return first < len(wanted) and wanted[first] <= found.max
+
+    return [group for group in groups if is_wanted(group)]
 
 
 def _check_sizes(metadata: pq.FileMetaData, columns: Sequence[pa.Field], where: str) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.errors import Interrupted
+from pipelines.cli.money import Yes
 from warehouse.home import home
 from warehouse.records import BadInput
 
@@ -37,7 +38,12 @@ def add(
     watched: Annotated[
         bool, typer.Option("--watch/--no-watch", help="Watch it for drift each night.")
     ] = True,
-    backend: Annotated[str, typer.Option(help="auto, emulated, loopback or ssh.")] = "auto",
+    backend: Annotated[str, typer.Option(help="auto, emulated, loopback, ssh or ec2.")] = "auto",
+    max_usd: Annotated[
+        float | None,
+        typer.Option(help="What a visit may cost at most, US dollars; needed with --backend ec2."),
+    ] = None,
+    yes: Yes = False,
 ) -> None:
     """Make a node type a member of the fleet, or change what is done of it.
 
@@ -65,8 +71,9 @@ def add(
         "link_mbps": link_mbps,
         "watched": watched,
         "backend": backend,
+        "max_usd": max_usd,
     }
-    fleet_job.add(fields)
+    fleet_job.add(fields, yes=yes)
 
 
 @app.command("list")

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,9 +16,11 @@ from fleet.agenda import Item, agenda
 from fleet.members import Member, member_of, now, read_members
 from fleet.page import collected
 from fleet.status import status
-from fleet.visits import visits, watches
+from fleet.visits import Visits, visits, watches
+from forecasting.ready import chosen_backend
 from pipelines import execution, history
 from pipelines.cli.errors import explain
+from pipelines.cli.money import agree, check_cap
 from pipelines.cli.progress import shown
 from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
@@ -28,14 +30,17 @@ from profilers.record_file import fault
 from reports import fleet_page
 from studies.checks import check_study
 from studies.plan import tasks
+from studies.renting import allowance, estimate
 from warehouse.home import CHECKOUT, home
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import Warehouse
 
 
-def add(fields: Mapping[str, object]) -> None:
+def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     """Make a node type a member, and say what that takes in a month.
+
+    Where its nodes are rented, the user is asked, unless `yes`: its visits ask no more.
 
     Raises:
         BadInput: a field is wrong, it cannot be measured here, or a visit takes more than it may.
@@ -45,10 +50,8 @@ def add(fields: Mapping[str, object]) -> None:
         member = Member.model_validate({**fields, "added_at": now()})
     except ValidationError as error:
         raise BadInput(fault(error, Member)) from None
-    if member.backend == "ec2":
-        raise BadInput(
-            "--backend: nothing is rented on a schedule yet; use emulated, loopback or ssh"
-        )
+    rents = member.backend == "ec2"
+    check_cap("ec2" if rents else chosen_backend(member.backend)[0], member.max_usd)
     node_group("worker", member.node_type, 1)
     known = landed_runs(place / "landing")
     found = [visits(member, known), *([watches(member, known)] if member.watched else [])]
@@ -61,6 +64,8 @@ def add(fields: Mapping[str, object]) -> None:
             f"a visit takes about {readable(takes_s)}, more than --max-minutes "
             f"{member.max_minutes:g}; name fewer probes or networks, or allow more"
         )
+    if member.max_usd is not None:
+        _agree(found, member.max_usd, place, yes=yes)
     is_new = members.add(place, member)
     with history.instance(place) as instance:
         keep_partitions(instance, read_members(place))
@@ -72,6 +77,16 @@ def add(fields: Mapping[str, object]) -> None:
     watching = "" if not member.watched else ", the nightly watch included"
     typer.echo(f"in a month that takes about {readable(month_s)} of machine time{watching}")
     typer.echo("`stepcast fleet run` does what is due now; `stepcast fleet on` does it on schedule")
+
+
+def _agree(found: Sequence[Visits], max_usd: float, place: Path, *, yes: bool) -> None:
+    """Tell what visits cost that rent their nodes, and go on only if the user wants that."""
+    may = allowance(place, max_usd, ())
+    for one in found:
+        words = estimate(one.round_.needs, may).in_words(max_usd)
+        visits_a_month = one.month_s / one.expected_s if one.expected_s else 0.0
+        agree(f"each of about {visits_a_month:.0f} visits a month: {words}", yes=True)
+    agree("visits are made without a question from now on", yes=yes)
 
 
 def show_members() -> None:

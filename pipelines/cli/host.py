@@ -23,18 +23,27 @@ def doctor() -> None:
 def reap() -> None:
     """Remove what killed runs of this home left: namespaces, control groups, files, dead runs.
 
+    Ends the instances that they rented, and finds what their launches brought. Prints what could
+    not be ended, and returns 1 then.
+
     Example: stepcast reap
     """
     from assets.turns import free_dead_runs
     from pipelines import history
     from profilers import clusters
+    from studies.reaping import reap_rented
     from warehouse.home import home
+    from warehouse.records import StepcastError
 
     removed = [f"removed {name}" for name in clusters.reap()]
     if (home() / "dagster.yaml").exists():
         with history.instance(home()) as instance:
             removed += [f"marked run {run_id} as failed" for run_id in free_dead_runs(instance)]
+    rented = reap_rented(home(), lambda text: typer.echo(text, err=True))
+    removed += [f"ended {id_}" for id_ in rented.ended]
     typer.echo("\n".join(removed) or "nothing was left behind")
+    if rented.left:
+        raise StepcastError(f"could not be ended: {', '.join(rented.left)}; try again soon")
 
 
 def networks() -> None:

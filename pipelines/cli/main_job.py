@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from forecasting.ready import ready
 from forecasting.results import outcome
 from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
+from pipelines.cli.money import Money, check_cap
 from pipelines.cli.progress import shown
 from pipelines.cli.results import print_results
 from pipelines.cli.tables import print_table
@@ -24,6 +26,7 @@ from profilers.clusters import host_id
 from reports import report
 from studies.changes import changes
 from studies.plan import Task, tasks
+from studies.renting import estimate
 from studies.rounds import Round, latest_round, open_round, whole_round
 from studies.taken import Taken
 from warehouse.home import home
@@ -42,35 +45,50 @@ class Prospect:
     tasks: tuple[Task, ...]
 
 
-def run_study(path: Path, backend: str | None, minutes: float = 0) -> None:
+def run_study(path: Path, backend: str | None, minutes: float, money: Money) -> None:
     """Run a round of a study, and more until `minutes` have passed; show how each went.
 
     Raises:
+        BadInput: it rents, and nobody said what that may cost.
         Interrupted: the user stopped it.
     """
+    check_cap(ready(path, backend).backend, money.max_usd)
     until_s = time.monotonic() + 60 * minutes
     try:
-        _run_round(path, backend)
+        _run_round(path, backend, money)
         while time.monotonic() < until_s:
-            _run_round(path, backend)
+            _run_round(path, backend, money)
     except KeyboardInterrupt:
-        command = " ".join(["stepcast run", str(path), *_backend_option(backend)])
+        cap = [] if money.max_usd is None else [f"--max-usd {money.max_usd:g}"]
+        command = " ".join(["stepcast run", str(path), *_backend_option(backend), *cap])
         raise Interrupted(
             f"stopped, and everything torn down; `{command}` resumes with what is missing"
         ) from None
 
 
-def _run_round(path: Path, backend: str | None) -> None:
+def _run_round(path: Path, backend: str | None, money: Money) -> None:
     place = home()
     with turn(place, _tell), history.instance(place) as instance:
         Warehouse(place).load()  # what landed before a kill, and completed its round
         ahead = _prospect(path, backend, place)
         _announce(ahead)
-        with shown(ahead.tasks) as progress:
+        with _renting(ahead.round_, place, money), shown(ahead.tasks) as progress:
             warnings = execution.execute(instance, path, ahead.round_.backend, progress)
         for warning in warnings:
             _tell(f"warning: {warning}")
         _show(ahead.round_, place)
+
+
+def _renting(round_: Round, place: Path, money: Money) -> AbstractContextManager[None]:
+    """Ask before what a round lacks is rented, where that is."""
+    missing = round_.missing
+    types = {group.node_type for need in missing for group in need.nodes}
+    return money.renting(
+        place,
+        round_.backend,
+        types,
+        lambda may: estimate(missing, may).in_words(may.cap_usd),
+    )
 
 
 def show_plan(path: Path, backend: str | None) -> None:

@@ -14,6 +14,7 @@ from rich.table import Column
 from rich.text import Text
 
 from assets.progress import LoggedProgress
+from pipelines.cli.money import spent
 from pipelines.estimate import Estimate, readable
 from studies.plan import Task
 
@@ -54,12 +55,12 @@ class Lines(_OfCommand):
         self._out, self._last = out, ""
 
     def say(self, text: str) -> None:
-        """Print what runs now, for how long everything has run, and how long is left of a plan."""
+        """Print what runs now, how long everything has run, what is left, and what it has cost."""
         super().say(text)
         if text != self._last:
             self._last = text
             left = f", about {readable(left_s)} left" if (left_s := self._estimate.left_s()) else ""
-            self._print(f"[{self._estimate.elapsed_s():4.0f} s{left}] {text}")
+            self._print(f"[{self._estimate.elapsed_s():4.0f} s{left}{spent()}] {text}")
 
     def _print_warning(self, line: str) -> None:
         self._print(line)
@@ -87,7 +88,7 @@ class Bar(_OfCommand):
 
 
 class _Left(ProgressColumn):
-    """Elapsed time and time left; also moves the bar, whose length is time."""
+    """Elapsed time, time left and what was spent; also moves the bar, whose length is time."""
 
     def __init__(self, estimate: Estimate) -> None:
         super().__init__(table_column=Column(no_wrap=True))
@@ -99,7 +100,7 @@ class _Left(ProgressColumn):
         task.completed = elapsed_s / max(elapsed_s + left_s, 1e-9)
         minutes, seconds = divmod(round(elapsed_s), 60)
         left = f", about {readable(left_s)} left" if left_s else ""
-        return Text(f"{minutes}:{seconds:02d}{left}", "cyan")
+        return Text(f"{minutes}:{seconds:02d}{left}{spent()}", "cyan")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli.money import MaxUsd, Yes
 from profilers.clusters import BackendChoice
 
 Study = Annotated[Path, typer.Argument(help="A study file.")]
@@ -15,7 +16,13 @@ Minutes = Annotated[float, typer.Option(min=0, help="Begin new rounds for so lon
 DEMO = Path("studies/demo.yaml")
 
 
-def run(study: Study = DEMO, backend: Backend = None, minutes: Minutes = 0) -> None:
+def run(
+    study: Study = DEMO,
+    backend: Backend = None,
+    minutes: Minutes = 0,
+    max_usd: MaxUsd = None,
+    yes: Yes = False,
+) -> None:
     """Profile one worker, predict many, measure them, show the error.
 
     Runs what the present round of the study lacks, so the same command resumes an interrupted
@@ -24,11 +31,30 @@ def run(study: Study = DEMO, backend: Backend = None, minutes: Minutes = 0) -> N
 
     Example: stepcast run studies/demo.yaml
 
+    Where machines are rented (--backend ec2), --max-usd says what all of it may cost, whatever
+    happens; the estimate is shown and asked about before.
+
     Example: stepcast run studies/variance.yaml --minutes 30
+
+    Example: stepcast run studies/demo_ec2.yaml --backend ec2 --max-usd 5
     """
     from pipelines.cli import main_job
+    from pipelines.cli.money import Money
 
-    main_job.run_study(_found(study), backend, minutes)
+    main_job.run_study(_found(study), backend, minutes, Money(max_usd, yes))
+
+
+def demo(backend: Backend = None) -> None:
+    """Run the demo study that comes with Stepcast: profile, forecast, measure, show the error.
+
+    It takes about six minutes. Two CNNs are trained by one to four workers on this machine.
+
+    Example: stepcast demo
+    """
+    from pipelines.cli import main_job
+    from pipelines.cli.money import Money
+
+    main_job.run_study(_found(DEMO), backend, 0, Money(None, False))
 
 
 def plan(study: Study = DEMO, backend: Backend = None) -> None:

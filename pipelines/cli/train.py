@@ -1,5 +1,6 @@
 """`stepcast train`: training that goes on when nodes are taken away."""
 
+import select
 import signal
 import sys
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pipelines.cli.money import MaxUsd, Money, Yes, check_cap
 from pipelines.cli.pictures import check_picture, write_picture
 from pipelines.runtime import IfInfeasible
 
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from pipelines.runtime.runner import Answer
     from pipelines.runtime.state import State
     from pipelines.runtime.story import Entry
+    from profilers.renting.allowance import Allowance
+
+_PATIENCE_S = 600.0
+"""How long a question waits for an answer while nodes cost money."""
 
 
 def train(
@@ -37,10 +43,13 @@ def train(
     picture: Annotated[
         Path | None, typer.Option(help="Draw what happened, to a .png or .svg.")
     ] = None,
+    max_usd: MaxUsd = None,
+    yes: Yes = False,
 ) -> None:
     """Train on the nodes that Srift chooses, and choose anew whenever one is taken away.
 
     The same command goes on from the last checkpoint of a job that was interrupted or killed.
+    Where its nodes are rented (backend ec2), --max-usd says what they may cost, whatever happens.
 
     Example: stepcast train studies/training/demo.yaml --picture training.svg
     """
@@ -52,7 +61,10 @@ def train(
     given = read_job(job)
     policy = if_infeasible or given.if_infeasible
     try:
-        story, error = (_rehearsed if rehearse else _trained)(given, answerer(policy))
+        if rehearse:
+            story, error = _rehearsed(given, answerer(policy))
+        else:
+            story, error = _trained(given, answerer(policy), Money(max_usd, yes))
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
@@ -70,7 +82,9 @@ def train(
         raise StepcastError(f"job {given.name}: {error}")
 
 
-def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
+def _trained(
+    job: "TrainingJob", answer: "Answer", money: Money
+) -> "tuple[Sequence[Entry], str | None]":
     from pipelines.runtime.attempt import train as attempt
     from pipelines.runtime.profiles import read_performance
     from profilers.clusters import choose_backend
@@ -82,8 +96,18 @@ def _trained(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], st
     signal.signal(signal.SIGTERM, terminated)
     backend, why = choose_backend(job.backend)
     _say(f"backend {backend}: {why}")
+    check_cap(backend, money.max_usd)
     performance = read_performance(job, backend, home())
-    with _shown(job.iterations) as tell:
+    types = {one.node_type for one in job.offers}
+
+    def told(may: "Allowance") -> str:
+        for one in job.offers:
+            may.rate(one.node_type, one.market)
+        budget = "" if job.budget_usd is None else f"its budget is ${job.budget_usd:g}; "
+        return f"job {job.name} rents nodes as it goes: {budget}at most ${may.cap_usd:g} in all"
+
+    renting = money.renting(home(), backend, types, told)
+    with renting, _shown(job.iterations) as tell:
         keeper, state = attempt(job, performance, backend, home(), tell, answer, waiting=_say)
     typer.echo(f"checkpoints and story  {keeper.folder}")
     typer.echo("`stepcast load` brings what happened into the history (raw.runtime_event)")
@@ -175,8 +199,17 @@ def _asked(infeasible: "Infeasible", state: "State") -> "Way | None":
     number = -1
     try:
         while not 0 <= number <= len(infeasible.ways):
+            if state.nodes and not _answers(_PATIENCE_S):
+                typer.echo(f"nobody answered for {_PATIENCE_S / 60:g} min while nodes wait: abort")
+                return None
             number = typer.prompt(f"0 to {len(infeasible.ways)}", type=int)
     except typer.Abort:
         # Ctrl-C, or the end of the input.
         raise KeyboardInterrupt from None
     return infeasible.ways[number - 1] if number else None
+
+
+def _answers(within_s: float) -> bool:
+    """Wait until somebody types, or for so long; tell whether somebody did."""
+    typer.echo("your choice, and Enter:")
+    return bool(select.select([sys.stdin], [], [], within_s)[0])

@@ -3,7 +3,7 @@
 Started as `python -m pipelines.runtime.janitor PID`, that of its controller; waits for the end of
 its stdin, which comes however the controller ends, and is told before where there is nothing to do.
 Programs on nodes die with the controller; what namespaces and control groups it left behind is
-removed here.
+removed here, and the instances it rented are ended.
 """
 
 import os
@@ -39,6 +39,8 @@ def employed() -> Iterator[None]:
 def main() -> None:
     """Wait, and remove what dead owners left."""
     from profilers.clusters import reap
+    from profilers.renting.reaping import settle_home
+    from warehouse.home import home
 
     controller = int(sys.argv[1])
     if sys.stdin.read() == _TIDY:
@@ -47,6 +49,7 @@ def main() -> None:
     while os.getppid() == controller:
         time.sleep(0.05)
     reap()
+    settle_home(home(), lambda _: None)
 
 
 if __name__ == "__main__":

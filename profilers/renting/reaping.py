@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from profilers.clusters import owner
-from profilers.renting.book import Book, Intent
+from profilers.renting.book import FOLDER, Book, Intent
 from profilers.renting.provider import Provider
 from profilers.renting.renter import END_S, Renter
 from warehouse.records import ProbeFailed
@@ -52,6 +53,15 @@ def settle_dead(
         renter = _renter(provider_of(region), book, say)
         left += renter.settle([one for one in launches if one.region == region], within_s)
     return Reaped(tuple(sorted(book.read().ended.keys() - before)), tuple(left))
+
+
+def settle_home(home: Path, say: Say) -> Reaped:
+    """End what the book of a home says that dead processes left, wherever that is."""
+    if not (home / FOLDER).exists():
+        return Reaped()
+    from profilers.renting.aws import Ec2  # boto3 takes half a second to import
+
+    return settle_dead(Book(home / FOLDER), Ec2, say)
 
 
 def reap(

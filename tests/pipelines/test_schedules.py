@@ -35,7 +35,7 @@ def tick(instance: DagsterInstance, until: datetime) -> None:
 
 @pytest.mark.parametrize(
     ("days", "jobs"),
-    [(1 / 40, {"variance"}), (8, {"variance", "demo", "prices"})],
+    [(1 / 40, {"variance", "reap"}), (8, {"variance", "reap", "demo", "prices"})],
     ids=["soon", "a week"],
 )
 def test_a_due_schedule_queues_the_job_of_its_study(

@@ -30,6 +30,7 @@ def tell(make: "Maker") -> None:
     failed = failed.model_copy(update={"status": "failed", "error": "out of memory"})
     make.land(failed, make.scenario(4))
     _watch(make)
+    _rent(make)
     make.warehouse.load()
 
 
@@ -254,6 +255,24 @@ def _watch(make: "Maker") -> None:
         judge = judge.model_copy(update={"probe": "drift"})
         schema = {"confirmed": pl.Boolean, "confirmed_by": pl.String}
         make.land(judge, None, {"judgement": pl.DataFrame(rows, schema_overrides=schema)})
+
+
+def _rent(make: "Maker") -> None:
+    """Two launches: one zone has no capacity, the next one has, and its instances end."""
+    launch = {"account": "a", "node_type": "m5.large", "instances": 2, "usd": 1.2}
+    where = {"region": "us-east-1", "market": "spot", "hours": 1.0}
+    rows: list[dict[str, object]] = [
+        {"kind": "intent", "token": "t0", "zone": "us-east-1a", **launch, **where},
+        {"kind": "refused", "token": "t0", "code": "InsufficientInstanceCapacity", "reason": "no"},
+        {"kind": "intent", "token": "t1", "zone": "us-east-1b", **launch, **where},
+        {"kind": "launched", "token": "t1", "instance": "i-1"},
+        {"kind": "launched", "token": "t1", "instance": "i-2"},
+        {"kind": "ended", "instance": "i-1", "seconds": 900.0, "usd": 0.1},
+    ]
+    rows = [{"entry": place, "written_at": at(place), **row} for place, row in enumerate(rows)]
+    run = make.run("renting", None, "profile", minute=6, study="renting")
+    run = run.model_copy(update={"probe": "renting", "backend": "imported", "host_id": "aws"})
+    make.land(run, None, {"rented": pl.DataFrame(rows, infer_schema_length=None)})
 
 
 def _recommend(make: "Maker") -> None:

@@ -464,6 +464,22 @@ def test_profiling_and_measuring_are_added_up(curve: "Maker") -> None:
     assert curve.warehouse.query("profile_or_measure", study="other").is_empty()
 
 
+def test_a_bill_says_what_was_spent_and_what_may_come(told: "Maker") -> None:
+    """Two of $0.60 at most: one has cost $0.10, the other lives; a refused launch costs nothing."""
+    (row,) = told.warehouse.query("bill").to_dicts()
+    assert (row["launches"], row["refused"], row["instances"], row["living"]) == (2, 1, 2, 1)
+    assert (row["spent_usd"], row["open_usd"], row["instance_hours"]) == (0.1, 0.6, 0.25)
+
+
+def test_refused_launches_say_where_and_why(told: "Maker") -> None:
+    (row,) = told.warehouse.query("capacity").to_dicts()
+    assert (row["zone"], row["market"], row["code"]) == (
+        "us-east-1a",
+        "spot",
+        "InsufficientInstanceCapacity",
+    )
+
+
 def test_unknown_queries_and_parameters_are_named(told: "Maker") -> None:
     with pytest.raises(BadInput, match=r"no query 'acuracy'; the queries are accuracy, "):
         told.warehouse.query("acuracy")

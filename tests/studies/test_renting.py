@@ -1,0 +1,48 @@
+"""Prices of what is rented: as observed in its region, else as printed; caps are mandatory."""
+
+from pathlib import Path
+
+import pytest
+
+from studies.collecting import collect
+from studies.renting import check_capped, rates
+from tests.aws import Aws
+from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
+
+
+def test_observed_prices_of_the_region_count_and_bids_go_up_to_on_demand(
+    home: Path, aws: Aws
+) -> None:
+    warehouse = Warehouse(home)
+    collect(warehouse, ["us-east-1", "eu-west-1"], ["p3.2xlarge", "m5.large"], days=30)
+    found = rates(warehouse, "us-east-1", ["p3.2xlarge", "m5.large"])
+    assert found["p3.2xlarge", "on_demand"].usd_per_hour == 3.06
+    spot = found["p3.2xlarge", "spot"]
+    assert (spot.usd_per_hour, spot.most_usd_per_hour) == (1.021, 3.06)
+    assert found["m5.large", "spot"] == found["m5.large", "on_demand"]
+
+
+def test_what_nobody_observed_costs_what_a_paper_prints(home: Path) -> None:
+    """The catalogue has p3.2xlarge for $3.06 an hour."""
+    found = rates(Warehouse(home), "us-east-1", ["p3.2xlarge", "no.such"])
+    assert found["p3.2xlarge", "on_demand"].usd_per_hour == 3.06
+    assert ("no.such", "on_demand") not in found
+
+
+@pytest.mark.parametrize(
+    ("max_usd", "backend", "why"),
+    [
+        (None, "ec2", "say with --max-usd"),
+        (0.0, "ec2", "expected US dollars above 0"),
+        (float("inf"), "ec2", "expected US dollars above 0"),
+        (1.0, "emulated", "rents nothing"),
+    ],
+)
+def test_a_cap_is_given_where_something_is_rented_and_only_there(
+    max_usd: float | None, backend: str, why: str
+) -> None:
+    with pytest.raises(BadInput, match=why):
+        check_capped(backend, max_usd)  # type: ignore[arg-type]
+    check_capped("ec2", 1.0)
+    check_capped("emulated", None)
