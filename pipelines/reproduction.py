@@ -14,9 +14,9 @@ from forecasting.resting import profiled_curves
 from studies.progress import Progress
 from studies.rounds import Round, rounds_of
 from studies.study import Study, read_study
-from warehouse.copying import copy_runs
 from warehouse.home import CHECKOUT
-from warehouse.landing import landed_runs, run_folders
+from warehouse.kept import bring, kept_runs
+from warehouse.landing import run_folders
 from warehouse.records import BadInput, Purpose, Run
 from warehouse.warehouse import Warehouse
 
@@ -26,16 +26,18 @@ STUDIES = CHECKOUT / "studies"
 def reproduce(
     reference: Path, home: Path, progress: Progress, studies: Collection[str] = ()
 ) -> list[Round]:
-    """Rebuild a warehouse in `home` from the runs landed in `reference`; return its rounds.
+    """Rebuild a warehouse in `home` from runs that are kept; return its rounds.
+
+    `reference` is a folder of sets or of landed runs.
 
     Only `studies` are rebuilt, by their names or files (*.yaml); if none is given, all of ours.
 
     Raises:
-        BadInput: there is no such study, the folder holds no run of one, or the home already
-            holds runs.
+        BadInput: there is no such study, the folder holds no run of one or bad sets, or the
+            home already holds runs.
     """
     named = _studies(studies)
-    runs = [run for run in landed_runs(reference) if not studies or run.study in named]
+    runs = [run for run in kept_runs(reference) if not studies or run.study in named]
     rounds = list(_rounds(runs, named))
     if studies and (absent := named.keys() - {one.study.name for one in rounds}):
         raise BadInput(f"{reference} holds no profile of study {', '.join(sorted(absent))}")
@@ -62,7 +64,7 @@ def reproduce(
 
 def _load(reference: Path, runs: Iterable[Run], purpose: Purpose, warehouse: Warehouse) -> None:
     ours = [run.run_id for run in runs if run.purpose == purpose]
-    copy_runs(reference, warehouse.landing, ours)
+    bring(reference, warehouse.landing, ours)
     warehouse.load()
 
 

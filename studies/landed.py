@@ -1,4 +1,4 @@
-"""Rows of landed runs, read from their Parquet files: no database is opened."""
+"""Rows of landed runs, or of those in sets, read from Parquet files: no database is opened."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from studies.rounds import Round
-from warehouse.landing import SCHEMAS, read_tables
+from warehouse.kept import kept_tables
+from warehouse.landing import SCHEMAS
 from warehouse.records import Purpose, Run
 
 
@@ -58,7 +59,7 @@ def table(landing: Path, run: Run, name: str) -> pl.DataFrame:
 def tables(landing: Path, run: Run) -> dict[str, pl.DataFrame]:
     """Return all raw tables of a landed run, by name; one without a file is left out."""
     found = {}
-    for name, rows in read_tables(landing / run.run_id).items():
+    for name, rows in kept_tables(landing, run.run_id).items():
         frame = pl.from_arrow(rows)
         assert isinstance(frame, pl.DataFrame)
         found[name] = frame

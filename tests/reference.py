@@ -4,7 +4,7 @@ from forecasting.chosen import asking_of
 from studies.rounds import Round, latest_round
 from studies.study import read_study
 from warehouse.home import CHECKOUT
-from warehouse.landing import landed_runs
+from warehouse.kept import kept_runs
 
 REFERENCE = CHECKOUT / "data" / "reference"
 
@@ -12,7 +12,7 @@ REFERENCE = CHECKOUT / "data" / "reference"
 def first_round(name: str) -> Round:
     """Return the first round of a reference study."""
     study = read_study(CHECKOUT / "studies" / f"{name}.yaml")
-    runs = [run for run in landed_runs(REFERENCE) if run.study == name and run.repeat == 1]
+    runs = [run for run in kept_runs(REFERENCE) if run.study == name and run.repeat == 1]
     found = latest_round(study, asking_of(study), "emulated", runs[0].host_id, runs)
     assert found is not None
     return found

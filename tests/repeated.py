@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.reference import REFERENCE
-from warehouse.copying import copy_runs
-from warehouse.landing import landed_runs
+from warehouse.kept import bring, kept_runs
 from warehouse.warehouse import Warehouse
 
 
@@ -16,9 +15,9 @@ def repeated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("repeated")
     ours = [
         run.run_id
-        for run in landed_runs(REFERENCE)
+        for run in kept_runs(REFERENCE)
         if run.study == "variance" and run.probe in ("links", "torch_throughput")
     ]
-    copy_runs(REFERENCE, home / "landing", ours)
+    bring(REFERENCE, home / "landing", ours)
     Warehouse(home).load()
     return home

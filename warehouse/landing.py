@@ -33,6 +33,7 @@ __all__ = [
     "landed_runs",
     "read_tables",
     "run_folders",
+    "run_of",
 ]
 
 ARTEFACTS = "artefacts"
@@ -220,20 +221,28 @@ def landed_run(folder: Path) -> Run:
     rows = _rows(folder / "run.parquet")
     if not rows:
         raise BadInput("run.parquet: expected one row, found none")
-    row = rows[0]
+    run = run_of(rows[0])
+    if run.run_id != folder.name:
+        raise BadInput(f"run.parquet holds rows of other runs: {[run.run_id]}")
+    return run
+
+
+def run_of(row: Mapping[str, Any]) -> Run:
+    """Return the run of a row of table `run`.
+
+    Raises:
+        BadInput: it is none.
+    """
     for name in JSON_COLUMNS:
         if len(row[name] or "") > limits.JSON_BYTES:
             raise BadInput(f"run.parquet: {name} is longer than {limits.JSON_BYTES:,} characters")
     try:
         parsed = {name: json.loads(row[name]) for name in JSON_COLUMNS}
-        run = Run.model_validate({**row, **parsed})
+        return Run.model_validate({**row, **parsed})
     except ValueError as error:
         raise BadInput(f"run.parquet: {one_line(error)}") from error
     except RecursionError as error:
         raise BadInput("run.parquet: host, software or config is nested too deep") from error
-    if run.run_id != folder.name:
-        raise BadInput(f"run.parquet holds rows of other runs: {[run.run_id]}")
-    return run
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

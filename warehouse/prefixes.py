@@ -18,6 +18,7 @@ from warehouse.copying import copy_folder, put_in_place
 from warehouse.durable import remove
 from warehouse.landing import run_folders
 from warehouse.records import BadInput, StepcastError, content_hash
+from warehouse.sets import is_sets
 
 PREFIX = "STEPCAST_PREFIX"
 """The environment variable that names the prefix of this site: a folder or s3://bucket/name."""
@@ -74,7 +75,7 @@ def prefix_of(place: str) -> Prefix:
     """Return the prefix that somebody named.
 
     Raises:
-        BadInput: it is no folder, or of a kind that we do not know.
+        BadInput: it is no folder, holds sets, or is of a kind that we do not know.
     """
     if place.startswith("s3://"):
         from warehouse.bucket import BucketPrefix
@@ -87,6 +88,10 @@ def prefix_of(place: str) -> Prefix:
         raise BadInput(
             f"{place} is not a folder; expected one folder per landed run in it (make or mount it "
             "first), or s3://bucket/name"
+        )
+    if is_sets(folder):
+        raise BadInput(
+            f"{place} holds sets, no place to push to or watch; `stepcast load` takes it"
         )
     return FolderPrefix(folder)
 

@@ -1,14 +1,17 @@
 """`stepcast load` and `stepcast push`: landed runs into the warehouse, and to where sites meet."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from warehouse.home import home
+from warehouse.kept import bring, kept_runs
 from warehouse.loader import LoadReport
 from warehouse.prefixes import PREFIX, configured, prefix_of
 from warehouse.records import BadInput
+from warehouse.sets import is_sets
 from warehouse.sites import Received, receive
 from warehouse.sites import push as push_runs
 from warehouse.warehouse import Warehouse
@@ -17,22 +20,28 @@ from warehouse.warehouse import Warehouse
 def load(
     place: Annotated[
         str | None,
-        typer.Argument(help="Runs of other machines, to be copied first: a folder or s3://…"),
+        typer.Argument(help="Runs to be copied first: a folder of runs or sets, or s3://…"),
     ] = None,
 ) -> None:
     """Load landed runs; loading a run twice changes nothing.
 
     A run that cannot be loaded is set aside with its reason, and the others still load. Of a
     place, it is copied again only if it is put there again. Symbolic links are not followed: a run
-    that holds one is not copied.
+    that holds one is not copied. Of a folder of sets (`stepcast export`), all runs come or none.
 
     Example: stepcast load /media/usb/landing
+
+    Example: stepcast load data/reference
 
     Example: stepcast load s3://lab/runs
     """
     warehouse = Warehouse(home())
     wrong: list[str] = []
-    if place:
+    if place and is_sets(Path(place)):
+        sets = Path(place)
+        copied = bring(sets, warehouse.landing, [run.run_id for run in kept_runs(sets)])
+        typer.echo(f"copied {copied} runs from {place}")
+    elif place:
         received = receive(prefix_of(place), warehouse.landing)
         typer.echo(f"copied {len(received.copied)} runs from {place}")
         if known := received.known_bad:

@@ -16,35 +16,38 @@ REFERENCE = CHECKOUT / "data" / "reference"
 
 def export(
     study: Annotated[str, typer.Argument(help="Name of a study.")],
-    folder: Annotated[Path, typer.Argument(help="Where its runs are copied to.")] = REFERENCE,
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of sets that gets its runs.")
+    ] = REFERENCE,
 ) -> None:
-    """Copy the landed runs of a study, without raw artefacts, to keep them.
+    """Add the landed runs of a study to a folder of sets, to keep them: a file per day and table.
 
-    Runs that are there already are left alone.
+    Runs that are there already are left alone, and so are the days that get none. Raw artefacts
+    are left out.
 
     Example: stepcast export demo data/reference
     """
-    from warehouse.copying import copy_runs
     from warehouse.landing import landed_runs
+    from warehouse.packing import pack
     from warehouse.records import BadInput
 
     landing = home() / "landing"
     ours = [run for run in landed_runs(landing) if run.study == study and run.status == "ok"]
     if not ours:
         raise BadInput(f"no run of study {study!r} has landed in {landing}")
-    copied = copy_runs(landing, folder, [run.run_id for run in ours], artefacts=False)
+    packed = pack(landing, folder, [run.run_id for run in ours], artefacts=False)
     size_mb = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-    typer.echo(f"copied {copied} of {len(ours)} runs; {folder} holds {size_mb:.1f} MB")
+    typer.echo(f"packed {packed} of {len(ours)} runs; {folder} holds {size_mb:.1f} MB")
 
 
 def reproduce(
-    folder: Annotated[Path, typer.Argument(help="A folder of landed runs.")] = REFERENCE,
+    folder: Annotated[Path, typer.Argument(help="A folder of sets or of landed runs.")] = REFERENCE,
     study: Annotated[
         list[str] | None,
         typer.Option(help="Only this study, by its name or file; may be given again."),
     ] = None,
 ) -> None:
-    """Rebuild every fit, prediction and accuracy figure from landed runs, in a fresh home.
+    """Rebuild every fit, prediction and accuracy figure from runs that are kept, in a fresh home.
 
     Profiles are loaded, everything is predicted, and only then are the measurements brought in.
     Prints the leaderboard and writes it to leaderboard.json in the home.

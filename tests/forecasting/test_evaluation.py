@@ -10,7 +10,7 @@ from forecasting.evaluation import Evaluation, evaluate
 from studies.rounds import Round
 from tests.reference import REFERENCE, first_round
 from tests.synthetic import CAPTURING, STUDY
-from warehouse.copying import copy_runs
+from warehouse.kept import bring
 from warehouse.warehouse import Warehouse
 
 
@@ -56,7 +56,7 @@ def test_captures_are_in_it_if_packets_were_captured(
 def test_a_round_of_all_reduces_is_about_all_reduces(home: Path) -> None:
     round_, warehouse = first_round("variance"), Warehouse(home)
     bare = replace(round_, runs=tuple(run for run in round_.runs if run.probe != "allreduce"))
-    copy_runs(REFERENCE, warehouse.landing, [run.run_id for run in bare.runs])
+    bring(REFERENCE, warehouse.landing, [run.run_id for run in bare.runs])
     found = evaluate(bare, warehouse)
     assert found.data_parallel is not None and found.components is not None
     assert not found.data_parallel.allreduces

@@ -6,8 +6,7 @@ import polars as pl
 import pytest
 
 from tests.reference import REFERENCE
-from warehouse.copying import copy_runs
-from warehouse.landing import landed_runs
+from warehouse.kept import bring, kept_runs
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -96,9 +95,9 @@ def test_what_the_probe_was_asked_makes_values_comparable(
 
 def test_rounds_of_steady_cores_are_comparable(make: "Maker") -> None:
     """Each of these runs found another speed of the host."""
-    runs = [one for one in landed_runs(REFERENCE) if one.study == "variance" and one.scenario_id]
+    runs = [one for one in kept_runs(REFERENCE) if one.study == "variance" and one.scenario_id]
     trained = [one.run_id for one in runs if one.probe == "torch_throughput"]
-    copy_runs(REFERENCE, make.warehouse.landing, trained)
+    bring(REFERENCE, make.warehouse.landing, trained)
     make.warehouse.load()
     rows = make.rows(
         "SELECT comparable_id, count(*) AS n FROM report.history WHERE metric = 'step_time_s' "

@@ -15,7 +15,9 @@ from studies.rounds import open_round
 from studies.study import read_study
 from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS, PaperProbes, profiled
+from warehouse.kept import bring, kept_runs
 from warehouse.landing import landed_runs
+from warehouse.sets import is_sets
 from warehouse.warehouse import Warehouse
 
 COMPARED = ["system", "label", "predicted", "low", "high", "measured", "error_percent", "split"]
@@ -39,8 +41,9 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     first = Warehouse(finished.home).accuracy()
     reference = tmp_path / "reference"
     kept = stepcast("export", "paper", str(reference))
-    assert kept.out.startswith("copied 7 of 7 runs")
-    assert not list(reference.glob("*/artefacts"))
+    assert kept.out.startswith("packed 7 of 7 runs")
+    assert is_sets(reference)
+    assert kept_runs(reference) == landed_runs(finished.home / "landing")
 
     fresh = tmp_path / "fresh"
     monkeypatch.setenv("STEPCAST_HOME", str(fresh))
@@ -131,8 +134,10 @@ def test_a_part_can_be_reproduced(
     measure(profiled(round_, landing), landing, Progress())
     reference = tmp_path / "reference"
     for name in ("paper", "other"):
-        assert stepcast("export", name, str(reference)).out.startswith("copied 7 of 7 runs")
-    for folder in reference.glob("*-tf_trace-*"):
+        assert stepcast("export", name, str(reference)).out.startswith("packed 7 of 7 runs")
+    runs = tmp_path / "runs"
+    bring(reference, runs, [run.run_id for run in kept_runs(reference)])
+    for folder in runs.glob("*-tf_trace-*"):
         run = pl.read_parquet(folder / "run.parquet")
         if (
             run["study"][0] == "paper"
@@ -140,9 +145,9 @@ def test_a_part_can_be_reproduced(
         ):
             shutil.rmtree(folder)
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "fresh"))
-    wrong = stepcast("reproduce", str(reference), "--study", "nothing")
+    wrong = stepcast("reproduce", str(runs), "--study", "nothing")
     assert (wrong.code, "no study 'nothing' (there are other, paper)" in wrong.err) == (2, True)
-    answer = stepcast("reproduce", str(reference), "--study", "paper")
+    answer = stepcast("reproduce", str(runs), "--study", "paper")
     assert answer.code == 0, answer.err
     judged = Warehouse(tmp_path / "fresh").accuracy()
     assert set(judged["study"]) == {"paper"}

@@ -1,0 +1,194 @@
+"""Sets hold the rows that landed, and what is wrong with them is said in one line."""
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from studies import landed
+from tests.pipelines.ran import stepcast
+from warehouse.kept import bring, kept_runs, kept_tables
+from warehouse.landing import land, landed_runs, read_tables
+from warehouse.packing import pack
+from warehouse.prefixes import prefix_of
+from warehouse.records import BadInput
+from warehouse.sets import REPLACED, Sets, is_sets
+from warehouse.sums import SUMS, seal
+from warehouse.tables import CHUNK_ROWS, stream
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+DAYS = ["2030-01-01", "2030-01-02"]
+
+
+@pytest.fixture
+def landing(make: "Maker") -> Path:
+    """Return a landing folder: p1 and m1 on one day, links without a row and n1 on the next."""
+    scenario = make.scenario(2)
+    make.profile("p1", scenario)
+    sample = pl.DataFrame({"metric": ["a", "b"], "unit": ["s", "s"], "value": [1.5, None]})
+    make.land(make.run("m1", scenario, "measurement", minute=3), scenario, {"sample": sample})
+    nothing = pl.DataFrame(schema={"source": pl.Int32, "target": pl.Int32})
+    late = 24 * 60 + 1
+    make.land(make.run("links", None, "profile", minute=late), None, {"edge": nothing})
+    make.land(
+        make.run("n1", scenario, "measurement", minute=late), scenario, {"sample": sample[:1]}
+    )
+    return make.home / "landing"
+
+
+@pytest.fixture
+def sets(landing: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "sets"
+    assert pack(landing, folder, ["n1", "p1", "m1", "links"]) == 4
+    return folder
+
+
+@pytest.fixture
+def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of a home beside that of the runs."""
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "second"))
+    return tmp_path / "second"
+
+
+def test_every_row_comes_back(landing: Path, sets: Path, tmp_path: Path) -> None:
+    assert sorted(path.name for path in sets.iterdir()) == DAYS
+    assert is_sets(sets) and not is_sets(landing) and not is_sets(tmp_path / "none")
+    assert kept_runs(sets) == kept_runs(landing) == landed_runs(landing)
+    again = tmp_path / "again"
+    assert bring(sets, again, ["p1", "links"]) == 2
+    assert bring(sets, again, ["p1", "links", "m1", "n1"]) == 2
+    assert landed_runs(again) == landed_runs(landing)
+    for run in landed_runs(landing):
+        expected = read_tables(landing / run.run_id)
+        assert read_tables(again / run.run_id) == expected
+        assert kept_tables(sets, run.run_id) == kept_tables(landing, run.run_id) == expected
+        theirs = landed.tables(sets, run)
+        assert all(theirs[name].equals(rows) for name, rows in landed.tables(landing, run).items())
+    assert len(kept_tables(sets, "links")["edge"]) == 0
+    assert not list(again.glob(".*"))
+
+
+def test_sets_are_plain_parquet(sets: Path) -> None:
+    found = duckdb.sql(f"SELECT run_id, value FROM '{sets}/*/sample.parquet' ORDER BY ALL")
+    assert found.fetchall() == [("m1", 1.5), ("m1", None), ("n1", 1.5)]
+
+
+def test_one_run_is_found_without_reading_the_others(make: "Maker", tmp_path: Path) -> None:
+    rows = pl.DataFrame({"source": pl.arange(CHUNK_ROWS + 7, eager=True)}).cast(pl.Int32)
+    names = ["e1", "e2", "e3"]
+    for number, name in enumerate(names):
+        table = rows.with_columns(target=pl.lit(number, pl.Int32))
+        make.land(make.run(name, None, "profile"), None, {"edge": table})
+    pack(make.home / "landing", tmp_path / "sets", names)
+    file = tmp_path / "sets" / DAYS[0] / "edge.parquet"
+    metadata = pq.read_metadata(file)
+    groups = [metadata.row_group(index).column(0).statistics for index in range(3)]
+    assert [(one.min, one.max) for one in groups] == [(name, name) for name in names]
+    damaged = bytearray(file.read_bytes())
+    of_others = metadata.row_group(0).column(1).data_page_offset + 9
+    damaged[of_others : of_others + 99] = bytes(99)
+    file.write_bytes(damaged)
+    assert sum(map(len, stream(file, ["e2"]))) == CHUNK_ROWS + 7
+    with pytest.raises(BadInput):
+        list(stream(file))
+
+
+def flip(sets: Path) -> None:
+    file = sets / DAYS[0] / "timing.parquet"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def link(sets: Path) -> None:
+    file = sets / DAYS[0] / "timing.parquet"
+    file.rename(sets / "elsewhere")
+    file.symlink_to(sets / "elsewhere")
+
+
+def double(sets: Path) -> None:
+    file = sets / DAYS[0] / "run.parquet"
+    table = pq.read_table(file)
+    pq.write_table(table.take([0, 0]), file)
+    seal(file.parent)
+
+
+def add_landed(sets: Path) -> None:
+    (sets / "r9").mkdir()
+    shutil.copy(sets / DAYS[0] / "run.parquet", sets / "r9")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (flip, "timing.parquet is not the file that landed"),
+        (lambda sets: (sets / DAYS[0] / "timing.parquet").unlink(), "timing.parquet is missing"),
+        (lambda sets: (sets / DAYS[0] / SUMS).unlink(), "SHA256SUMS is missing"),
+        (lambda sets: (sets / DAYS[1] / "source.parquet").touch(), "source.parquet came after"),
+        (lambda sets: (sets / DAYS[0]).rename(sets / "2030-01-03"), "m1 began on 2030-01-01"),
+        (double, "run m1 is there twice, in 2030-01-01"),
+        (link, "timing.parquet is a symbolic link"),
+        (add_landed, "holds sets and the landed run r9"),
+        (lambda sets: (sets / DAYS[0]).rename(sets / (REPLACED + DAYS[0])), "lacks 2030-01-01"),
+    ],
+)
+def test_bad_sets_are_refused_in_one_line(
+    sets: Path, spoil: Callable[[Path], None], why: str
+) -> None:
+    spoil(sets)
+    with pytest.raises(BadInput, match=why) as raised:
+        kept_runs(sets)
+    assert "\n" not in str(raised.value)
+
+
+def test_commands_refuse_bad_sets(sets: Path, second: Path) -> None:
+    flip(sets)
+    for command in ("load", "reproduce"):
+        answer = stepcast(command, str(sets))
+        assert (answer.code, answer.err.count("\n")) == (2, 1)
+        assert "timing.parquet is not the file that landed" in answer.err
+
+
+def test_a_run_that_is_not_there_is_said(sets: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="sets holds no run r9"):
+        kept_tables(sets, "r9")
+    with pytest.raises(BadInput, match="sets holds no run r9"):
+        bring(sets, tmp_path / "again", ["p1", "r9"])
+    assert not (tmp_path / "again").exists()
+
+
+def test_sets_that_change_are_read_again(make: "Maker", sets: Path) -> None:
+    assert len(kept_runs(sets)) == 4
+    make.land(make.run("p2", None, "profile"), None)
+    pack(make.home / "landing", sets, ["p2"])
+    assert len(kept_runs(sets)) == 5
+
+
+def test_sets_are_loaded_but_are_no_place_of_sites(sets: Path, second: Path) -> None:
+    answer = stepcast("load", str(sets))
+    assert answer.code == 0, answer.err
+    assert answer.out.splitlines() == [
+        f"copied 4 runs from {sets}",
+        "loaded 4 runs, 0 were there already",
+    ]
+    again = stepcast("load", str(sets)).out.splitlines()
+    assert again == [f"copied 0 runs from {sets}", "loaded 0 runs, 4 were there already"]
+    with pytest.raises(BadInput, match="holds sets, no place to push to"):
+        prefix_of(str(sets))
+
+
+def test_a_day_is_that_of_utc(make: "Maker", tmp_path: Path) -> None:
+    run = make.run("late", None, "profile", minute=24 * 60 - 1)
+    run = run.model_copy(update={"ended_at": run.started_at + timedelta(hours=2)})
+    land(make.home / "landing", run, None, {})
+    pack(make.home / "landing", tmp_path / "sets", ["late"])
+    assert [path.name for path in (tmp_path / "sets").iterdir()] == DAYS[:1]
+    assert Sets(tmp_path / "sets").runs() == [run]

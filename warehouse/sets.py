@@ -1,0 +1,208 @@
+"""Sets: landed runs as one Parquet file per day and table, `<YYYY-MM-DD>/<table>.parquet`.
+
+Thousands of small files become a few: the day is that on which a run began (UTC), rows are sorted
+by run, and the statistics of row groups say which runs a row group holds. `SHA256SUMS` of a day is
+that of a landed run. `warehouse.packing` writes sets. Needs pyarrow, not DuckDB.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from warehouse.copying import put_in_place
+from warehouse.durable import remove, sync, temporary
+from warehouse.foreign import check_name, check_plain
+from warehouse.landing import run_of
+from warehouse.records import BadInput, Run, StepcastError
+from warehouse.sums import SUMS, seal, verify
+from warehouse.tables import CHUNK_ROWS, SCHEMAS, one_line, stream
+
+WITHOUT_ROWS = b"stepcast.without_rows"
+"""Metadata of a file: a JSON list of the runs that have the table without a row in it."""
+REPLACED = ".replaced-"
+"""Begins the name of a day's set while a new one takes its place."""
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_AT_ONCE = 32
+_QUICK: dict[str, Any] = {"compression": "zstd", "compression_level": 1}
+
+
+def is_sets(folder: Path) -> bool:
+    """Tell whether a folder holds sets and not landed runs."""
+    return folder.is_dir() and any(_is_day(path) for path in folder.iterdir())
+
+
+class Sets:
+    """The runs of a folder of sets. Opening it compares every file with its checksum."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read which runs there are.
+
+        Raises:
+            BadInput: the folder holds landed runs too; a file is damaged, missing, or of another
+                day; a run is there twice.
+        """
+        self._folder = folder
+        self._days: dict[str, Path] = {}
+        self._runs: dict[str, Run] = {}
+        for day in _days(folder):
+            for run in _runs_of(day):
+                if other := self._days.get(run.run_id):
+                    both = " and ".join(sorted({other.name, day.name}))
+                    raise BadInput(
+                        f"{folder}: run {run.run_id} is there twice, in {both}; take back the "
+                        "change that brought it there"
+                    )
+                self._days[run.run_id], self._runs[run.run_id] = day, run
+
+    def runs(self) -> list[Run]:
+        """Return all runs, by id."""
+        return [self._runs[run_id] for run_id in sorted(self._runs)]
+
+    def tables(self, run_id: str) -> dict[str, pa.Table]:
+        """Return all tables of a run; one that it has not is left out.
+
+        Raises:
+            BadInput: there is no such run, or a file is unreadable or no known table.
+        """
+        found = {}
+        for file in _files(self._day(run_id)):
+            table = pa.concat_tables(_read(file, [run_id]))
+            if len(table) or run_id in without_rows(file):
+                found[file.stem] = table
+        return found
+
+    def unpack(self, landing: Path, run_ids: Iterable[str]) -> int:
+        """Write those runs that `landing` lacks there, each whole or not at all; return how many.
+
+        Raises:
+            BadInput: as `tables`.
+            StepcastError: they could not be written.
+        """
+        wanted = sorted({one for one in run_ids if not (landing / one).exists()})
+        days = sorted({self._day(run_id) for run_id in wanted})
+        return sum(
+            _unpack(day, landing, [one for one in wanted if self._days[one] == day]) for day in days
+        )
+
+    def _day(self, run_id: str) -> Path:
+        if run_id not in self._days:
+            raise BadInput(f"{self._folder} holds no run {run_id}")
+        return self._days[run_id]
+
+
+def day_of(run: Run) -> str:
+    """Return the name of the set that holds a run: the day on which it began, in UTC."""
+    return run.started_at.strftime("%Y-%m-%d")
+
+
+def without_rows(file: Path) -> list[str]:
+    """Return the runs that have the table of a file without a row in it."""
+    metadata = pq.read_schema(file).metadata or {}
+    found: list[str] = json.loads(metadata.get(WITHOUT_ROWS, b"[]"))
+    return found
+
+
+def ends_of_runs(table: pa.Table) -> Iterator[tuple[str, int]]:
+    """Yield each run of rows that are sorted by run, and the place after its last row."""
+    encoded = pc.run_end_encode(table["run_id"].combine_chunks())
+    yield from zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True)
+
+
+def _is_day(path: Path) -> bool:
+    name = path.name.removeprefix(REPLACED)
+    return bool(_DAY.fullmatch(name)) and (path / "run.parquet").exists()
+
+
+def _days(folder: Path) -> list[Path]:
+    paths = sorted(one for one in folder.iterdir() if (one / "run.parquet").exists())
+    days = [path for path in paths if _is_day(path) and not path.name.startswith(REPLACED)]
+    for path in paths:
+        name = path.name.removeprefix(REPLACED)
+        if name != path.name and folder / name not in days:
+            raise BadInput(f"{folder} lacks {name}: rename {path.name} in it to {name}")
+        if not _is_day(path) and not path.name.startswith("."):
+            raise BadInput(f"{folder} holds sets and the landed run {path.name}; move that away")
+    return days
+
+
+def _runs_of(day: Path) -> list[Run]:
+    try:
+        check_plain(day)
+        if not (day / SUMS).exists():
+            raise BadInput(f"{SUMS} is missing")
+        verify(day)
+        rows = pa.concat_tables(stream(day / "run.parquet")).to_pylist()
+        runs = [run_of(row) for row in rows]
+        for run in runs:
+            check_name(run.run_id, "run id")
+            if day_of(run) != day.name:
+                raise BadInput(f"run {run.run_id} began on {day_of(run)}")
+    except (BadInput, UnicodeDecodeError) as error:
+        raise BadInput(f"set {day}: {one_line(error)}") from error
+    return runs
+
+
+def _files(day: Path) -> list[Path]:
+    return sorted(day.glob("*.parquet"))
+
+
+def _read(file: Path, run_ids: Collection[str]) -> Iterator[pa.Table]:
+    try:
+        yield from stream(file, run_ids)
+    except BadInput as error:
+        raise BadInput(f"set {file.parent}: {error}") from error
+
+
+def _unpack(day: Path, landing: Path, run_ids: list[str]) -> int:
+    landing.mkdir(parents=True, exist_ok=True)
+    fresh = temporary(landing)
+    try:
+        for run_id in run_ids:
+            (fresh / run_id).mkdir(parents=True)
+        for file in _files(day):
+            _split(file, fresh, run_ids)
+        for run_id in run_ids:
+            seal(fresh / run_id)
+        # Together, they wait for the disk once and not thousands of times.
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(sync, fresh.glob("*/*")))
+            list(pool.map(sync, fresh.iterdir()))
+        return sum(put_in_place(fresh / run_id, landing / run_id) for run_id in run_ids)
+    except OSError as error:
+        raise StepcastError(f"set {day} was not unpacked to {landing}: {error}") from error
+    finally:
+        remove(fresh)
+
+
+def _split(file: Path, target: Path, run_ids: list[str]) -> None:
+    """Write the rows of each run to `<run>/<table>.parquet`."""
+    none = SCHEMAS[file.stem].empty_table() if file.stem in SCHEMAS else None
+    empty = {run_id: [none] for run_id in set(without_rows(file)) & set(run_ids)}
+    written = (
+        (run_id, [piece for _, piece in pieces])
+        for run_id, pieces in groupby(_pieces(_read(file, run_ids)), key=itemgetter(0))
+    )
+    for run_id, pieces in (*written, *empty.items()):
+        path = target / run_id / file.name
+        if path.exists():
+            raise BadInput(f"set {file.parent}: rows of {run_id} are apart in {file.name}")
+        with pq.ParquetWriter(path, SCHEMAS[file.stem], **_QUICK) as writer:
+            for piece in pieces:
+                writer.write_table(piece, row_group_size=CHUNK_ROWS)
+
+
+def _pieces(chunks: Iterable[pa.Table]) -> Iterator[tuple[str, pa.Table]]:
+    for chunk in filter(len, chunks):
+        start = 0
+        for run_id, end in ends_of_runs(chunk):
+            yield run_id, chunk.slice(start, end - start)
+            start = end
