@@ -8,7 +8,6 @@ Source: Assogba et al., PredictDDL, sections III-D and III-G.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -131,7 +130,7 @@ class Checker:
             trainings = list(self._trainings.values())
             for one in trainings:
                 if one.process.poll() is None:
-                    one.process.send_signal(signal.SIGINT)
+                    one.process.terminate()
             for one in trainings:
                 try:
                     one.process.wait(_ENDING_S)

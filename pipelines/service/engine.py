@@ -17,15 +17,15 @@ from networks.extraction import primitive_graphs
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.service.contracts import Forecast, Graph, Workload
 from pipelines.service.places import Place
-from warehouse.records import BadInput, Scenario, StepcastError, Strategy
+from warehouse.records import BadInput, Scenario, Strategy
 from warehouse.records import Workload as Trained
 from warehouse.warehouse import Warehouse
 
 DEFAULT_DATASET = "digits"
 """The one whose fits the history keeps."""
 _PROBES = ("torch_throughput", "inventory")
-_REFUSALS = (StepcastError, ValueError, ArithmeticError, RuntimeError)
-"""What networks, nodes and fits raise of what cannot be forecast."""
+_REFUSALS = (BadInput, ValueError, ArithmeticError, RuntimeError)
+"""What networks, nodes and fits raise of what cannot be forecast; a busy history is no refusal."""
 Graphs = Mapping[tuple[str, int], PrimitiveGraph]
 
 

@@ -28,8 +28,9 @@ def main() -> None:
     Raises:
         SystemExit: it failed, or was interrupted.
     """
-    # A process that is started in the background ignores Ctrl-C.
+    # A process that is started in the background ignores Ctrl-C; and SIGTERM shall be one.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     name, minutes, *source = sys.argv[1:]
     told = _Told()
     try:

@@ -1,0 +1,128 @@
+"""`stepcast serve` and `node join` as users start and end them, in a home that is empty."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from profilers.steady import hostlock
+from tests.pipelines.ran import stepcast
+from warehouse.home import CHECKOUT
+
+TOKEN = "a-token-of-tests"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+eventually = retry(
+    retry=retry_if_exception_type(AssertionError), stop=stop_after_delay(90), wait=wait_fixed(0.1)
+)
+
+
+class Started:
+    """The command line in a process of its own; what it writes to stderr goes to a file."""
+
+    def __init__(self, home: Path, *arguments: str, token: str | None = TOKEN) -> None:
+        self._errors = home / f"{arguments[0]}.stderr"
+        # Nobody's measurement makes a node wait, nor is disturbed by it for longer than a moment.
+        lock = f"from profilers.steady import hostlock; hostlock.NAME = '\\0{home}'"
+        code = f"{lock}; from pipelines.cli.main import main; main()"
+        environment = {name: value for name, value in os.environ.items() if "TOKEN" not in name}
+        if token is not None:
+            environment["STEPCAST_TOKEN"] = token
+        with self._errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, *arguments],
+                cwd=CHECKOUT,
+                env={**environment, "STEPCAST_HOME": str(home)},
+                stderr=errors,
+            )
+
+    @property
+    def told(self) -> str:
+        """What it has written."""
+        return self._errors.read_text()
+
+    @eventually
+    def match(self, pattern: str) -> str:
+        """Wait until it has written something; return the first group of the pattern."""
+        found = re.search(pattern, self.told)
+        assert found or self.process.poll() is not None, self.told
+        return found[1] if found else f"ended: {self.told}"
+
+    def end(self, how: signal.Signals) -> tuple[int, str]:
+        """Send a signal; return the exit code and the last line."""
+        self.process.send_signal(how)
+        return self.process.wait(60), self.told.splitlines()[-1]
+
+
+@pytest.fixture
+def started(home: Path) -> Iterator[Started]:
+    """Return a service of an empty home, at a free port."""
+    found = Started(home, "serve", "--port", "0")
+    yield found
+    found.process.kill()
+    found.process.wait()
+
+
+def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
+    url = started.match(r"(http://127\.0\.0\.1:\d+)/docs describes the service; Ctrl-C ends it")
+    client = httpx.Client(base_url=url, headers=HEADERS, trust_env=False, timeout=60)
+    assert TOKEN not in started.told
+    assert client.get("/v1/cluster", headers={"Authorization": ""}).status_code == 401
+    asked = {"workloads": [{"dnn": "vgg11", "dataset": {"type": "birds"}}]}
+    assert "no node has registered" in client.post("/v1/forecasts", json=asked).json()["detail"]
+
+    node = Started(home, "node", "join", url, "--type", "lab.xeon", "--name", "a")
+    node.match(r"a: (.* GFLOP/s), memory .* registered with")
+    (found,) = client.get("/v1/cluster").json()["nodes"]
+    assert (found["name"], found["report"]["node_type"]) == ("a", "lab.xeon")
+    assert found["report"]["dense_flops"] > 1e6
+    (said,) = client.post("/v1/forecasts", json=asked).json()["forecasts"]
+    assert said["reason"].startswith("no embedder for datasets of type 'birds'")
+    assert node.end(signal.SIGINT) == (130, f"stepcast: a has left {url}")
+    assert client.get("/v1/cluster").json()["nodes"] == []
+
+    refused = stepcast("node", "join", url, "--type", "lab.xeon", "--token", "another-token")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "refuses: 401" in refused.err
+    assert started.end(signal.SIGTERM) == (130, "stepcast: the service has ended")
+    gone = stepcast("node", "join", url, "--type", "lab.xeon")
+    assert (gone.code, gone.err.count("\n")) == (2, 1)
+    assert f"no service answers at {url}" in gone.err
+
+
+def test_what_cannot_be_served_is_refused_in_one_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STEPCAST_TOKEN", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for arguments, said in (
+            (["--port", port], f"cannot listen to 127.0.0.1:{port}"),
+            (["--host", "192.0.2.1", "--port", "0"], "cannot listen to 192.0.2.1:0"),
+            (["--token", "short"], "expected a token of 8 to 200"),
+            (["--token", "with blanks in it"], "expected a token of 8 to 200"),
+            (["--datasets", str(home / "none")], "no such folder"),
+        ):
+            answer = stepcast("serve", *arguments)
+            assert answer.code == 2
+            assert said in answer.err and answer.err.count("\n") == 1
+
+
+def test_a_new_token_is_told_once_and_differs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STEPCAST_TOKEN", raising=False)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)
+    monkeypatch.setattr(hostlock, "holder", lambda: "")
+    tokens = []
+    for _ in range(2):
+        answer = stepcast("serve", "--port", "0")
+        assert answer.code == 130
+        tokens += re.findall(r"^token: (\S{32})$", answer.err, re.MULTILINE)
+    assert len(set(tokens)) == 2
+    assert "token" not in stepcast("serve", "--port", "0", "--no-token").err

@@ -1,0 +1,118 @@
+"""A history of made-up steps, from made-up graphs, that a model is fitted to in a second."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from models.predictddl.ghn import Embedder
+from networks import extraction
+from networks.primitives import Primitive, PrimitiveGraph
+from warehouse.landing import land
+from warehouse.records import NodeGroup, Run, Scenario, Strategy, Workload
+from warehouse.warehouse import Warehouse
+
+NODE_TYPE = "emu.avx2.s40"
+SIDE = 64
+LAYERS = {"resnet18": 18, "resnet50": 50, "vgg11": 11, "vgg19": 19, "squeezenet": 24, "alexnet": 8}
+"""Networks of four families, and how many convolutions each is taken for."""
+INVENTORY = {
+    "inventory_dense_flops": 8e9,
+    "inventory_depthwise_flops": 1e9,
+    "inventory_memory_Bps": 2e9,
+    "inventory_disk_Bps": 1e8,
+}
+FLOPS, ELEMENTS, PARAMETERS = 2e7, 40_000, 36_864
+"""Of each convolution."""
+
+
+def chain(kinds: Sequence[str], dnn: str = "") -> PrimitiveGraph:
+    """Return a graph of primitives one after another."""
+    nodes = tuple(Primitive(kind, PARAMETERS, FLOPS, ELEMENTS, 9) for kind in kinds)
+    edges = tuple((place, place + 1) for place in range(len(nodes) - 1))
+    return PrimitiveGraph(dnn, SIDE, nodes, edges, PARAMETERS * len(nodes))
+
+
+def convolutions(layers: int) -> list[str]:
+    """Return kinds of the primitives of a plain network."""
+    return ["input", *["conv", "bias", "batch_norm"] * layers, "global_pool", "linear"]
+
+
+def scenario(dnn: str, batch_size: int, workers: int) -> Scenario:
+    """Return training of a network on nodes of the one type."""
+    return Scenario(
+        workload=Workload(dnn=dnn, framework="pytorch", image_size=SIDE, batch_size=batch_size),
+        strategy=Strategy(kind="all_reduce", workers=workers),
+        nodes=(
+            NodeGroup(
+                role="worker",
+                node_type=NODE_TYPE,
+                count=workers,
+                cpu_share=0.4,
+                memory_bytes=2**30,
+            ),
+        ),
+        link_mbps=1000,
+    )
+
+
+def step_s(dnn: str, batch_size: int, workers: int) -> float:
+    """Return a step: three passes at the speed of the inventory, and an all-reduce."""
+    graph = extraction.primitive_graphs([(dnn, SIDE)])[dnn, SIDE]
+    compute_s = 3 * 2 * graph.flops * batch_size / INVENTORY["inventory_dense_flops"]
+    sent_s = 2 * (workers - 1) / workers * 4 * graph.parameter_count / 125e6
+    return compute_s + sent_s + 0.005
+
+
+def graphs() -> dict[tuple[str, int], PrimitiveGraph]:
+    """Return what stands for traced networks."""
+    return {(dnn, SIDE): chain(convolutions(count), dnn) for dnn, count in LAYERS.items()}
+
+
+def install(home: Path, patch: pytest.MonkeyPatch) -> None:
+    """Fill a home, with an embedder whose parameters are random."""
+    patch.setattr(extraction, "_PRIMITIVES", graphs())
+    (home / "embedders").mkdir()
+    Embedder.untrained().write(home / "embedders" / "digits.safetensors")
+    for place, (run, of, rows) in enumerate(_runs()):
+        sample = pl.DataFrame(rows, ["metric", "unit", "window", "value"], orient="row")
+        minutes = timedelta(minutes=place)
+        when = {"started_at": run.started_at + minutes, "ended_at": run.ended_at + minutes}
+        land(home / "landing", run.model_copy(update=when), of, {"sample": sample})
+    Warehouse(home).load()
+
+
+Rows = list[tuple[str, str, int, float]]
+
+
+def _runs() -> Iterator[tuple[Run, Scenario | None, Rows]]:
+    told: Rows = [(metric, "1/s", 0, value) for metric, value in INVENTORY.items()]
+    yield _run("inventory", "inventory-1", None), None, told
+    for dnn in LAYERS:
+        for batch_size, workers in ((4, 1), (12, 1), (4, 2), (12, 4)):
+            of = scenario(dnn, batch_size, workers)
+            seconds = step_s(dnn, batch_size, workers)
+            name = f"steps-{dnn}-{batch_size}-{workers}"
+            yield _run("torch_throughput", name, of), of, [("step_time_s", "s", 0, seconds)]
+
+
+def _run(probe: str, run_id: str, of: Scenario | None) -> Run:
+    began = datetime(2030, 1, 1, tzinfo=UTC)
+    return Run(
+        run_id=run_id,
+        probe=probe,
+        purpose="profile",
+        study="made_up",
+        repeat=1,
+        scenario_id=of and of.scenario_id,
+        backend="emulated",
+        status="ok",
+        started_at=began,
+        ended_at=began,
+        host_id="host-1",
+        host={"cpu": "x"},
+        software={"torch": "2"},
+        config={"worker": NODE_TYPE},
+    )

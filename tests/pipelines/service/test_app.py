@@ -1,0 +1,238 @@
+"""The service over HTTP: what is asked well gets its answer, the rest one line and no 500."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from starlette.testclient import TestClient
+
+from pipelines.service.app import service
+from pipelines.service.checker import Checker
+from pipelines.service.collector import Collector
+from pipelines.service.engine import Engine
+from tests.pipelines.service.conftest import TOKEN, Halves
+from tests.pipelines.service.reports import report
+from warehouse.records import WarehouseBusy
+
+ASKED: dict[str, Any] = {
+    "workloads": [{"dnn": "vgg11"}],
+    "nodes": [{"node_type": "emu.avx2.s40", "count": 2}],
+}
+JSON = {"Content-Type": "application/json"}
+
+
+def detail(answer: httpx.Response, code: int) -> str:
+    """Return the one line of a refusal."""
+    assert answer.status_code == code, answer.text
+    assert answer.json().keys() == {"detail"}
+    said = answer.json()["detail"]
+    assert isinstance(said, str) and "\n" not in said
+    return said
+
+
+def post(client: TestClient, content: bytes | str) -> httpx.Response:
+    """Send a body as it is."""
+    return client.post("/v1/forecasts", content=content, headers=JSON)
+
+
+def test_named_nodes_have_forecasts(client: TestClient) -> None:
+    answer = client.post("/v1/forecasts", json=ASKED)
+    assert answer.status_code == 200
+    assert answer.json()["nodes"] == {"emu.avx2.s40": 2}
+    assert [one["step_time_s"] for one in answer.json()["forecasts"]] == [1.0]
+
+
+def test_nodes_register_train_and_leave(client: TestClient) -> None:
+    for name in ("a", "b"):
+        answer = client.put(f"/v1/cluster/{name}", content=report().model_dump_json(), headers=JSON)
+        assert answer.status_code == 200
+    listed = client.get("/v1/cluster").json()["nodes"]
+    assert [one["name"] for one in listed] == ["a", "b"]
+    assert client.get("/v1/cluster/a/wanted").status_code == 204
+    asked = {"workloads": ASKED["workloads"]}
+    assert client.post("/v1/forecasts", json=asked).json()["nodes"] == {"lab.xeon": 2}
+    for _ in range(2):
+        assert client.delete("/v1/cluster/a").status_code == 204
+    assert client.post("/v1/forecasts", json=asked).json()["nodes"] == {"lab.xeon": 1}
+
+
+def test_a_cluster_without_nodes_is_refused(client: TestClient) -> None:
+    said = detail(client.post("/v1/forecasts", json={"workloads": [{"dnn": "vgg11"}]}), 400)
+    assert said.startswith("no node has registered: name some under `nodes`")
+
+
+def test_a_new_type_of_dataset_is_trained_for(client: TestClient, checker: Checker) -> None:
+    asked = {
+        **ASKED,
+        "workloads": [{"dnn": "vgg11"}, {"dnn": "vgg11", "dataset": {"type": "pairs"}}],
+    }
+    answer = client.post("/v1/forecasts", json=asked)
+    assert answer.status_code == 202
+    known, new = answer.json()["forecasts"]
+    assert known["status"] == "forecast"
+    assert new["retraining"] == "/v1/retraining/pairs"
+    assert client.get(new["retraining"]).json()["dataset"] == "pairs"
+    assert client.post(new["retraining"]).status_code == 202
+
+
+def test_more_images_train_nothing(client: TestClient, checker: Checker) -> None:
+    dataset = {"type": "digits", "images": 10**9}
+    asked = {**ASKED, "workloads": [{"dnn": "vgg11", "dataset": dataset}]}
+    assert client.post("/v1/forecasts", json=asked).status_code == 200
+    assert client.get("/v1/retraining/digits").json()["status"] == "done"
+
+
+def test_a_type_that_nobody_has_images_of_is_refused(client: TestClient) -> None:
+    asked = {**ASKED, "workloads": [{"dnn": "vgg11", "dataset": {"type": "birds"}}]}
+    answer = client.post("/v1/forecasts", json=asked)
+    assert answer.status_code == 200
+    (found,) = answer.json()["forecasts"]
+    assert found["status"] == "refused"
+    assert found["reason"].endswith("known types are digits, pairs, cifar10, tiny_imagenet")
+    assert "nobody trains" in detail(client.get("/v1/retraining/birds"), 400)
+
+
+@pytest.mark.parametrize("sent", ["", "Bearer", "Bearer other", f"Basic {TOKEN}", "Bearer \xff"])
+def test_no_token_no_answer(client: TestClient, sent: str) -> None:
+    headers = {"Authorization": sent.encode("latin-1")}
+    for path in ("/v1/cluster", "/v1/nothing"):
+        answer = client.get(path, headers=headers)
+        assert "Authorization: Bearer TOKEN" in detail(answer, 401)
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_token_in_the_address_is_none(client: TestClient) -> None:
+    """Addresses end in logs."""
+    answer = client.get(f"/v1/cluster?token={TOKEN}", headers={"Authorization": ""})
+    assert answer.status_code == 401
+
+
+def test_what_describes_the_service_is_open(client: TestClient) -> None:
+    for path in ("/docs", "/openapi.json"):
+        assert client.get(path, headers={"Authorization": ""}).status_code == 200
+
+
+def test_nobody_is_asked_where_there_is_no_token(collector: Collector, checker: Checker) -> None:
+    client = TestClient(service(Halves(), collector, checker, None))
+    assert client.get("/v1/cluster").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        (b"", 422, "body: Field required"),
+        (b"{", 422, "body.1: JSON decode error"),
+        (b"\xff\xfe\x00", 400, "expected a body of JSON in UTF-8"),
+        (b"[" * 100_000, 400, "nested a few times"),
+        (b'{"a":' * 100_000, 400, "nested a few times"),
+        (b"1" * 100_000, 400, "expected a body of JSON"),
+        (b"[]", 422, "body: "),
+        (b'{"workloads": []}', 422, "body.workloads: "),
+        (b'{"workloads": [{"dnn": "vgg11"}], "link_mbps": NaN}', 422, "body.link_mbps: "),
+        (b'{"workloads": [{"dnn": "vgg11"}], "link_mbps": 1e999}', 422, "body.link_mbps: "),
+        (b'{"workloads": [{"dnn": "vgg11"}], "link_mbps": -Infinity}', 422, "body.link_mbps: "),
+        (b'{"workloads": [{"dnn": "\\ud800"}]}', 422, "body.workloads.0.dnn: "),
+        (b'{"workloads": [{"dnn": "vgg11", "\\ud800": 1}]}', 422, "body.workloads.0: "),
+        (b'{"workloads": [{"dnn": "vgg11", "code": "import os"}]}', 422, "not permitted"),
+        (b'{"workloads": [{"dnn": "net.py:net"}]}', 422, "body.workloads.0.dnn: "),
+        (b'{"workloads": [{"dnn": "vgg11", "batch_size": 1e300}]}', 422, "batch_size: "),
+    ],
+)
+def test_what_is_malformed_gets_one_line(
+    client: TestClient, body: bytes, code: int, said: str
+) -> None:
+    assert said in detail(post(client, body), code)
+
+
+def test_a_form_is_no_question(client: TestClient) -> None:
+    """What a page of another site can send without asking its browser's user."""
+    answer = client.post(
+        "/v1/forecasts", content=json.dumps(ASKED), headers={"Content-Type": "text/plain"}
+    )
+    assert answer.status_code == 422
+
+
+def test_a_name_is_no_path(client: TestClient) -> None:
+    for name in ("..%2f..%2fetc", "%ff", "%00", "a" * 101, "-x"):
+        assert client.get(f"/v1/retraining/{name}").status_code in (404, 422)
+
+
+def test_who_holds_the_history_is_named(collector: Collector, checker: Checker) -> None:
+    class Held(Halves):
+        def forecasts(self, *_: object) -> Any:
+            raise WarehouseBusy("process 17 holds the history")
+
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    client = TestClient(service(Held(), collector, checker, TOKEN), headers=headers)
+    assert detail(client.post("/v1/forecasts", json=ASKED), 503) == "process 17 holds the history"
+
+
+def test_two_ask_while_nodes_report(client: TestClient) -> None:
+    told = report().model_dump_json()
+
+    def node(name: str) -> set[int]:
+        path = f"/v1/cluster/{name}"
+        return {client.put(path, content=told, headers=JSON).status_code for _ in range(20)} | {
+            client.get(f"{path}/wanted").status_code
+        }
+
+    def asker() -> set[int]:
+        asked = {"workloads": ASKED["workloads"]}
+        return {client.post("/v1/forecasts", json=asked).status_code for _ in range(20)}
+
+    client.put("/v1/cluster/first", content=told, headers=JSON)
+    with ThreadPoolExecutor(4) as pool:
+        nodes = [pool.submit(node, name) for name in "ab"]
+        askers = [pool.submit(asker) for _ in range(2)]
+        assert [one.result() for one in nodes] == [{200, 204}] * 2
+        assert [one.result() for one in askers] == [{200}] * 2
+    assert [one["name"] for one in client.get("/v1/cluster").json()["nodes"]] == ["a", "b", "first"]
+
+
+def test_two_ask_a_real_engine_at_once(engine: Engine, collector: Collector) -> None:
+    client = TestClient(service(engine, collector, Checker(None, 1, ["true"]), None))
+    many = {**ASKED, "workloads": [{"dnn": "vgg11", "batch_size": one} for one in (2, 4, 8)]}
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda _: client.post("/v1/forecasts", json=many).json(), "ab"))
+    assert answers[0] == answers[1]
+    assert {one["status"] for one in answers[0]["forecasts"]} == {"forecast"}
+
+
+EVERY = list(HealthCheck)
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+
+@pytest.mark.parametrize("mode", GenerationMode)
+def test_whatever_is_sent_the_answer_is_as_described(
+    client: TestClient, mode: GenerationMode
+) -> None:
+    """As the description says, and against it; equal requests each time."""
+    described = schemathesis.openapi.from_asgi("/openapi.json", client.app)
+    operations = [one.ok() for one in described.get_all_operations()]
+    assert {one.label for one in operations} >= {"POST /v1/forecasts", "PUT /v1/cluster/{name}"}
+    for operation in operations:
+        if mode is GenerationMode.NEGATIVE and operation.label == "GET /v1/cluster":
+            continue  # it takes nothing that could be wrong
+
+        @given(case=operation.as_strategy(generation_mode=mode))
+        @settings(max_examples=12, derandomize=True, database=None, suppress_health_check=EVERY)
+        def check(case: Any) -> None:
+            case.call_and_validate(headers={"Authorization": f"Bearer {TOKEN}"}, checks=CHECKS)
+
+        check()

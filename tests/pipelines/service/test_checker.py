@@ -1,0 +1,162 @@
+"""New types of datasets are trained for in processes of their own, which end with the service."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from pipelines.service.checker import Checker
+from pipelines.service.contracts import Dataset, Workload
+from warehouse.home import CHECKOUT
+from warehouse.records import BadInput
+
+SLEEPS = ["sh", "-c", "exec sleep 600"]
+FAILS = ["sh", "-c", 'echo "one line" >&2; echo "no images in $0" >&2; exit 3']
+FLOODS = ["sh", "-c", "yes 2>/dev/null | head -c 1000000 >&2; echo last >&2"]
+Make = Callable[..., Checker]
+eventually = retry(
+    retry=retry_if_exception_type(AssertionError), stop=stop_after_delay(60), wait=wait_fixed(0.05)
+)
+
+
+@pytest.fixture
+def make(home: Path) -> Iterator[Make]:
+    """Return what makes checkers, which are closed at the end."""
+    made = []
+
+    def checker(program: list[str], folder: Path | None = None) -> Checker:
+        made.append(Checker(folder, 0.5, program))
+        return made[-1]
+
+    yield checker
+    for one in made:
+        one.close()
+
+
+@eventually
+def ended(checker: Checker, status: str) -> str:
+    """Wait until training for `pairs` has a status; return what it told."""
+    found = checker.retraining("pairs")
+    assert found.status == status
+    return found.told
+
+
+def test_types_of_which_there_is_an_embedder_are_known(make: Make, home: Path) -> None:
+    checker = make(SLEEPS)
+    asked = [
+        Workload(dnn="vgg11", dataset=Dataset(type=name)) for name in ("ours", "pairs", "ours")
+    ]
+    assert checker.unknown(asked) == ["ours", "pairs"]
+    (home / "embedders").mkdir()
+    (home / "embedders" / "ours.safetensors").touch()
+    assert checker.unknown(asked) == ["pairs"]
+    assert checker.retraining("ours").status == "done"
+
+
+def test_training_runs_once(make: Make, tmp_path: Path) -> None:
+    log = tmp_path / "begun"
+    checker = make(["sh", "-c", f'echo "$0 $1" >> {log}; exec sleep 600'])
+    for _ in range(3):
+        assert checker.checked("pairs").status == "running"
+
+    @eventually
+    def begun() -> None:
+        assert log.exists() and log.read_text() == "pairs 0.5\n"
+
+    begun()
+
+
+def test_a_training_that_failed_says_why_and_is_begun_again_when_it_is_asked_for(
+    make: Make,
+) -> None:
+    checker = make(FAILS)
+    checker.checked("pairs")
+    assert ended(checker, "failed") == "no images in pairs"
+    with pytest.raises(BadInput, match=r"no images in pairs.*POST /v1/retraining/pairs"):
+        checker.checked("pairs")
+    assert checker.retrain("pairs").dataset == "pairs"
+    ended(checker, "failed")
+
+
+def test_a_talkative_training_is_not_held_up(make: Make) -> None:
+    checker = make(FLOODS)
+    checker.checked("pairs")
+    assert ended(checker, "done") == "last"
+
+
+@pytest.mark.parametrize("dataset", ["birds", "cifar10"])
+def test_types_without_images_are_refused(make: Make, dataset: str) -> None:
+    with pytest.raises(BadInput, match=f"no embedder for datasets of type '{dataset}'"):
+        make(SLEEPS).checked(dataset)
+
+
+def test_a_folder_of_images_is_given_to_who_trains(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "cifar10").mkdir()
+    checker = make(["sh", "-c", 'echo "$2" >&2; exit 1'], tmp_path)
+    with pytest.raises(BadInput, match="has a folder tiny_imagenet"):
+        checker.checked("tiny_imagenet")
+    checker.checked("cifar10")
+
+    @eventually
+    def told() -> None:
+        assert checker.retraining("cifar10").told == str(tmp_path / "cifar10")
+
+    told()
+
+
+def test_nobody_trains_what_nobody_asked_for(make: Make) -> None:
+    with pytest.raises(BadInput, match="nobody trains an embedder for datasets of type 'pairs'"):
+        make(SLEEPS).retraining("pairs")
+
+
+def processes(marker: str) -> list[int]:
+    """Return the processes whose command line has a word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if marker.encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_training_does_not_outlive_the_service(home: Path, is_killed: bool) -> None:
+    marker = f"training-of-{os.getpid()}-{is_killed}"
+    code = f"""
+import sys, threading
+from pipelines.service.checker import Checker
+checker = Checker(None, 1, [sys.executable, "-c", "import time; time.sleep(600)", "{marker}"])
+asking = threading.Thread(target=checker.checked, args=["pairs"])
+asking.start(); asking.join()  # the thread that asked ends; training does not
+print("begun", flush=True)
+sys.stdin.read()
+checker.close()
+"""
+    service = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=CHECKOUT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "STEPCAST_HOME": str(home)},
+    )
+    assert service.stdout is not None and service.stdout.readline() == b"begun\n"
+
+    @eventually
+    def trains() -> None:
+        assert processes(marker)
+
+    trains()
+    if is_killed:
+        service.kill()
+    service.communicate(timeout=60)
+
+    @eventually
+    def is_gone() -> None:
+        assert not processes(marker)
+
+    is_gone()

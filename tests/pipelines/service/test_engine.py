@@ -1,0 +1,163 @@
+"""Forecasts of made-up networks, and refusals that say what to do; each from a real fit."""
+
+from pathlib import Path
+
+import pytest
+
+from networks import extraction
+from pipelines.service.contracts import Dataset, Forecast, Graph, Node, Nodes, Workload
+from pipelines.service.engine import Engine
+from pipelines.service.places import Place, of_cluster, of_types
+from tests.pipelines.service import made_up
+from tests.pipelines.service.made_up import NODE_TYPE, convolutions
+from tests.pipelines.service.reports import report
+from tests.pipelines.service.test_places import cluster
+from warehouse.warehouse import Warehouse
+
+TWO = of_types([Nodes(node_type=NODE_TYPE, count=2)], 1000.0)
+STRANGE = ["input", *["attention", "layer_norm", "embedding"] * 10]
+
+
+def graph(kinds: list[str]) -> Graph:
+    """Return a chain of primitives as it is sent."""
+    chain = made_up.chain(kinds)
+    nodes = [Node.model_validate(vars(one)) for one in chain.nodes]
+    return Graph(nodes=nodes, edges=list(chain.edges), parameter_count=chain.parameter_count)
+
+
+def ask(engine: Engine, *workloads: Workload, place: Place = TWO) -> list[Forecast]:
+    """Return what an engine says."""
+    return engine.forecasts(workloads, place)
+
+
+def reason(engine: Engine, workload: Workload, place: Place = TWO) -> str:
+    """Return why an engine refuses."""
+    (found,) = ask(engine, workload, place=place)
+    assert (found.status, found.step_time_s) == ("refused", None)
+    assert found.reason is not None and "\n" not in found.reason
+    return found.reason
+
+
+def test_a_measured_network_takes_what_it_took(engine: Engine) -> None:
+    (found,) = ask(engine, Workload(dnn="resnet18", batch_size=8))
+    assert found.status == "forecast"
+    assert found.step_time_s == pytest.approx(made_up.step_s("resnet18", 8, 2), rel=0.02)
+    assert found.low is not None and found.high is not None
+    assert found.low <= found.step_time_s <= found.high
+    assert (found.nearest, found.distance) == ("resnet18", 0.0)
+
+
+def test_an_epoch_is_its_steps(engine: Engine) -> None:
+    some, more = (
+        Workload(dnn="vgg11", batch_size=8, dataset=Dataset(images=images))
+        for images in (16_000, 32_000)
+    )
+    less, twice = ask(engine, some, more)
+    assert less.step_time_s is not None and less.epoch_s is not None
+    # Two nodes of eight images: a thousand steps.
+    assert less.epoch_s == pytest.approx(1000 * less.step_time_s)
+    assert twice.epoch_s == pytest.approx(2 * less.epoch_s)
+
+
+def test_a_graph_without_a_name_is_forecast_as_networks_like_it(engine: Engine) -> None:
+    (found,) = ask(engine, Workload(graph=graph(convolutions(30))))
+    assert found.status == "forecast", found.reason
+    like = 30 / 18 * made_up.step_s("resnet18", 8, 2)
+    assert found.step_time_s == pytest.approx(like, rel=0.1)
+    assert found.nearest in made_up.LAYERS
+
+
+def test_a_hundred_workloads_have_answers_in_their_order(engine: Engine) -> None:
+    batches = range(1, 101)
+    found = ask(engine, *(Workload(dnn="vgg19", batch_size=one) for one in batches))
+    steps = [one.step_time_s or 0.0 for one in found]
+    assert len(steps) == 100
+    assert steps == sorted(steps) and steps[0] < steps[-1]
+
+
+def test_what_is_far_out_is_refused_with_what_to_profile(engine: Engine) -> None:
+    said = reason(engine, Workload(graph=graph(STRANGE)))
+    assert "no measured network is like graph-" in said
+    assert "list it under train of a study" in said
+
+
+def test_an_unknown_network_is_refused_beside_others(engine: Engine) -> None:
+    unknown, known = ask(engine, Workload(dnn="nosuchnet"), Workload(dnn="vgg11"))
+    assert unknown.reason == "unknown DNN 'nosuchnet': `stepcast networks` lists all"
+    assert known.status == "forecast"
+
+
+def test_images_that_are_too_small_are_refused(engine: Engine) -> None:
+    assert "vgg11" in reason(engine, Workload(dnn="vgg11", image_size=8))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "edges", "said"),
+    [
+        (["conv", "conv"], [(0, 1), (1, 0)], "edge 1 → 0: expected places of 2 nodes"),
+        (["conv"], [(0, 0)], "edge 0 → 0"),
+        (["conv"], [(0, 7)], "edge 0 → 7"),
+        (["conv", "convolution"], [], "node 1: no primitive 'convolution'; there are input"),
+    ],
+)
+def test_what_is_no_graph_is_refused(
+    engine: Engine, kinds: list[str], edges: list[tuple[int, int]], said: str
+) -> None:
+    nodes = [Node(type=one) for one in kinds]
+    sent = Graph(nodes=nodes, edges=edges, parameter_count=0)
+    assert said in reason(engine, Workload(graph=sent))
+
+
+def test_the_largest_graph_with_the_largest_figures_has_an_answer(engine: Engine) -> None:
+    node = Node(type="conv", parameters=10**12, flops=1e18, output_elements=10**12, kernel=10**6)
+    sent = Graph(
+        nodes=[node] * 5000, edges=[(one, one + 1) for one in range(4999)], parameter_count=10**12
+    )
+    (found,) = ask(engine, Workload(graph=sent, batch_size=10**6))
+    assert found.status in ("forecast", "refused")
+
+
+def test_nodes_without_an_inventory_are_refused(engine: Engine) -> None:
+    place = of_types([Nodes(node_type="emu.avx512.s40", count=1)], None)
+    said = reason(engine, Workload(dnn="vgg11"), place)
+    assert said.startswith("nobody has measured what nodes of type emu.avx512.s40 can do")
+    assert "probe inventory" in said and "stepcast node join" in said
+
+
+def test_registered_nodes_that_are_half_busy_take_longer(engine: Engine) -> None:
+    idle, busy = (
+        ask(engine, Workload(dnn="vgg19"), place=of_cluster(cluster(told, told), None))[0]
+        for told in (report(node_type=NODE_TYPE), report(node_type=NODE_TYPE, utilisation=0.5))
+    )
+    assert idle.step_time_s is not None and busy.step_time_s is not None
+    assert busy.step_time_s > 1.2 * idle.step_time_s
+
+
+def test_nothing_measured_is_refused_with_what_to_run(home: Path) -> None:
+    said = reason(Engine(Warehouse(home)), Workload(dnn="vgg11"))
+    assert said.startswith("no steps of PyTorch have been measured yet; `stepcast run`")
+
+
+def test_it_is_fitted_again_when_the_history_has_more_runs(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(Warehouse(home))
+    assert "no steps" in reason(engine, Workload(dnn="vgg11"))
+    made_up.install(home, monkeypatch)
+    (found,) = ask(engine, Workload(dnn="vgg11"))
+    assert found.status == "forecast"
+
+
+def test_networks_that_nobody_measured_are_traced_by_one_child(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def told(_: str, arguments: list[str]) -> list[str]:
+        asked.append(arguments)
+        return [made_up.chain(convolutions(12), "anything").to_json()] * 2
+
+    monkeypatch.setattr(extraction, "_told", told)
+    found = ask(engine, *(Workload(dnn=dnn, image_size=40) for dnn in ("small_cnn", "vgg11")))
+    assert asked == [["primitives", "small_cnn:40", "vgg11:40"]]
+    assert [one.status for one in found] == ["forecast"] * 2

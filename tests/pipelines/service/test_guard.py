@@ -1,0 +1,106 @@
+"""Requests end: in bytes, in seconds, and before they are read where the token is missing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Message, Receive, Scope, Send
+
+from pipelines.service.guard import Guard, problem
+
+TOKEN = b"a-token-of-tests"
+Headers = list[tuple[bytes, bytes]]
+PERMITTED = [(b"authorization", b"Bearer " + TOKEN)]
+
+
+class Echo:
+    """An app that answers what it was sent."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer (ASGI)."""
+        message = await receive()
+        assert not message["more_body"]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": message["body"]})
+        assert (await receive())["type"] == "http.disconnect"
+
+
+def answered(
+    receive: Callable[[], Awaitable[Message]], headers: Headers, **limits: Any
+) -> tuple[int, bytes]:
+    """Return the status and body that a guarded app answers."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    guard = Guard(Echo(), TOKEN.decode(), **limits)
+    scope = {"type": "http", "path": "/v1/forecasts", "headers": headers}
+    asyncio.run(guard(scope, receive, send))
+    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent)
+
+
+def saying(*parts: bytes) -> Callable[[], Awaitable[Message]]:
+    """Return what receives a body in parts."""
+
+    def messages() -> Iterator[Message]:
+        for place, part in enumerate(parts):
+            more = place + 1 < len(parts)
+            yield {"type": "http.request", "body": part, "more_body": more}
+        yield {"type": "http.disconnect"}
+
+    coming = messages()
+
+    async def receive() -> Message:
+        return next(coming)
+
+    return receive
+
+
+@given(st.lists(st.binary(max_size=5), min_size=1, max_size=5))
+def test_a_body_arrives_whole(parts: list[bytes]) -> None:
+    whole = b"".join(parts)
+    assert answered(saying(*parts), PERMITTED, most_bytes=25) == (200, whole)
+
+
+def test_a_body_may_have_so_many_bytes() -> None:
+    assert answered(saying(b"12", b"34"), PERMITTED, most_bytes=4) == (200, b"1234")
+    code, body = answered(saying(b"12", b"345", b"never read"), PERMITTED, most_bytes=4)
+    assert (code, body) == (413, b'{"detail":"expected a request of at most 4 bytes"}')
+
+
+async def unread() -> Message:
+    """Fail: nobody should read this body."""
+    raise AssertionError("the body was read")
+
+
+@pytest.mark.parametrize("length", [b"5", b"9" * 5000])
+def test_a_body_that_says_it_is_too_large_is_not_read(length: bytes) -> None:
+    headers = [*PERMITTED, (b"content-length", length)]
+    assert answered(unread, headers, most_bytes=4)[0] == 413
+
+
+def test_a_body_without_a_token_is_not_read() -> None:
+    assert answered(unread, [])[0] == 401
+    assert answered(unread, [(b"authorization", b"Bearer " + TOKEN[:-1])])[0] == 401
+
+
+def test_a_body_that_does_not_come_is_given_up() -> None:
+    async def never() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    code, body = answered(never, PERMITTED, most_s=0.01)
+    assert (code, body) == (408, b'{"detail":"expected a whole request within 0.01 s"}')
+
+
+def test_who_has_gone_gets_no_answer() -> None:
+    with pytest.raises(IndexError):
+        answered(saying(), PERMITTED)
+
+
+def test_a_line_is_utf8_whatever_was_sent() -> None:
+    assert problem(422, "a\nb \ud800 →").body == '{"detail":"a b \\\\ud800 →"}'.encode()

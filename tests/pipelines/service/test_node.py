@@ -1,0 +1,113 @@
+"""A node's part, against a service in this process."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from starlette.types import ASGIApp
+
+from pipelines.cli import serving
+from pipelines.service.app import service
+from pipelines.service.checker import Checker
+from pipelines.service.collector import Collector
+from pipelines.service.node import Membership, Unreachable, measured
+from profilers.steady.host import CpuTimes
+from tests.pipelines.service.conftest import TOKEN, Halves
+from tests.pipelines.service.reports import report
+from warehouse.records import BadInput
+
+
+@contextmanager
+def served(app: ASGIApp) -> Iterator[str]:
+    """Serve at a free port; yield the address."""
+    with serving._listening("127.0.0.1", 0) as listening:  # noqa: SLF001
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        thread = threading.Thread(target=server.run, args=[[listening]])
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def address(collector: Collector, checker: Checker) -> Iterator[str]:
+    """Return the address of a service that asks for the token."""
+    with served(service(Halves(), collector, checker, TOKEN)) as at:
+        yield at
+
+
+def cpu(*idle: float) -> Iterator[CpuTimes]:
+    """Yield what the kernel has counted, ten more seconds each time, of which so many were idle."""
+    total_s = idle_s = 0.0
+    for more_s in idle:
+        total_s, idle_s = total_s + 10, idle_s + more_s
+        yield CpuTimes(idle_s, 0.0, total_s)
+
+
+def test_a_node_tells_how_busy_it_has_been_and_leaves(address: str, collector: Collector) -> None:
+    counted = cpu(0, 7.5, 10, -1)
+    with Membership(f"{address}/", "a", TOKEN, lambda: next(counted)) as membership:
+        told = []
+        for _ in range(3):
+            membership.tell(report())
+            membership.wait()
+            (node,) = collector.cluster().nodes
+            told.append(node.report.utilisation)
+        assert (node.name, told) == ("a", [0.25, 0.0, 1.0])
+    assert collector.cluster().nodes == []
+
+
+def test_a_node_tells_until_it_is_time_to_leave(address: str, collector: Collector) -> None:
+    ends = iter([False, False, True])
+    with Membership(address, "a", TOKEN) as membership:
+        membership.stay(report(), lambda: next(ends))
+        assert [one.name for one in collector.cluster().nodes] == ["a"]
+
+
+def test_another_token_is_refused(address: str) -> None:
+    for token in (None, "another-token"):
+        with pytest.raises(BadInput, match="refuses: 401 send the service's token"):
+            Membership(address, "a", token).__enter__()
+
+
+def test_an_outage_is_waited_out_for_a_while(collector: Collector, checker: Checker) -> None:
+    with served(service(Halves(), collector, checker, None)) as address:
+        membership = Membership(address, "a", None)
+        membership.tell(report())
+    pauses: list[float] = []
+    with pytest.raises(Unreachable, match=f"no service answers at {address} .*refused"):
+        membership.stay(report(), pause=pauses.append)
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 30.0]
+    membership.__exit__()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "here",
+        "file:///etc/passwd",
+        "ftp://host",
+        "http://",
+        "http://host:port",
+        "http://user@host",
+        "http://host?token=x",
+        "http://[",
+    ],
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(BadInput, match="expected a service's address as http://"):
+        Membership(url, "a", None)
+
+
+def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.service.node._SECONDS", 0.01)
+    found = measured("lab.xeon", 1000.0)
+    assert (found.node_type, found.link_mbps) == ("lab.xeon", 1000.0)
+    assert found.cores >= 1 and found.memory_bytes > 2**27
+    # More than a slide rule, less than all of today's computers.
+    assert 1e6 < found.dense_flops < 1e18 and 1e6 < found.memory_Bps < 1e15

@@ -1,0 +1,61 @@
+"""Places are nodes of known types, or what is free of registered ones."""
+
+import pytest
+
+from models.predictddl.observed import DENSE, MEMORY, of_node
+from pipelines.service.contracts import Cluster, Nodes, Registered, Report
+from pipelines.service.places import of_cluster, of_types
+from tests.pipelines.service.reports import report
+from warehouse.records import BadInput
+
+
+def cluster(*reports: Report) -> Cluster:
+    """Return a cluster of nodes that tell this."""
+    nodes = [
+        Registered(name=f"n{place}", report=one, seconds_ago=0.0)
+        for place, one in enumerate(reports)
+    ]
+    return Cluster(nodes=nodes)
+
+
+def test_nodes_of_a_type_are_one_group() -> None:
+    asked = [Nodes(node_type="emu.avx2.s40", count=2), Nodes(node_type="emu.avx2.s40", count=3)]
+    place = of_types(asked, 100.0)
+    assert place.counts == {"emu.avx2.s40": 5}
+    assert [one.count for one in place.groups] == [5]
+    assert (place.link_mbps, place.measured) == (100.0, {})
+
+
+def test_an_unknown_type_is_named() -> None:
+    with pytest.raises(BadInput, match=r"unknown node type .emu.avx3.; did you mean"):
+        of_types([Nodes(node_type="emu.avx3", count=1)], None)
+
+
+def test_registered_nodes_can_do_what_the_least_of_their_type_can() -> None:
+    place = of_cluster(
+        cluster(report(), report(utilisation=0.5, memory_Bps=4e10), report(node_type="lab.arm")),
+        None,
+    )
+    assert place.counts == {"lab.xeon": 2, "lab.arm": 1}
+    xeon, arm = place.groups
+    assert (xeon.cpu_share, xeon.memory_bytes) == (4.0, 8 * 10**9)
+    assert place.measured[xeon.node_type][DENSE] == 4e10
+    assert place.measured[xeon.node_type][MEMORY] == 2e10
+    assert of_node(arm, place.measured).dense_flops == 8e10
+
+
+def test_what_is_free_now_does_not_take_the_name_of_what_was_profiled() -> None:
+    place = of_cluster(cluster(report(node_type="emu.avx2.s40")), None)
+    assert "emu.avx2.s40" not in place.measured
+
+
+def test_the_slowest_link_counts_unless_one_is_named() -> None:
+    nodes = cluster(report(), report(link_mbps=100.0), report(link_mbps=None))
+    assert of_cluster(nodes, None).link_mbps == 100.0
+    assert of_cluster(nodes, 40.0).link_mbps == 40.0
+    assert of_cluster(cluster(report(link_mbps=None)), None).link_mbps is None
+
+
+def test_an_empty_cluster_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"no node has registered: .* `stepcast node join`"):
+        of_cluster(cluster(), None)
