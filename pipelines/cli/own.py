@@ -13,7 +13,10 @@ from studies.curve import Curve
 from studies.words import count
 from warehouse.records import BadInput
 
-_PASSES = "torch_compute"
+LEARNING = (
+    "What learns from other networks needs a study that lists some under train:, such as "
+    "studies/reference_ceer_pytorch.yaml; `stepcast plan` says how long it takes."
+)
 Options = Mapping[str, str | None]
 _NOT_ASKED = {
     "dnn": "the model is the network",
@@ -98,17 +101,17 @@ def asked_of(target: str, options: Options) -> Own:
 
 
 def to_profile(answer: Answer, own: Own) -> Iterator[str]:
-    """Yield what measures what systems lack of the model, and of the nodes."""
-    lacking = [needed for one in answer.refused for needed in one.lacking]
-    if any(needed.probe == _PASSES for needed in lacking):
+    """Yield the command that measures what systems lack of the model and its nodes."""
+    lacking = {needed.probe for one in answer.refused for needed in one.lacking}
+    exchange = bool(lacking & {"links", "allreduce"})
+    if exchange or "torch_compute" in lacking:
         one = own.curves[0]
         for worker in dict.fromkeys(name for curve in own.curves for name in curve.worker):
+            workers = ",".join(map(str, one.workers))
+            more = f" --workers {workers} --link-mbps {one.link_mbps:g}" if exchange else ""
             yield (
-                f"To measure its passes, `stepcast profile {own.target} --worker {worker} "
-                f"--batch-size {one.batch_size}`, about a minute."
+                f"To measure that on this machine, `stepcast profile {own.target} --worker "
+                f"{worker} --batch-size {one.batch_size}{more}`."
             )
-    if any(needed.of_train for needed in lacking):
-        yield (
-            "What learns from other networks needs a study that lists some under train:, such as "
-            "studies/reference_ceer_pytorch.yaml; `stepcast plan` says how long it takes."
-        )
+    if any(needed.of_train for one in answer.refused for needed in one.lacking):
+        yield LEARNING

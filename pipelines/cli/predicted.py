@@ -13,7 +13,7 @@ from rich.table import Table
 from fleet.readings import in_words
 from forecasting.asked.answer import Answer, Forecast, Refused
 from forecasting.asked.lacking import minutes
-from pipelines.cli.own import Own, to_profile
+from pipelines.cli.own import LEARNING, Own, to_profile
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
 from studies.words import count, some
@@ -179,10 +179,7 @@ def _to_measure(answer: Answer, listed: Listed) -> Iterator[str]:
         for one in listed:
             yield f"  - {_on_one_line(one)}"
     if learning:
-        yield (
-            "What learns from other networks needs a study that lists some under train:, such as "
-            "studies/reference_ceer_pytorch.yaml; `stepcast plan` says how long it takes."
-        )
+        yield LEARNING
 
 
 def _on_one_line(template: Mapping[str, object]) -> str:

@@ -6,9 +6,9 @@ import typer
 
 from profilers.clusters import BackendChoice
 
-_PROBE = "torch_compute"
-_SETTINGS = {"interval": 0.04, "most_s": 60}
-_LINK_MBPS = 1000
+_PASSES = {"torch_compute": {"interval": 0.04, "most_s": 60}}
+_EXCHANGE: dict[str, dict[str, object]] = {"links": {}, "allreduce": {}}
+_LINK_MBPS = "1000"
 """One node has nobody to talk to: no run knows of it."""
 
 
@@ -18,17 +18,24 @@ def profile(
     ],
     worker: Annotated[str, typer.Option(help="The node type.")],
     batch_size: Annotated[str, typer.Option(help="The largest batch of a device.")],
+    workers: Annotated[
+        str, typer.Option(help="Numbers of workers to be asked about: 1,2,4.")
+    ] = "1",
+    link_mbps: Annotated[
+        str | None, typer.Option(help="Speed of links: times links and all-reduces, too.")
+    ] = None,
     backend: Annotated[
         BackendChoice, typer.Option(help="Where: this host's nodes; emulated if it permits these.")
     ] = "auto",
 ) -> None:
     """Time the passes of your own model on one node of this machine, about a minute or two.
 
-    They land like the runs of a study that only profiles: `stepcast predict` then has srift, too,
-    where all-reduces of such nodes have been measured.
+    They land like the runs of a study that only profiles, and srift and ideal_scaling rest on them.
+    With --link-mbps, links and all-reduces of such nodes are timed as well, which srift needs where
+    nobody has measured them.
 
     Example: stepcast profile my_package.my_module:build_model --worker emu.avx512.s15
-    --batch-size 8
+    --batch-size 8 --workers 1,2,4 --link-mbps 500
     """
     from forecasting.chosen import asking_of
     from forecasting.ready import chosen_backend
@@ -50,13 +57,14 @@ def profile(
         raise BadInput(f"{target}: expected package.module:function; docs/my-model.md has one")
     if backend in BACKENDS:
         raise BadInput(f"--backend {backend}: your model is on this machine; leave --backend out")
-    given = {"batch_size": batch_size, "worker": worker, "workers": "1"}
-    own = asked_of(target, {**given, "link_mbps": str(_LINK_MBPS)})
+    given = {"batch_size": batch_size, "worker": worker, "workers": workers}
+    own = asked_of(target, {**given, "link_mbps": link_mbps or _LINK_MBPS})
+    probes = _PASSES | (_EXCHANGE if link_mbps else {})
     study = Study.model_validate(
         {
             "name": f"profile.{own.graph.dnn}",
             "description": f"Passes of {target}.",
-            "probes": {_PROBE: _SETTINGS},
+            "probes": probes,
             "train": [one.model_copy(update={"is_judged": False}) for one in own.curves],
         }
     )
@@ -67,9 +75,7 @@ def profile(
     typer.echo(own.in_words)
     typer.echo(f"backend {chosen}: {why}", err=True)
     with shown(tasks(round_, Taken(landed, here, warehouse.landing))) as progress:
-        measured(round_, _PROBE, warehouse.landing, progress)
+        for probe in probes:
+            round_ = measured(round_, probe, warehouse.landing, progress)
     warehouse.load()
-    typer.echo(
-        f"Its passes on {worker} have landed; ask again with `stepcast predict {target} "
-        f"--batch-size {batch_size} --worker {worker} …`."
-    )
+    typer.echo(f"Its passes on {worker} have landed; `stepcast predict {target} …` rests on them.")

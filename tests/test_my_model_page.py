@@ -1,0 +1,115 @@
+"""The page about models of one's own: its steps are followed, its mistakes are made."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import own
+from profilers import torch_passes
+from tests import my_history
+from tests.pipelines.ran import stepcast
+from warehouse.home import CHECKOUT
+from warehouse.warehouse import read_only
+
+PAGE = (CHECKOUT / "docs" / "my-model.md").read_text()
+TARGET = "my_package.my_module:build_model"
+ASKED = "--batch-size 8 --workers 2 --worker emu.avx512.s40 --link-mbps 1000".split()
+_BLOCK = re.compile(r"^```\n(\$ stepcast .*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def followed() -> Iterator[tuple[list[str], list[str]]]:
+    """Yield each command of the page, and the lines that it shows."""
+    for block in _BLOCK.findall(PAGE):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *shown = part.splitlines()
+            yield shlex.split(command)[1:], shown
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the package that the page writes, and a home with a history."""
+    place = tmp_path_factory.mktemp("mine")
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (place / "my_package").mkdir()
+    (place / "my_package" / "my_module.py").write_text(code)
+    my_history.build(place / "home")
+    return place
+
+
+@pytest.fixture
+def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in that folder."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("STEPCAST_HOME", str(folder / "home"))
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
+    return folder
+
+
+def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of the minute that a profile takes, a second will do here.
+    quick = {"torch_compute": {"trials": 2, "watched_trials": 1}}
+    monkeypatch.setattr("pipelines.cli.profile._PASSES", quick)
+    monkeypatch.setattr(torch_passes, "PIECE_S", 0.05)
+    monkeypatch.setattr(own, "own_graph", cache(own.own_graph))
+    commands = list(followed())
+    assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
+    outs = []
+    for words, shown in commands:
+        more = ["--backend", "loopback"] if words[0] == "profile" else []
+        answer = stepcast(*words, *more)
+        assert answer.code == 0, answer.err
+        outs.append(answer.out)
+        assert shown
+        for line in shown:
+            assert line in answer.out.splitlines()
+    first, _, second = outs
+    assert "log_linear" in first
+    assert "srift: no torch_compute of own-" in first
+    assert f"`stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 8`" in first
+    assert not re.search("^(srift|ideal_scaling): ", second, re.MULTILINE)
+    ledger = read_only(
+        there / "home",
+        "SELECT system, count(*) AS n, min(value) AS least FROM pred.ledger GROUP BY 1 ORDER BY 1",
+    )
+    assert ledger["system"].to_list() == ["ideal_scaling", "log_linear", "srift"]
+    assert ledger["n"].to_list() == [2, 3, 2]
+    assert ledger["least"].min() > 0
+
+
+def mistakes() -> Iterator[tuple[list[str], str]]:
+    """Yield commands of a new user, and what the page says of them."""
+    yield ["my_package/my_module.py", *ASKED], f"such as {TARGET}"
+    yield ["my_package.my_module.build_model", *ASKED], f"such as {TARGET}"
+    yield [TARGET, *ASKED[2:]], "--batch-size: missing, and it has no default"
+    yield [TARGET, *ASKED, "--image-size", "64"], "the example batch has the images; leave out"
+    yield [TARGET, *ASKED, "--dnn", "resnet18"], "the model is the network; leave out --dnn"
+    yield [TARGET, *ASKED, "--framework", "tensorflow"], "models of your own are of PyTorch"
+    yield [TARGET, *ASKED, "--worker", "emu.avx512"], "unknown node type 'emu.avx512'; did you mean"
+    yield ["another.place:build_model", *ASKED], "no module 'another' in "
+
+
+@pytest.mark.parametrize(("words", "told"), list(mistakes()))
+def test_mistakes_are_one_line(there: Path, words: list[str], told: str) -> None:
+    answer = stepcast("predict", *words)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert told in answer.err
+
+
+def test_a_home_without_a_history_says_so_before_the_model_is_built(
+    there: Path, home: Path
+) -> None:
+    answer = stepcast("predict", TARGET, *ASKED)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "nothing has been measured in" in answer.err
+
+
+def test_a_profile_on_machines_of_others_is_refused(there: Path) -> None:
+    given = ["--worker", "emu.avx512.s40", "--batch-size", "8"]
+    answer = stepcast("profile", TARGET, *given, "--backend", "ssh")
+    assert (answer.code, "your model is on this machine" in answer.err) == (2, True)
+    answer = stepcast("profile", "my_model", *given)
+    assert (answer.code, "expected package.module:function" in answer.err) == (2, True)
