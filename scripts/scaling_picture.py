@@ -15,7 +15,10 @@ import polars as pl
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
+from warehouse.kept import kept_runs, kept_tables
+
 ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "data" / "reference"
 STUDY = "reference_async_steady"
 JOB = {"dnn": "googlenet", "batch_size": 4, "link_mbps": 400.0, "order": "framework"}
 METRIC = "throughput_steps_per_s"
@@ -30,9 +33,11 @@ DRAWN = {
 def measured() -> pl.DataFrame:
     """Return subject_id, workers and the mean steps/s over windows, of each run of the job."""
     rows = []
-    for folder in sorted((ROOT / "data/reference").glob("*-tf_throughput-*")):
-        run = pl.read_parquet(folder / "run.parquet").row(0, named=True)
-        scenario = pl.read_parquet(folder / "scenario.parquet").row(0, named=True)
+    for run in kept_runs(REFERENCE):
+        if (run.study, run.probe, run.status) != (STUDY, "tf_throughput", "ok"):
+            continue
+        tables = kept_tables(REFERENCE, run.run_id)
+        scenario = tables["scenario"].to_pylist()[0]
         told = json.loads(scenario["canonical"])
         load, strategy = told["workload"], told["strategy"]
         found = {
@@ -41,9 +46,9 @@ def measured() -> pl.DataFrame:
             "link_mbps": told["link_mbps"],
             "order": strategy["order"],
         }
-        if run["study"] != STUDY or run["status"] != "ok" or found != JOB:
+        if found != JOB:
             continue
-        samples = pl.read_parquet(folder / "sample.parquet").filter(pl.col("metric") == METRIC)
+        samples = pl.DataFrame(tables["sample"]).filter(pl.col("metric") == METRIC)
         rows.append((scenario["scenario_id"], strategy["workers"], samples["value"].mean()))
     return pl.DataFrame(rows, ["subject_id", "workers", "measured"], orient="row")
 

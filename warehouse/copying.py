@@ -51,15 +51,19 @@ def copy_run(source: Path, landing: Path, run_id: str, *, artefacts: bool = True
         remove(fresh)
 
 
-def put_in_place(fresh: Path, target: Path) -> bool:
-    """Rename a whole run to the name under which it is found; return whether none was there."""
+def put_in_place(fresh: Path, target: Path, *, durable: bool = True) -> bool:
+    """Rename a whole run to the name under which it is found; return whether none was there.
+
+    The name is on disk then if `durable`.
+    """
     try:
         os.rename(fresh, target)
     except OSError:
         if target.exists():
             return False
         raise
-    sync(target.parent)
+    if durable:
+        sync(target.parent)
     return True
 
 

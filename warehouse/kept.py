@@ -36,17 +36,18 @@ def kept_tables(folder: Path, run_id: str) -> dict[str, pa.Table]:
     return _opened(folder).tables(run_id)
 
 
-def bring(folder: Path, landing: Path, run_ids: Iterable[str]) -> int:
+def bring(folder: Path, landing: Path, run_ids: Iterable[str], *, durable: bool = True) -> int:
     """Bring those runs of a folder of landed runs or sets that `landing` lacks; return how many.
 
-    Each is there whole or not at all, with the same rows of the same tables.
+    Each is there whole or not at all, with the same rows of the same tables. Unless `durable`,
+    those of sets may not survive a power failure, and come sooner.
 
     Raises:
         BadInput: as `copy_runs` and `Sets.unpack`.
         StepcastError: it could not be read or written.
     """
     if is_sets(folder):
-        return _opened(folder).unpack(landing, run_ids)
+        return _opened(folder).unpack(landing, run_ids, durable=durable)
     return copy_runs(folder, landing, run_ids)
 
 

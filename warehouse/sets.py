@@ -53,6 +53,7 @@ class Sets:
         self._folder = folder
         self._days: dict[str, Path] = {}
         self._runs: dict[str, Run] = {}
+        self._having: dict[Path, frozenset[str]] = {}
         for day in _days(folder):
             for run in _runs_of(day):
                 if other := self._days.get(run.run_id):
@@ -73,15 +74,17 @@ class Sets:
         Raises:
             BadInput: there is no such run, or a file is unreadable or no known table.
         """
-        found = {}
-        for file in _files(self._day(run_id)):
-            table = pa.concat_tables(_read(file, [run_id]))
-            if len(table) or run_id in without_rows(file):
-                found[file.stem] = table
-        return found
+        return {
+            file.stem: pa.concat_tables(_read(file, [run_id]))
+            for file in _files(self._day(run_id))
+            if run_id in self._holders(file)
+        }
 
-    def unpack(self, landing: Path, run_ids: Iterable[str]) -> int:
+    def unpack(self, landing: Path, run_ids: Iterable[str], *, durable: bool = True) -> int:
         """Write those runs that `landing` lacks there, each whole or not at all; return how many.
+
+        Unless `durable`, nobody waits for the disk: a power failure may leave parts of runs, which
+        are not loaded because their checksums are wrong.
 
         Raises:
             BadInput: as `tables`.
@@ -90,13 +93,47 @@ class Sets:
         wanted = sorted({one for one in run_ids if not (landing / one).exists()})
         days = sorted({self._day(run_id) for run_id in wanted})
         return sum(
-            _unpack(day, landing, [one for one in wanted if self._days[one] == day]) for day in days
+            self._unpack(day, landing, [one for one in wanted if self._days[one] == day], durable)
+            for day in days
         )
 
     def _day(self, run_id: str) -> Path:
         if run_id not in self._days:
             raise BadInput(f"{self._folder} holds no run {run_id}")
         return self._days[run_id]
+
+    def _holders(self, file: Path) -> frozenset[str]:
+        """Return the runs that have the table of a file: neighbours in it may lack theirs."""
+        if file not in self._having:
+            self._having[file] = frozenset(_holders(file)).union(without_rows(file))
+        return self._having[file]
+
+    def _unpack(self, day: Path, landing: Path, run_ids: list[str], durable: bool) -> int:
+        landing.mkdir(parents=True, exist_ok=True)
+        fresh = temporary(landing)
+        try:
+            for run_id in run_ids:
+                (fresh / run_id).mkdir(parents=True)
+            for file in _files(day):
+                if having := self._holders(file).intersection(run_ids):
+                    _split(file, fresh, having)
+            for run_id in run_ids:
+                seal(fresh / run_id, durable=False)
+            if durable:
+                # Together, they wait for the disk once and not thousands of times.
+                with ThreadPoolExecutor(_AT_ONCE) as pool:
+                    list(pool.map(sync, fresh.glob("*/*")))
+                    list(pool.map(sync, fresh.iterdir()))
+            placed = sum(
+                put_in_place(fresh / run_id, landing / run_id, durable=False) for run_id in run_ids
+            )
+            if durable:
+                sync(landing)
+            return placed
+        except OSError as error:
+            raise StepcastError(f"set {day} was not unpacked to {landing}: {error}") from error
+        finally:
+            remove(fresh)
 
 
 def day_of(run: Run) -> str:
@@ -162,31 +199,22 @@ def _read(file: Path, run_ids: Collection[str]) -> Iterator[pa.Table]:
         raise BadInput(f"set {file.parent}: {error}") from error
 
 
-def _unpack(day: Path, landing: Path, run_ids: list[str]) -> int:
-    landing.mkdir(parents=True, exist_ok=True)
-    fresh = temporary(landing)
+def _holders(file: Path) -> set[str]:
+    """Return the runs whose rows a file has."""
+    found: set[str] = set()
     try:
-        for run_id in run_ids:
-            (fresh / run_id).mkdir(parents=True)
-        for file in _files(day):
-            _split(file, fresh, run_ids)
-        for run_id in run_ids:
-            seal(fresh / run_id)
-        # Together, they wait for the disk once and not thousands of times.
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(sync, fresh.glob("*/*")))
-            list(pool.map(sync, fresh.iterdir()))
-        return sum(put_in_place(fresh / run_id, landing / run_id) for run_id in run_ids)
-    except OSError as error:
-        raise StepcastError(f"set {day} was not unpacked to {landing}: {error}") from error
-    finally:
-        remove(fresh)
+        with pq.ParquetFile(file, read_dictionary=["run_id"]) as parquet:
+            for batch in parquet.iter_batches(CHUNK_ROWS, columns=["run_id"]):
+                found.update(map(str, batch["run_id"].unique().to_pylist()))
+    except (pa.ArrowException, KeyError, UnicodeDecodeError) as error:
+        raise BadInput(f"set {file.parent}: {file.name} is damaged: {one_line(error)}") from error
+    return found
 
 
-def _split(file: Path, target: Path, run_ids: list[str]) -> None:
+def _split(file: Path, target: Path, run_ids: Collection[str]) -> None:
     """Write the rows of each run to `<run>/<table>.parquet`."""
     none = SCHEMAS[file.stem].empty_table() if file.stem in SCHEMAS else None
-    empty = {run_id: [none] for run_id in set(without_rows(file)) & set(run_ids)}
+    empty = {run_id: [none] for run_id in set(without_rows(file)).intersection(run_ids)}
     written = (
         (run_id, [piece for _, piece in pieces])
         for run_id, pieces in groupby(_pieces(_read(file, run_ids)), key=itemgetter(0))
