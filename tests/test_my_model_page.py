@@ -25,7 +25,7 @@ def followed() -> Iterator[tuple[list[str], list[str]]]:
     """Yield each command of the page, and the lines that it shows."""
     for block in _BLOCK.findall(PAGE):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, *shown = part.splitlines()
+            command, *shown = part.replace("\\\n", " ").splitlines()
             yield shlex.split(command)[1:], shown
 
 

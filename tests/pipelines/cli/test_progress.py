@@ -29,6 +29,12 @@ def test_lines_say_what_begins_and_what_is_left() -> None:
     assert warning == "warning: look out"
 
 
+def test_without_a_plan_nothing_is_said_of_what_is_left() -> None:
+    out = io.StringIO()
+    Lines(Estimate([]), out).say("one thing")
+    assert re.fullmatch(r"\[ +0 s\] one thing\n", out.getvalue())
+
+
 def test_the_bar_moves_and_names_what_runs() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100)
