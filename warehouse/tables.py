@@ -109,8 +109,9 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     "rented": (
         "entry int, kind text, written_at time, token text?, instance text?, account text?",
-        "region text?, zone text?, node_type text?, market text?, instances int?, usd_per_hour real?",
-        "volume_usd_per_hour real?, hours real?, seconds real?, usd real?, code text?, reason text?",
+        "region text?, zone text?, node_type text?, market text?, instances int?",
+        "usd_per_hour real?, volume_usd_per_hour real?, hours real?, seconds real?, usd real?",
+        "code text?, reason text?",
     ),
     "external": ("row_number big, subject json, metric text, unit text, value real?, repeat int",),
     "source": (

@@ -1,9 +1,7 @@
 """Clusters of rented instances: a made-up provider, and sshd's of this host as instances."""
 
 import signal
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,8 @@ from profilers.clusters.node_types import node_group
 from profilers.renting import user_data
 from profilers.renting.allowance import Allowance, Rate, allowed
 from profilers.renting.book import Book, Intent
-from profilers.renting.provider import NoCapacity, Seen
 from tests.profilers.clusters.machines import NODE_TYPE, machines
+from tests.profilers.clusters.made_up import World
 from warehouse.records import BadInput, ProbeFailed
 
 LAUNCH = {
@@ -30,63 +28,6 @@ LAUNCH = {
 }
 WORKER = (node_group("worker", "emu.server", 1).model_copy(update={"node_type": NODE_TYPE}),)
 RATE = Rate(usd_per_hour=0.06, most_usd_per_hour=0.10, source="test")
-
-
-@dataclass
-class World:
-    """A region with one machine, which `folder` describes, or none."""
-
-    folder: Path | None = None
-    full: frozenset[str] = frozenset()
-    console_says: str | None = None
-    will_not_end: bool = False
-    states: dict[str, str] = field(default_factory=dict)
-    asked: list[Any] = field(default_factory=list)
-    volumes: str | None = None
-
-    def launch(self, intent: Intent, owner_token: str) -> Sequence[str]:
-        assert owner_token == owner.token()
-        assert intent in Book().read().unanswered
-        self.asked.append(intent)
-        if intent.zone in self.full:
-            raise NoCapacity("InsufficientInstanceCapacity", "none left")
-        ids = [f"i-{len(self.states) + number}" for number in range(intent.count)]
-        self.states |= dict.fromkeys(ids, "running")
-        if self.folder is not None:
-            key = (self.folder / "sshd-127.0.0.2/hostkey.pub").read_text().rsplit(" ", 1)[0]
-            self.console_says = self.console_says or f"{user_data.MARKER} {intent.token} {key}\n"
-            ends_us = (int(time.time()) + 60 * user_data.minutes(intent)) * 1_000_000
-            scheduled = self.folder / "m0/scheduled"
-            if not scheduled.exists():
-                scheduled.write_text(f"USEC={ends_us}\nWARN_WALL=1\nMODE=poweroff\n")
-        return ids
-
-    def find(self, token: str) -> Sequence[str]:
-        return ()
-
-    def seen(self, ids: Collection[str]) -> Mapping[str, Seen]:
-        return {
-            id_: Seen(id_, self.states[id_], 90.0, "127.0.0.2")  # type: ignore[arg-type]
-            for id_ in ids
-            if id_ in self.states
-        }
-
-    def terminate(self, ids: Collection[str]) -> None:
-        self.asked.append(sorted(ids))
-        if self.will_not_end:
-            raise ProbeFailed("RequestLimitExceeded")
-        self.states |= dict.fromkeys(ids, "ending")
-
-    def console(self, id_: str) -> str:
-        return self.console_says or ""
-
-    def check_volumes(self, ids: Collection[str]) -> None:
-        if self.volumes is not None:
-            raise ProbeFailed(self.volumes)
-
-    @property
-    def alive(self) -> list[str]:
-        return [id_ for id_, state in self.states.items() if state == "running"]
 
 
 @pytest.fixture
