@@ -11,10 +11,10 @@ from dagster import DagsterInstance
 
 from warehouse.documents import read_document
 from warehouse.durable import remove, temporary
-from warehouse.home import CHECKOUT
 
 _RELATIVE = ".stepcast/dagster"
 """Where the checkout's dagster.yaml keeps history, relative to the working directory."""
+_SETTINGS = Path(__file__).with_name("dagster.yaml")
 _HERE = "dagster-here.yaml"
 _UNCAPTURED = {
     "module": "dagster.core.storage.noop_compute_log_manager",
@@ -47,7 +47,8 @@ def instance(home: Path) -> Iterator[DagsterInstance]:
 
 def _settings(home: Path) -> Mapping[str, object]:
     settings = cast(
-        Mapping[str, object], read_document(CHECKOUT / "dagster.yaml", "Dagster's settings")
+        Mapping[str, object],
+        read_document(Path(__file__).with_name("dagster.yaml"), "Dagster's settings"),
     )
     return {key: _absolute(value, home / "dagster") for key, value in settings.items()}
 

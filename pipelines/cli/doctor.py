@@ -19,6 +19,7 @@ from profilers.clusters import cgroups, choose_backend, netns, open_cluster, own
 from profilers.clusters.fleet import fleet, fleet_file, has_fleet
 from profilers.clusters.node_types import node_group, node_types
 from profilers.steady import host, hostlock
+from warehouse.home import is_checkout
 from warehouse.records import MissingTool, StepcastError
 
 LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
@@ -118,6 +119,9 @@ def _packages() -> Finding:
 
 
 def _locked_versions() -> Finding:
+    if not is_checkout():
+        found = "installed as a package: versions are what pip chose"
+        return Finding("locked versions", True, found, "repeatable runs")
     try:
         different = version_differences(LOCK_FILE.read_text(), _installed_version)
     except OSError as error:

@@ -1,7 +1,6 @@
 """The command line. Errors are one line: exit 2 for the user's mistakes, 1 for ours."""
 
 import sys
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,6 +16,7 @@ from pipelines.cli import (
     host,
     imports,
     load,
+    noise,
     predict,
     prices,
     profile,
@@ -29,7 +29,7 @@ from pipelines.cli import (
     warehouse,
 )
 from pipelines.cli.errors import explain
-from warehouse.home import CHECKOUT
+from warehouse.version import version
 
 app = typer.Typer(
     name="stepcast",
@@ -41,12 +41,14 @@ app = typer.Typer(
 )
 for command in (
     run.run,
+    run.demo,
     run.plan,
     ask.sql,
     ask.query,
     ask.accuracy,
     compare.compare,
     history.history,
+    noise.noise,
     history.show,
     load.load,
     load.push,
@@ -85,8 +87,7 @@ class Options:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-        typer.echo(f"stepcast {project['version']}")
+        typer.echo(f"stepcast {version()}")
         raise typer.Exit
 
 
