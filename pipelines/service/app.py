@@ -28,7 +28,7 @@ from warehouse.names import PATTERN
 from warehouse.records import BadInput, StepcastError
 
 NodeName = Annotated[str, InPath(pattern=PATTERN)]
-_WHY = {
+WHY = {
     400: "What was asked for cannot be.",
     401: "No token, or another one.",
     408: "The request took too long to arrive.",
@@ -67,7 +67,7 @@ def service(
         description=_DESCRIPTION,
         # The guard asks for the token before a body is read; this describes it.
         dependencies=[] if token is None else [Depends(HTTPBearer(auto_error=False))],
-        responses={code: {"model": Problem, "description": why} for code, why in _WHY.items()},
+        responses={code: {"model": Problem, "description": why} for code, why in WHY.items()},
         redoc_url=None,
     )
     app.add_middleware(Guard, token=token)
