@@ -94,10 +94,7 @@ def _function(target: str) -> Callable[..., object]:
                 f"{target}: no module {missing!r} in {os.getcwd()}; call this from the folder that "
                 f"has it, and write {hint}"
             ) from None
-        raise CannotBuild(
-            f"{target}: it imports {missing!r}, which is not there; install that beside stepcast: "
-            f"`{sys.executable} -m pip install {missing.partition('.')[0]}`, or what provides it"
-        ) from None
+        raise _lacking(target, missing) from None
     except BaseException as error:
         raise CannotBuild(f"{target}: importing {name} failed: {_first_line(error)}") from error
     build = getattr(module, function, None)
@@ -109,6 +106,13 @@ def _function(target: str) -> Callable[..., object]:
     return build  # type: ignore[no-any-return]
 
 
+def _lacking(target: str, package: str) -> CannotBuild:
+    return CannotBuild(
+        f"{target}: it imports {package!r}, which is not there; install that beside stepcast: "
+        f"`{sys.executable} -m pip install {package.partition('.')[0]}`, or what provides it"
+    )
+
+
 def _called(build: Callable[..., object], target: str, batch_size: int) -> object:
     """Return what a function makes, which is told the batch if it asks for it.
 
@@ -118,6 +122,8 @@ def _called(build: Callable[..., object], target: str, batch_size: int) -> objec
     try:
         takes = "batch_size" in inspect.signature(build).parameters
         return build(batch_size=batch_size) if takes else build()
+    except ModuleNotFoundError as error:
+        raise _lacking(target, error.name or "") from error
     except BaseException as error:
         told = _first_line(error)
         hint = "; leave the model on the processor" if "CUDA" in told else ""

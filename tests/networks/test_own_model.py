@@ -40,7 +40,6 @@ PACKAGE = {
         import os
         import time
         import torch
-        from torch import nn
         from assets import MINE
         from models import Net
 
@@ -54,13 +53,6 @@ PACKAGE = {
 
         def waits():
             time.sleep(600)
-
-        class Asks(nn.Module):
-            def forward(self, numbers):
-                return numbers if numbers.sum().item() > 0 else -numbers
-
-        def asks():
-            return Asks(), torch.zeros(2, 5)
         """,
 }
 
@@ -88,7 +80,6 @@ def test_packages_of_the_names_of_ours_are_the_users_in_a_child_process(folder: 
     ("function", "timeout_s", "told"),
     [
         ("leaves", 300, "its process ended with exit code 0 before it returned: it said nothing"),
-        ("asks", 300, "its forward pass asks for values of its tensors (aten::_local_scalar_dense"),
         ("waits", 0.5, "nothing came of it in 0.5 s; let it build the model and return"),
     ],
 )
@@ -150,11 +141,32 @@ def test_functions_and_packages_that_are_not_there(module: Callable[[str], str])
     assert "it imports 'nothing_of_the_kind', which is not there; install that" in refusal(
         f"{needy}:build"
     )
+    late = module("def build():\n    import nothing_of_the_kind\n")
+    assert "it imports 'nothing_of_the_kind'" in refusal(f"{late}:build")
     assert f"no module '{name}.py'" in refusal(f"{name}.py:build_model")
     assert refusal(f"{name}.py:build_model").endswith(f"write {name}:build_model")
     assert "no module 'nowhere'" in refusal("nowhere.at_all:build")
     broken = module("def build(:\n")
     assert "failed: SyntaxError: invalid syntax" in refusal(f"{broken}:build")
+
+
+class Asks(nn.Module):
+    """Decides by a value."""
+
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Return the numbers, or their opposites."""
+        return numbers if numbers.sum().item() > 0 else -numbers
+
+
+def test_a_module_that_decides_by_values_is_refused_with_the_operator_that_asked() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from networks.traced import CannotTrace, fields_of
+
+    with FakeTensorMode(), pytest.raises(CannotTrace) as refused:
+        fields_of(Asks(), (torch.zeros(2, 5),), "mine", 0, 2)
+    told = "its forward pass asks for values of its tensors (aten::_local_scalar_dense"
+    assert told in str(refused.value)
 
 
 def test_a_module_that_fails_on_its_own_batch_says_where() -> None:
