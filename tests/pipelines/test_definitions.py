@@ -229,6 +229,7 @@ def test_schedules_are_of_jobs_that_are_there_and_off_until_somebody_wants_them(
         "half_hourly_variance": "variance",
         "weekly_reprofiling": "demo",
         "daily_prices": "prices",
+        "quarter_hourly_reap": "reap",
     }
     for name, job in jobs.items():
         assert defs.resolve_job_def(job).name == job
