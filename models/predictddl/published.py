@@ -27,6 +27,7 @@ EPOCH_IMAGES = 50_000
 """Of CIFAR-10's training set: an epoch's time is a step's times so many images over its own."""
 _FOLDS = 4
 _SEED = 0
+_ITERATIONS_MLP = 500
 _ITERATIONS = 20_000
 """Of a support vector machine, which else may not end."""
 
@@ -235,7 +236,10 @@ def _made(kind: str, settings: Mapping[str, Any], features: Floats, seconds: Flo
         "mlp": lambda: make_pipeline(
             StandardScaler(),
             MLPRegressor(
-                (int(settings["neurons"]),), solver="lbfgs", max_iter=2000, random_state=_SEED
+                hidden_layer_sizes=(int(settings["neurons"]),),
+                solver="lbfgs",
+                max_iter=_ITERATIONS_MLP,
+                random_state=_SEED,
             ),
         ),
     }

@@ -102,27 +102,29 @@ def train(
     recent: list[float] = []
     before_s, started_s = progress.seconds, time.monotonic()
     kept_s = said_s = started_s
-    while progress.seconds < seconds:
-        rate = LEARNING_RATE / 3 ** sum(progress.seconds > part * seconds for part in DECAYS_AT)
-        optimizer.param_groups[0]["lr"] = rate
-        chance = Random(f"{seed} {progress.iterations}")
-        networks = [network_for(dataset, chance) for _ in range(META_BATCH)]
-        chosen = torch.tensor([chance.randrange(len(labels)) for _ in range(IMAGES)])
-        recent.append(_step(model, optimizer, networks, images[chosen], labels[chosen]))
-        del recent[:-100]
-        now_s = time.monotonic()
-        spent_s = before_s + now_s - started_s
-        progress = Progress(dataset.name, progress.iterations + 1, spent_s, fmean(recent))
-        if now_s - said_s > _SAID_S:
-            said_s = now_s
-            say(
-                f"{dataset.name}: iteration {progress.iterations:,}, loss {fmean(recent):.3f}, "
-                f"{(seconds - progress.seconds) / 60:.0f} min left"
-            )
-        if now_s - kept_s > _KEPT_S:
-            kept_s = now_s
-            keep(_packed(progress, model, optimizer))
-    keep(_packed(progress, model, optimizer))
+    try:
+        while progress.seconds < seconds:
+            rate = LEARNING_RATE / 3 ** sum(progress.seconds > part * seconds for part in DECAYS_AT)
+            optimizer.param_groups[0]["lr"] = rate
+            chance = Random(f"{seed} {progress.iterations}")
+            networks = [network_for(dataset, chance) for _ in range(META_BATCH)]
+            chosen = torch.tensor([chance.randrange(len(labels)) for _ in range(IMAGES)])
+            recent.append(_step(model, optimizer, networks, images[chosen], labels[chosen]))
+            del recent[:-100]
+            now_s = time.monotonic()
+            spent_s = before_s + now_s - started_s
+            progress = Progress(dataset.name, progress.iterations + 1, spent_s, fmean(recent))
+            if now_s - said_s > _SAID_S:
+                said_s = now_s
+                say(
+                    f"{dataset.name}: iteration {progress.iterations:,}, loss {fmean(recent):.3f}, "
+                    f"{(seconds - progress.seconds) / 60:.0f} min left"
+                )
+            if now_s - kept_s > _KEPT_S:
+                kept_s = now_s
+                keep(_packed(progress, model, optimizer))
+    finally:
+        keep(_packed(progress, model, optimizer))
     return model, progress
 
 

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 from models.async_sgd.systems import ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.fitted import FittedCeer
+from models.ernest.systems import ERNEST
+from models.predictddl import systems as predictddl
 from models.system import Fitted, System
 from models.systems import SYSTEMS
 from profilers.probes import PROBES
 from tests.models.async_sgd import captured_job
 from tests.models.async_sgd.frames import chain
 from tests.models.ceer import study as ceer
+from tests.models.predictddl import study as networks
 from tests.models.runs import links, run_tables, samples, scenario
 from tests.models.srift import study as srift
 from warehouse.asks import Ask, Refusal
@@ -47,6 +50,28 @@ class Declared(Mapping[str, pl.DataFrame]):
 
     def __len__(self) -> int:
         return len(self.system.tables)
+
+
+OF_NETWORKS = (
+    "predictddl",
+    "predictddl_paper",
+    "predictddl_untrained",
+    "predictddl_histogram",
+    "log_linear",
+    "black_box",
+    "gray_box",
+    "ernest",
+    "ernest_pooled",
+)
+"""Those that learn from whole steps of PyTorch's networks."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def made_up_graphs() -> Iterator[None]:
+    """Networks of tests have no modules, but graphs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictddl, "primitive_graphs", networks.graphs)
+        yield
 
 
 def asynchronous() -> tuple[dict[str, pl.DataFrame], list[Scenario]]:
@@ -82,6 +107,10 @@ def world(system: System) -> tuple[Declared, list[Scenario]]:
             )
             asked = [_of_pytorch(one) for one in asked]
         return Declared(tables, system), asked
+    if system.name in OF_NETWORKS:
+        asked = [networks.scenario("cow", 3, 8), networks.scenario("ant", 2, 12, "slow")]
+        few = networks.scenarios(networks.NETWORKS[:4], (1, 2))
+        return Declared(networks.raw_tables(few), system), asked
     if system.name in ("srift", "srift_paper", "ideal_scaling"):
         tables = srift.raw_tables()
         mixed = srift.scenario(srift.group("fast", 2), srift.group("slow", 1, 4))
@@ -183,7 +212,7 @@ def test_it_says_what_it_rests_on_or_refuses(system: System, asked: Scenario) ->
     assert found and all(isinstance(ask, Ask) for ask in found)
     for ask in found:
         if ask.whose == "own":
-            assert ask.scenario.strategy.workers == 1
+            assert ask.scenario.strategy.workers == 1 or system is ERNEST
             assert ask.scenario.cross_traffic is None
         else:
             assert ask.scenario.nodes
@@ -231,7 +260,10 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
             "line_rate",
         )
     },
-    **{name: ("all_reduce", ("pytorch",)) for name in ("srift", "srift_paper", "ideal_scaling")},
+    **{
+        name: ("all_reduce", ("pytorch",))
+        for name in ("srift", "srift_paper", "ideal_scaling", *OF_NETWORKS)
+    },
     **{name: ("all_reduce", ("tensorflow",)) for name in ("ceer", "ceer_paper")},
     **{name: ("all_reduce", ("pytorch",)) for name in ("ceer_pytorch", "ceer_pytorch_paper")},
 }

@@ -1,0 +1,138 @@
+"""The compiled traversal beside PyTorch's, closed forms of tiny graphs, and shortest paths."""
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.predictddl import ghn, random_networks
+from models.predictddl.ghn import MOST_STEPS, SHAPES, SIZE, Embedder, cosine_distance, lengths_of
+from models.predictddl.hypernetwork import Hypernetwork
+from networks.primitives import PRIMITIVES, Primitive, PrimitiveGraph
+from warehouse.records import BadInput
+
+
+def graph_of(types: list[str], edges: list[tuple[int, int]]) -> PrimitiveGraph:
+    return PrimitiveGraph("x", 8, tuple(map(Primitive, types)), tuple(edges), 0)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> PrimitiveGraph:
+    """Draw a graph of up to a dozen primitives, connected or not."""
+    types = draw(st.lists(st.sampled_from(PRIMITIVES), min_size=1, max_size=12))
+    pairs = [(one, two) for two in range(len(types)) for one in range(two)]
+    edges = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    return graph_of(types, edges)
+
+
+@pytest.fixture(scope="module")
+def hypernetwork() -> Hypernetwork:
+    torch.manual_seed(3)
+    return Hypernetwork(10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(made=st.lists(graphs(), min_size=1, max_size=3))
+def test_compiled_states_are_those_of_pytorch(
+    hypernetwork: Hypernetwork, made: list[PrimitiveGraph]
+) -> None:
+    with torch.no_grad():
+        together = hypernetwork.states(made).numpy()
+    embedder = hypernetwork.embedder()
+    apart = np.concatenate([embedder.states(graph) for graph in made])
+    np.testing.assert_allclose(apart, together, atol=2e-6)
+
+
+def test_networks_that_training_draws_have_states_alike(hypernetwork: Hypernetwork) -> None:
+    network = random_networks.draw(Random(5), image_channels=1, image_size=8, classes=10)
+    with torch.no_grad():
+        expected = hypernetwork.states([network.graph]).numpy()
+    np.testing.assert_allclose(hypernetwork.embedder().states(network.graph), expected, atol=2e-6)
+
+
+def constant(gate: float, **values: float) -> Embedder:
+    """Return parameters of 0 but some of one value; the update gate has a bias of its own."""
+    parameters = {
+        name: np.full(shape, values.get(name.replace(".", "_"), 0.0), np.float32)
+        for name, shape in SHAPES.items()
+    }
+    parameters["gru.bias_ih"][SIZE : 2 * SIZE] = gate
+    return Embedder(parameters)
+
+
+def test_a_lone_node_is_updated_twice() -> None:
+    """With an update gate of 1/2 and a candidate of 0, each pass halves a state."""
+    embedder = constant(0.0, embed=0.8)
+    states = embedder.states(graph_of(["conv"], []))
+    np.testing.assert_allclose(states, np.full((1, SIZE), 0.2), rtol=1e-6)
+    np.testing.assert_allclose(embedder.embedding(graph_of(["conv"], [])), np.full(SIZE, 0.2))
+
+
+def test_messages_come_along_edges_and_by_the_length_of_paths() -> None:
+    """A chain of three: perceptrons that say 1 (edges) and 1/4 (virtual edges), gates of 0.
+
+    Forward, the third node hears 1 of the second and 1/4 over 2 of the first.
+    """
+    embedder = constant(-100.0, near_2_bias=1.0, far_2_bias=0.25)
+    embedder.parameters["gru.weight_ih"][2 * SIZE :] = np.eye(SIZE, dtype=np.float32)
+    states = embedder.states(graph_of(["conv"] * 3, [(0, 1), (1, 2)]))
+    # The last pass is the backward one: the first node hears the other two.
+    expected = [np.tanh(1.125), np.tanh(1.0), 0.0]
+    np.testing.assert_allclose(states[:, 0], expected, rtol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(graph=graphs())
+def test_paths_are_the_shortest(graph: PrimitiveGraph) -> None:
+    count = len(graph.nodes)
+    best = np.full((count, count), np.inf)
+    for source, target in graph.edges:
+        best[source, target] = 1
+    for middle in range(count):
+        best = np.minimum(best, best[:, [middle]] + best[[middle], :])
+    expected = np.where(np.isfinite(best), best, 0)
+    assert np.array_equal(lengths_of(graph), expected)
+
+
+def test_paths_of_many_edges_are_none() -> None:
+    count = MOST_STEPS + 3
+    chain = graph_of(["conv"] * count, [(one, one + 1) for one in range(count - 1)])
+    lengths = lengths_of(chain)
+    assert lengths[0, MOST_STEPS] == MOST_STEPS
+    assert lengths[0, MOST_STEPS + 1] == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(graph=graphs(), seed=st.integers(0, 100))
+def test_what_a_name_or_a_size_is_changes_no_embedding(graph: PrimitiveGraph, seed: int) -> None:
+    embedder = Embedder.untrained(seed)
+    other = PrimitiveGraph("y", 64, graph.nodes, graph.edges, 9)
+    assert np.array_equal(embedder.embedding(graph), embedder.embedding(other))
+    assert cosine_distance(embedder.embedding(graph), embedder.embedding(other)) < 1e-6
+
+
+def test_an_embedder_is_what_its_file_says(tmp_path: Path) -> None:
+    first = Embedder.untrained(7)
+    first.write(tmp_path / "x.safetensors")
+    second = Embedder.read(tmp_path / "x.safetensors")
+    assert all(np.array_equal(first.parameters[name], second.parameters[name]) for name in SHAPES)
+    assert (tmp_path / "x.safetensors").stat().st_size < 2**20
+
+
+def test_what_is_no_embedder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="expected an embedder's parameters"):
+        Embedder.read(tmp_path / "none.safetensors")
+    (tmp_path / "text.safetensors").write_text("text")
+    with pytest.raises(BadInput, match=r"text\.safetensors: expected an embedder's parameters"):
+        Embedder.read(tmp_path / "text.safetensors")
+    parameters = {**Embedder.untrained().parameters, "embed": np.zeros((3, SIZE), np.float32)}
+    with pytest.raises(BadInput, match=r"expected embed of float32 \[20, 32\], found float32 \[3"):
+        Embedder(parameters)
+
+
+def test_one_embedding_has_the_paper_s_size() -> None:
+    assert (ghn.SIZE, ghn.MOST_STEPS) == (32, 50)

@@ -1,0 +1,135 @@
+"""Training a hypernetwork: random networks run, losses fall, what was kept goes on."""
+
+from itertools import count
+from random import Random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.predictddl import training
+from models.predictddl.datasets import Dataset, dataset, digits, pairs
+from models.predictddl.hypernetwork import Hypernetwork, random_weights, run
+from models.predictddl.random_networks import CHANNELS, MOST_KERNEL, MOST_LAYERS, draw
+from warehouse.records import BadInput
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), side=st.sampled_from([8, 16]), classes=st.integers(2, 30))
+def test_a_random_network_runs_with_random_and_with_predicted_weights(
+    seed: int, side: int, classes: int
+) -> None:
+    network = draw(Random(seed), image_channels=1, image_size=side, classes=classes)
+    assert len(network.layers) <= MOST_LAYERS
+    images = torch.zeros(2, 1, side, side)
+    weights = random_weights(network, torch.Generator().manual_seed(0))
+    assert run(network, weights, images).shape == (2, classes)
+    with torch.no_grad():
+        (predicted,) = Hypernetwork(classes)([network])
+        assert run(network, predicted, images).shape == (2, classes)
+    for place, layer in enumerate(network.layers):
+        assert predicted.keys() == weights.keys()
+        if layer.shape:
+            assert predicted[place].shape == weights[place].shape == layer.shape
+    graph = network.graph
+    assert [node.type for node in graph.nodes] == [one.type for one in network.layers]
+    assert graph.parameter_count == sum(one.numel() for one in weights.values())
+
+
+def test_kernels_are_those_that_the_decoder_can_make() -> None:
+    for seed in range(100):
+        network = draw(Random(seed), image_channels=3, image_size=32, classes=10)
+        for layer in network.layers:
+            if len(layer.shape) == 4:
+                assert max(layer.shape[:2]) <= CHANNELS[-1]
+                assert max(layer.shape[2:]) <= MOST_KERNEL
+
+
+def few(name: str = "few") -> Dataset:
+    """Return images of two classes that differ in brightness."""
+    labels = np.arange(64) % 2
+    images = np.random.default_rng(0).normal(0, 0.1, (64, 1, 8, 8)) + labels[:, None, None, None]
+    return Dataset.of(name, images, labels)
+
+
+def ticking() -> SimpleNamespace:
+    """Return a clock that is a second later whenever it is looked at: once an iteration."""
+    seconds = count()
+    return SimpleNamespace(monotonic=lambda: float(next(seconds)))
+
+
+def test_losses_fall_and_training_goes_on_where_it_was_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(training, "time", ticking())
+    kept: list[bytes] = []
+    _, first = training.train(few(), seconds=25, keep=kept.append)
+    assert first.iterations == 25 and first.loss is not None
+    _, second = training.train(few(), seconds=40, keep=kept.append, kept=kept[-1])
+    assert second.iterations == 40
+    assert second.loss is not None and second.loss < first.loss
+
+
+def test_what_was_learned_is_kept_when_somebody_interrupts() -> None:
+    kept: list[bytes] = []
+    images = few()
+
+    def interrupts(text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "time", ticking())
+        with pytest.raises(KeyboardInterrupt):
+            training.train(images, seconds=30, keep=kept.append, say=interrupts)
+        _, resumed = training.train(images, seconds=13, keep=kept.append, kept=kept[-1])
+    assert resumed.iterations == 13
+
+
+def test_what_was_kept_of_another_type_or_is_none_is_refused() -> None:
+    kept: list[bytes] = []
+    training.train(few(), seconds=1e-6, keep=kept.append)
+    with pytest.raises(BadInput, match="it was for few, not for other"):
+        training.train(few("other"), seconds=1, keep=kept.append, kept=kept[-1])
+    with pytest.raises(BadInput, match="training cannot go on from what was kept"):
+        training.train(few(), seconds=1, keep=kept.append, kept=b"nothing")
+
+
+def test_equal_seeds_begin_alike() -> None:
+    kept: list[bytes] = []
+    one, _ = training.train(few(), seconds=1e-6, keep=kept.append, seed=4)
+    two, _ = training.train(few(), seconds=1e-6, keep=kept.append, seed=4)
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, two.state_dict()[name])
+
+
+def test_judges_need_two_networks() -> None:
+    with pytest.raises(BadInput, match="two networks or more to judge by, found 1"):
+        training.judge(Hypernetwork(2), few(), 1)
+
+
+def test_judging_compares_equal_weights_as_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where predicted weights are random ones, their losses are alike."""
+    model = Hypernetwork(2)
+    generator = torch.Generator().manual_seed(1)
+    monkeypatch.setattr(
+        model, "forward", lambda given: [random_weights(one, generator) for one in given]
+    )
+    found = training.judge(model, few(), 40)
+    assert found.low < 0 < found.high
+    assert 0.2 < found.better < 0.8
+
+
+def test_types_of_datasets() -> None:
+    assert digits().images.shape == (1797, 1, 8, 8)
+    assert digits().classes == 10
+    made = pairs()
+    assert made.images.shape == (6000, 1, 16, 16)
+    assert made.classes == len(set(made.labels.tolist())) == 200
+    assert abs(float(made.images.mean())) < 1e-4
+    with pytest.raises(BadInput, match="unknown type of dataset 'faces': there are digits, pairs"):
+        dataset("faces")
+    with pytest.raises(BadInput, match="cifar10 cannot be downloaded; name the folder"):
+        dataset("cifar10")
