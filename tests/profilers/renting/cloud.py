@@ -1,0 +1,298 @@
+"""EC2 over HTTP: moto's server behind a proxy that loses, delays and refuses, as AWS does.
+
+The proxy answers what moto lacks: client tokens that launch once, consoles, capacity by zone,
+prices (`tests.aws`). Each answer must be one that botocore's model of the operation allows.
+"""
+
+import base64
+import http.client
+import json
+import logging
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import RLock, Thread
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+from xml.sax.saxutils import escape
+
+import boto3
+import pytest
+from botocore.parsers import create_parser
+from botocore.validate import ParamValidator
+from moto.server import ThreadedMotoServer
+
+from tests.aws import Aws, listed, model, two_regions, written
+
+REGION = "us-east-1"
+ZONES = ("us-east-1a", "us-east-1b")
+FAULTS = ("before", "after", "refused", "throttled", "unavailable")
+"""What becomes of a call: the question is lost; the answer is; three ways to refuse it."""
+_SAID = {
+    "refused": (400, "OperationNotPermitted", "Not now"),
+    "throttled": (503, "RequestLimitExceeded", "Request limit exceeded"),
+    "expired": (400, "RequestExpired", "The request is too old"),
+    "unavailable": (503, "Unavailable", "The service is unavailable"),
+}
+_PRICES = ("DescribeInstanceTypes", "DescribeSpotPriceHistory", "GetProducts")
+_ID = re.compile(rb"<instanceId>(i-[0-9a-f]+)</instanceId>")
+Asked = dict[str, str]
+
+
+@dataclass
+class Cloud:
+    """What the stand-in knows and is asked.
+
+    Attributes:
+        moto: address and port of moto's server.
+        aws: prices.
+        faults: of the next calls, in their order, "fine" among them; later ones are fine.
+        full: zones and markets that have no capacity; a zone of None: all of them.
+        consoles: what instances have printed, by id.
+        asked: operations, in their order.
+        launched: instances by client token.
+        on_launch: told the ids that a launch brought, and what it asked for.
+        on_end: told the ids that are ended.
+        addresses: that instances have in place of moto's.
+        at_call: a process that is killed at a call (their number), before (0) or after it is done.
+    """
+
+    moto: tuple[str, int]
+    aws: Aws = field(default_factory=two_regions)
+    faults: list[str] = field(default_factory=list)
+    full: set[tuple[str | None, str]] = field(default_factory=set)
+    consoles: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    launched: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    on_launch: Callable[[tuple[str, ...], Asked], None] = lambda _, __: None
+    on_end: Callable[[list[str]], None] = lambda _: None
+    addresses: dict[str, str] = field(default_factory=dict)
+    at_call: tuple[int, int, int] | None = None
+    _answers: dict[str, tuple[Asked, bytes]] = field(default_factory=dict)
+    _subnets: dict[str, str] = field(default_factory=dict)
+    _lock: RLock = field(default_factory=RLock)
+
+    @cached_property
+    def direct(self) -> Any:
+        """Return a client of moto itself, to which nothing happens."""
+        host, port = self.moto
+        return boto3.client("ec2", region_name=REGION, endpoint_url=f"http://{host}:{port}")
+
+    def subnets(self) -> Mapping[str, str]:
+        """Return a subnet of each zone."""
+        if not self._subnets:
+            told = self.direct.describe_subnets()["Subnets"]
+            found = {one["AvailabilityZone"]: one["SubnetId"] for one in told}
+            self._subnets = {zone: found[zone] for zone in ZONES}
+        return self._subnets
+
+    @cached_property
+    def group(self) -> str:
+        """Return a security group."""
+        return str(self.direct.describe_security_groups()["SecurityGroups"][0]["GroupId"])
+
+    def alive(self) -> dict[str, Mapping[str, Any]]:
+        """Return what lives, by id."""
+        states = {"Name": "instance-state-name", "Values": ["pending", "running"]}
+        told = self.direct.describe_instances(Filters=[states])["Reservations"]
+        return {one["InstanceId"]: one for group in told for one in group["Instances"]}
+
+    def answer(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes] | None:
+        """Return status and body of the answer to a question; None: it is lost."""
+        with self._lock:
+            if target := headers.get("X-Amz-Target"):
+                return self._prices(target.rpartition(".")[2], headers, json.loads(body))
+            asked = dict(parse_qsl(body.decode()))
+            operation = asked["Action"]
+            if operation in _PRICES:
+                return self._prices(operation, headers, asked)
+            self.asked.append(operation)
+            fault = self.faults.pop(0) if self.faults else "fine"
+            if fault == "before":
+                return None
+            if fault in _SAID:
+                return _refused(*_SAID[fault])
+            self._kill(0)
+            told = self._done(operation, headers, asked)
+            self._kill(1)
+            return None if fault == "after" else told
+
+    def _kill(self, when: int) -> None:
+        if self.at_call is not None and self.at_call[:2] == (len(self.asked) - 1, when):
+            os.kill(self.at_call[2], signal.SIGKILL)
+
+    def _prices(
+        self, operation: str, headers: Mapping[str, str], asked: dict[str, Any]
+    ) -> tuple[int, bytes]:
+        region = headers["Authorization"].split("Credential=")[1].split("/")[2]
+        return 200, written(operation, self.aws.answer(operation, region, asked))
+
+    def _done(self, operation: str, headers: Mapping[str, str], asked: Asked) -> tuple[int, bytes]:
+        if operation == "RunInstances":
+            status, told = self._launched(headers, asked)
+        elif operation == "GetConsoleOutput":
+            status, told = self._console(asked)
+        else:
+            status, told = self._forwarded(headers, self._known_tokens(asked))
+            if operation == "TerminateInstances" and status == 200:
+                self.on_end(listed(asked, "InstanceId"))
+        if status == 200:
+            told = self._as_aws(told)
+            check(operation, told)
+        return status, told
+
+    def _launched(self, headers: Mapping[str, str], asked: Asked) -> tuple[int, bytes]:
+        token = asked["ClientToken"]
+        if token in self._answers:
+            before, told = self._answers[token]
+            if before != asked:
+                return _refused(400, "IdempotentParameterMismatch", "another launch")
+            return 200, told
+        zones = {subnet: zone for zone, subnet in self.subnets().items()}
+        zone = zones.get(asked.get("SubnetId", ""))
+        market = asked.get("InstanceMarketOptions.MarketType", "on_demand")
+        if self.full & {(zone, market), (None, market)}:
+            return _refused(500, "InsufficientInstanceCapacity", f"none left in {zone}")
+        status, told = self._forwarded(headers, asked)
+        if status == 200:
+            self._answers[token] = asked, told
+            self.launched[token] = tuple(one.decode() for one in _ID.findall(told))
+            self.on_launch(self.launched[token], asked)
+        return status, told
+
+    def _known_tokens(self, asked: Asked) -> Asked:
+        """Return a question in which client tokens are the ids of what they launched."""
+        changed = dict(asked)
+        for name, value in asked.items():
+            if value == "client-token":
+                filter_ = name.rpartition(".")[0]
+                tokens = listed(asked, f"{filter_}.Value")
+                changed = {k: v for k, v in changed.items() if not k.startswith(f"{filter_}.V")}
+                changed[name] = "instance-id"
+                ids = [id_ for token in tokens for id_ in self.launched.get(token, ())]
+                for number, id_ in enumerate(ids or ["i-0"], 1):
+                    changed[f"{filter_}.Value.{number}"] = id_
+        return changed
+
+    def _console(self, asked: Asked) -> tuple[int, bytes]:
+        id_ = asked["InstanceId"]
+        printed = base64.b64encode(self.consoles.get(id_, "").encode()).decode()
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        fields = {"requestId": "1", "instanceId": id_, "timestamp": now, "output": printed}
+        inner = "".join(f"<{name}>{value}</{name}>" for name, value in fields.items())
+        return 200, f"<GetConsoleOutputResponse>{inner}</GetConsoleOutputResponse>".encode()
+
+    def _forwarded(self, headers: Mapping[str, str], asked: Asked) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(*self.moto, timeout=30)
+        kept = {name: headers[name] for name in ("Authorization", "X-Amz-Date") if name in headers}
+        kept["Content-Type"] = "application/x-www-form-urlencoded; charset=utf-8"
+        try:
+            connection.request("POST", "/", urlencode(asked), kept)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def _as_aws(self, told: bytes) -> bytes:
+        """Return an answer with AWS's words for times, and the addresses that instances have."""
+        told = re.sub(rb"(\(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\)", rb"\1 GMT)", told)
+        for before, after in self.addresses.items():
+            told = told.replace(f">{before}<".encode(), f">{after}<".encode())
+        return told
+
+
+def check(operation: str, told: bytes) -> None:
+    """Check that an answer is one that botocore's model allows, and can read."""
+    of = model(operation)
+    parser = create_parser(of.service_model.metadata["protocol"])
+    response = {"body": told, "headers": {}, "status_code": 200}
+    read = parser.parse(response, of.output_shape)
+    read.pop("ResponseMetadata")
+    if of.output_shape is not None:
+        report = ParamValidator().validate(read, of.output_shape)
+        assert not report.has_errors(), report.generate_report()
+
+
+def _refused(status: int, code: str, message: str) -> tuple[int, bytes]:
+    told = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+    body = f"<Response><Errors>{told}</Errors><RequestID>1</RequestID></Response>"
+    return status, body.encode()
+
+
+@contextmanager
+def serve() -> Iterator[tuple[Cloud, dict[str, str]]]:
+    """Yield a cloud, and the environment in which boto3 finds it."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    cloud = Cloud(moto.get_host_and_port())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(cloud))
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield (
+            cloud,
+            {
+                "AWS_ENDPOINT_URL_EC2": url,
+                "AWS_ENDPOINT_URL_PRICING": url,
+                "AWS_ACCESS_KEY_ID": "testing",
+                "AWS_SECRET_ACCESS_KEY": "testing",
+                "AWS_CONFIG_FILE": "/nowhere",
+                "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+                "AWS_EC2_METADATA_DISABLED": "true",
+                "NO_PROXY": "127.0.0.1",
+            },
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        moto.stop()
+
+
+def _handler(cloud: Cloud) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            answer = cloud.answer(dict(self.headers), body)
+            if answer is None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            self.send_response(answer[0])
+            self.send_header("Content-Length", str(len(answer[1])))
+            self.end_headers()
+            self.wfile.write(answer[1])
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Cloud, dict[str, str]]]:
+    """A cloud for the tests of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        with serve() as (cloud, environment):
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            yield cloud, environment
+
+
+@pytest.fixture
+def cloud(served: tuple[Cloud, dict[str, str]]) -> Iterator[Cloud]:
+    """A cloud in which nothing lives, nothing goes wrong and all is to be had."""
+    found = served[0]
+    found.faults, found.full, found.asked = [], set(), []
+    if left := found.alive():
+        found.direct.terminate_instances(InstanceIds=list(left))
+    yield found
