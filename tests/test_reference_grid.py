@@ -1,0 +1,104 @@
+"""The committed grid and pilot are what the script makes of its seed, and keep its rule."""
+
+from collections import Counter
+from functools import cache
+from itertools import product
+
+import pytest
+
+from networks.families import family
+from networks.figures import table
+from networks.library import LIBRARY
+from scripts import reference_grid
+from scripts.reference_grid import GRID, MOST_PARAMETERS, MOST_S, PILOT, THIRD, TYPES
+from studies.study import Study, read_study
+from warehouse.records import Scenario
+
+
+@cache
+def grid() -> Study:
+    """Return the committed study."""
+    return read_study(GRID)
+
+
+def points(part: str) -> list[Scenario]:
+    """Return the scenarios of a part of the grid."""
+    curves = [curve for curve in grid().curves if grid().place_of(curve).startswith(part)]
+    return [one for curve in curves for one in curve.scenarios("emulated")]
+
+
+def networks_of(part: str) -> set[str]:
+    return {one.workload.dnn for one in points(part)}
+
+
+def test_both_files_are_what_the_script_writes() -> None:
+    chosen = reference_grid.choose()
+    assert GRID.read_text() == reference_grid.grid(chosen), "run scripts/reference_grid.py"
+    assert PILOT.read_text() == reference_grid.pilot(chosen), "run scripts/reference_grid.py"
+
+
+def test_there_are_as_many_as_the_rule_says() -> None:
+    assert {part: len(points(part)) for part in ("train", "test", "reserve")} == {
+        "train": 80,
+        "test": 80,
+        "reserve": 24,
+    }
+    parts = [set(points(part)) for part in ("train", "test", "reserve")]
+    assert len(set.union(*parts)) == 184
+
+
+def test_eight_families_are_trained_on_and_eight_others_tested() -> None:
+    trained, others = networks_of("train"), networks_of("test") - networks_of("train")
+    families = Counter(map(family, trained))
+    assert sorted(families.values()) == [2] * 8
+    unseen = {family(name) for name in others}
+    assert (len(others), len(unseen)) == (8, 8)
+    assert not unseen & families.keys()
+    assert networks_of("reserve") <= trained | others
+
+
+def test_each_setup_is_trained_five_times_and_each_network_in_five() -> None:
+    setups = Counter(
+        (one.strategy.workers, one.workload.batch_size, one.nodes[0].node_type)
+        for one in points("train")
+    )
+    assert setups == dict.fromkeys(product((1, 2, 4, 8), (4, 12), TYPES), 5)
+    assert set(Counter(one.workload.dnn for one in points("train")).values()) == {5}
+
+
+def test_tests_are_of_seen_networks_other_families_and_a_third_type() -> None:
+    third = [one for one in points("test") if one.nodes[0].node_type == THIRD]
+    seen = [one for one in points("test") if one.workload.dnn in networks_of("train")]
+    assert len(third) == 8
+    assert len({one.workload.dnn for one in third}) == 4
+    assert len(seen) == 32 + 4
+    assert sum(len(one.nodes) > 1 for one in seen) == 4
+
+
+def test_every_network_is_small_enough() -> None:
+    for name in networks_of("train") | networks_of("test"):
+        assert name in LIBRARY
+        assert table()[name].parameters <= MOST_PARAMETERS
+        assert reference_grid.expected_step_s(name) <= MOST_S
+
+
+def test_six_anchors_are_of_three_networks_on_both_types_and_hidden_from_nobody() -> None:
+    of = grid().anchoring
+    assert of is not None
+    anchors = [one for curve in of.curves for one in curve.scenarios("emulated")]
+    kinds = {(one.workload.dnn, one.nodes[0].node_type) for one in anchors}
+    dnns = {dnn for dnn, _ in kinds}
+    assert (len(anchors), len(kinds), len(dnns)) == (6, 6, 3)
+    assert not set(anchors) & {*points("test"), *points("reserve")}
+    sizes = sorted(networks_of("train"), key=reference_grid.expected_step_s)
+    assert {sizes[0], sizes[-1]} <= dnns
+    pilot = read_study(PILOT)
+    found = {one for curve in pilot.curves for one in curve.scenarios("emulated")}
+    assert (pilot.only_profiles, len(found)) == (True, 12)
+    assert found > set(anchors)
+    assert found - set(anchors) <= set(points("train"))
+
+
+def test_a_network_without_figures_has_no_expected_step() -> None:
+    with pytest.raises(KeyError):
+        reference_grid.expected_step_s("resnet1")
