@@ -1,0 +1,41 @@
+"""The notice of a node that is taken back: waited for there, told here."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from profilers.clusters.base import SOURCE
+from profilers.nodes.notices import VARIABLE
+from profilers.renting.notice import look_out
+from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
+
+
+def test_a_notice_of_the_metadata_service_is_told() -> None:
+    with metadata_service() as (url, service):
+        service.notices[""] = TERMINATE
+        command = [sys.executable, "-m", "profilers.nodes.notices"]
+        env = {**os.environ, VARIABLE: url}
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=env, cwd=SOURCE
+        ) as one:
+            told: list[str] = []
+            heard = threading.Event()
+            look_out(one, lambda words: (told.append(words), heard.set())[0])
+            assert heard.wait(30)
+            assert one.wait(30) == 0
+    assert told == ["terminate at 2026-01-05T18:02:00Z"]
+
+
+@pytest.mark.parametrize("said", ["", "oh\n", "[]\n", '{"action": 1}\n'])
+def test_a_program_that_ends_without_a_notice_tells_nothing(said: str) -> None:
+    told: list[str] = []
+    command = ["printf", "%s", said]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
+        before = {*threading.enumerate()}
+        look_out(one, told.append)
+        for thread in {*threading.enumerate()} - before:
+            thread.join(10)
+    assert told == []
