@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 
 from profilers.record_file import fault
 from studies.curve import Curve
-from studies.study import Test
+from studies.parts import Test
 from warehouse import limits
 from warehouse.documents import read_document
 from warehouse.records import BadInput, Record

@@ -214,7 +214,7 @@ def test_what_is_lacking_comes_with_a_study_file(
     from studies.study import read_study
 
     read = read_study(study)
-    assert read.systems == ("srift", "ideal_scaling")
+    assert read.systems == ("srift", "srift_paper", "ideal_scaling")
     assert [curve.dnn for curve in read.curves] == ["resnet50"] * 2
     assert lines[-1].startswith("What learns from other networks needs a study that lists some")
 
