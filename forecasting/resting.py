@@ -105,6 +105,10 @@ def _met(
         and any(serves(need.subject, one) for one in asks)
         and (need.of_train or ask.whose != "train")
     ]
+    if ask.switched_on and not all(need.settings.get(ask.switched_on) for need in found):
+        return Refusal(
+            f"it rests on {ask.probe}: {{{ask.switched_on}: true}}, and the study has it without"
+        )
     if found or ask.optional:
         return found
     of = "train scenario" if ask.whose == "train" else "run"

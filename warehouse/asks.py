@@ -22,6 +22,7 @@ class Ask:
         optional: a study without such runs does too.
         on_its_link: a profile on a link of another speed does not do.
         any_batch: the profile times several batch sizes, and whichever it names does.
+        switched_on: a setting of the probe without which its run does not do.
     """
 
     probe: str
@@ -30,6 +31,7 @@ class Ask:
     optional: bool = False
     on_its_link: bool = False
     any_batch: bool = False
+    switched_on: str | None = None
 
 
 @dataclass(frozen=True)

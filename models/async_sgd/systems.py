@@ -1,6 +1,5 @@
 """ICPE 2020's predictor as a system, from a profile with the servers that train or with one."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from models.async_sgd import as_published, predictor
@@ -9,8 +8,8 @@ from models.async_sgd.one_server import OneServer
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.replaced import on_servers
 from models.parameter_servers import STEPS, foreign, links, of_like_workers, profiles, steps_of
-from models.system import NotCovered, System, Tables
-from warehouse.asks import Ask, Planned, Refusal
+from models.system import System, Tables
+from warehouse.asks import Ask, Refusal
 from warehouse.records import Scenario
 
 
@@ -36,14 +35,8 @@ def _rests_on_captures(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
     rests = of_like_workers(scenario)
     if isinstance(rests, Refusal):
         return rests
-    return (*profiles(scenario), links(scenario))
-
-
-def _check_captured(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
-    """Refuse profiles of which no packets will be captured."""
-    for one in planned:
-        if one.subject.probe == "tf_trace" and not one.settings.get("capture"):
-            raise NotCovered(as_published.UNCAPTURED)
+    captured = (replace(one, switched_on="capture") for one in profiles(scenario))
+    return (*captured, links(scenario))
 
 
 def _fit_published(tables: Tables) -> AsPublished:
@@ -104,5 +97,4 @@ ASYNC_SGD_PAPER = replace(
     rests_on=_rests_on_captures,
     fit=_fit_published,
     load=_load_published,
-    check=_check_captured,
 )

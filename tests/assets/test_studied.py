@@ -46,6 +46,7 @@ def test_an_asynchronous_study_has_its_own_probes_and_systems(tmp_path: Path) ->
 
 def test_analyses_are_of_studies_that_capture(tmp_path: Path) -> None:
     found = keys(definitions_of(write_study(tmp_path, CAPTURING)))
+    assert {"fits/async_sgd_paper", "predictions/async_sgd_paper"} <= found
     assert {name for name in found if name.startswith("analyses/")} == {
         "analyses/overhead",
         "analyses/http2",
