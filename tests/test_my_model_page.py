@@ -53,7 +53,7 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Of the minute that a profile takes, a second will do here.
     quick = {"torch_compute": {"trials": 2, "watched_trials": 1}}
-    monkeypatch.setattr("pipelines.cli.profile._PASSES", quick)
+    monkeypatch.setattr("pipelines.cli.profile_job._PASSES", quick)
     monkeypatch.setattr(torch_passes, "PIECE_S", 0.05)
     monkeypatch.setattr(own, "own_graph", cache(own_graph))
     commands = list(followed())
@@ -111,6 +111,9 @@ def test_a_home_without_a_history_says_so_before_the_model_is_built(
 def test_a_profile_on_machines_of_others_is_refused(there: Path) -> None:
     given = ["--worker", "emu.avx512.s40", "--batch-size", "8"]
     answer = stepcast("profile", TARGET, *given, "--backend", "ssh")
-    assert (answer.code, "your model is on this machine" in answer.err) == (2, True)
+    assert (
+        answer.code,
+        "machines of a fleet do not see the files of your model" in answer.err,
+    ) == (2, True)
     answer = stepcast("profile", "my_model", *given)
     assert (answer.code, "expected package.module:function" in answer.err) == (2, True)

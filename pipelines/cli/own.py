@@ -9,6 +9,7 @@ from networks.extraction import know
 from networks.own_model import NoGraph, own_graph
 from networks.primitives import PrimitiveGraph
 from pipelines.cli.templates import curves_of, of_options
+from profilers.clusters.node_types import fleet_types
 from studies.curve import Curve
 from studies.words import count
 from warehouse.records import BadInput
@@ -106,7 +107,9 @@ def to_profile(answer: Answer, own: Own) -> Iterator[str]:
     exchange = bool(lacking & {"links", "allreduce"})
     if exchange or "torch_compute" in lacking:
         one = own.curves[0]
-        for worker in dict.fromkeys(name for curve in own.curves for name in curve.worker):
+        types = dict.fromkeys(name for curve in own.curves for name in curve.worker)
+        # Machines of a fleet do not see the files of a model.
+        for worker in (name for name in types if name not in fleet_types()):
             workers = ",".join(map(str, one.workers))
             more = f" --workers {workers} --link-mbps {one.link_mbps:g}" if exchange else ""
             yield (

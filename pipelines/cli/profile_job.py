@@ -1,0 +1,82 @@
+"""What `stepcast profile` does: a round of a study that only profiles, of one model."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import typer
+
+from forecasting.chosen import asking_of
+from forecasting.ready import chosen_backend
+from pipelines.cli.errors import Interrupted
+from pipelines.cli.own import Own, asked_of, is_target
+from pipelines.cli.progress import shown
+from profilers.clusters import BackendChoice, host_id
+from profilers.clusters.fleet import BACKENDS
+from profilers.clusters.node_types import fleet_types
+from studies import measuring
+from studies.plan import tasks
+from studies.rounds import Round, open_round
+from studies.study import Study
+from studies.taken import Taken
+from warehouse.home import home
+from warehouse.landing import landed_runs
+from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
+
+Probes = Mapping[str, Mapping[str, object]]
+_PASSES: Probes = {"torch_compute": {"interval": 0.04, "most_s": 60}}
+_EXCHANGE: Probes = {"links": {}, "allreduce": {}}
+_LINK_MBPS = "1000"
+"""One node has nobody to talk to: no run knows of it."""
+
+
+def profile(
+    target: str, options: Mapping[str, str], link_mbps: str | None, backend: BackendChoice
+) -> None:
+    """Time passes of a model on one node, and all-reduces of such nodes if links have a speed.
+
+    Raises:
+        BadInput: an option is wrong, or the model cannot be built; one line says why.
+        Interrupted: the user stopped it.
+    """
+    worker = options["worker"]
+    if not is_target(target):
+        raise BadInput(f"{target}: expected package.module:function; docs/my-model.md has one")
+    elsewhere = f"--backend {backend}" if backend in BACKENDS else f"--worker {worker}"
+    if backend in BACKENDS or worker in fleet_types():
+        raise BadInput(
+            f"{elsewhere}: machines of a fleet do not see the files of your model; profile it on "
+            "nodes of this machine, `stepcast node-types`"
+        )
+    own = asked_of(target, {**options, "link_mbps": link_mbps or _LINK_MBPS})
+    probes = {**_PASSES, **(_EXCHANGE if link_mbps else {})}
+    chosen, why = chosen_backend(backend)
+    warehouse = Warehouse(home())
+    landed, here = landed_runs(warehouse.landing), host_id(chosen)
+    study = _study(own, target, probes)
+    round_ = open_round(study, asking_of(study), chosen, here, landed)
+    typer.echo(own.in_words)
+    typer.echo(f"backend {chosen}: {why}", err=True)
+    _measure(round_, probes, warehouse.landing, Taken(landed, here, warehouse.landing))
+    warehouse.load()
+    typer.echo(f"Its passes on {worker} have landed; `stepcast predict {target} …` rests on them.")
+
+
+def _study(own: Own, target: str, probes: Probes) -> Study:
+    return Study.model_validate(
+        {
+            "name": f"profile.{own.graph.dnn}",
+            "description": f"Passes of {target}.",
+            "probes": probes,
+            "train": [one.model_copy(update={"is_judged": False}) for one in own.curves],
+        }
+    )
+
+
+def _measure(round_: Round, probes: Probes, landing: Path, taken: Taken) -> None:
+    try:
+        with shown(tasks(round_, taken)) as progress:
+            for probe in probes:
+                round_ = measuring.profile(round_, probe, landing, progress)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped, and everything torn down; the same command goes on") from None
