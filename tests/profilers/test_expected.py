@@ -1,0 +1,83 @@
+"""What plans expect of steps of PyTorch: the terms of the sum, one by one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from networks.figures import figures
+from profilers.clusters.node_types import node_group
+from profilers.expected import step_or_guess_s, step_s
+from profilers.iterations import PIECE_STEPS, Goal
+from profilers.probe import STEP_S
+from tests.profilers.torch_jobs import scenario
+from warehouse.records import Scenario
+
+
+def training(
+    node_type: str = "emu.avx2.s15", workers: int = 1, batch_size: int = 4, dnn: str = "resnet10"
+) -> Scenario:
+    group = node_group("worker", node_type, workers)
+    return scenario(group, image_size=64, batch_size=batch_size, dnn=dnn)
+
+
+def seconds(of: Scenario, batch_size: int | None = None) -> float:
+    found = step_s(of, batch_size)
+    assert found is not None
+    return found
+
+
+def test_a_step_is_a_part_for_each_image_and_a_part_for_none() -> None:
+    four, eight, twelve = (seconds(training(batch_size=size)) for size in (4, 8, 12))
+    assert twelve - eight == pytest.approx(eight - four)
+    assert four > eight - four > 0
+    assert seconds(training(), 12) == pytest.approx(twelve)
+
+
+def test_half_the_share_takes_twice_as_long() -> None:
+    of = training()
+    half = of.nodes[0].model_copy(update={"cpu_share": 0.075})
+    assert seconds(of.model_copy(update={"nodes": (half,)})) == pytest.approx(2 * seconds(of))
+
+
+def test_gradients_are_exchanged_by_several_on_links_of_a_speed() -> None:
+    one, two, eight = (seconds(training(workers=workers)) for workers in (1, 2, 8))
+    found = figures("resnet10", 64)
+    assert found is not None
+    assert two - one == pytest.approx(0.86 * 4 * found.parameters / (100 * 125_000))
+    assert eight - one == pytest.approx(7 / 4 * (two - one))
+    unshaped = training(workers=8).model_copy(update={"link_mbps": None})
+    assert seconds(unshaped) == pytest.approx(one)
+
+
+def test_the_slowest_node_counts() -> None:
+    fast, slow = training(), training("emu.sse41.s15")
+    both = fast.model_copy(update={"nodes": (*fast.nodes, *slow.nodes)})
+    assert seconds(fast) < seconds(slow) == seconds(both)
+
+
+def test_of_unknown_networks_there_is_a_guess() -> None:
+    unknown = training(dnn="somebodys_own")
+    assert step_s(unknown) is None
+    assert step_or_guess_s(unknown) == STEP_S
+
+
+@pytest.mark.parametrize(
+    ("goal", "step_s", "steps"),
+    [
+        (Goal(60), 5.0, 60),
+        (Goal(60, 0.03), 0.1, 30),
+        (Goal(60, 0.03, 45), 2.0, 20),
+        (Goal(100, 0.02, 10), 0.5, 20),
+    ],
+)
+def test_so_many_iterations_are_expected(goal: Goal, step_s: float, steps: int) -> None:
+    assert goal.expected_steps(step_s) == steps
+
+
+@given(st.integers(20, 500), st.floats(0.01, 100), st.floats(0.01, 0.5) | st.none())
+def test_whole_pieces_are_expected_and_never_many_more_than_asked_for(
+    iterations: int, step_s: float, interval: float | None
+) -> None:
+    steps = Goal(iterations, interval).expected_steps(step_s)
+    assert steps % PIECE_STEPS == 0
+    assert 2 * PIECE_STEPS <= steps <= iterations + PIECE_STEPS
