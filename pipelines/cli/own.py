@@ -106,7 +106,7 @@ def to_profile(answer: Answer, own: Own) -> Iterator[str]:
     lacking = {needed.probe for one in answer.refused for needed in one.lacking}
     exchange = bool(lacking & {"links", "allreduce"})
     if exchange or "torch_compute" in lacking:
-        one = own.curves[0]
+        one, largest = own.curves[0], max(curve.batch_size for curve in own.curves)
         types = dict.fromkeys(name for curve in own.curves for name in curve.worker)
         # Machines of a fleet do not see the files of a model.
         for worker in (name for name in types if name not in fleet_types()):
@@ -114,7 +114,7 @@ def to_profile(answer: Answer, own: Own) -> Iterator[str]:
             more = f" --workers {workers} --link-mbps {one.link_mbps:g}" if exchange else ""
             yield (
                 f"To measure that on this machine, `stepcast profile {own.target} --worker "
-                f"{worker} --batch-size {one.batch_size}{more}`."
+                f"{worker} --batch-size {largest}{more}`."
             )
     if any(needed.of_train for one in answer.refused for needed in one.lacking):
         yield LEARNING

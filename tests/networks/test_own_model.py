@@ -191,13 +191,14 @@ class Masked(nn.Module):
 
 def test_batches_of_several_tensors_are_given_as_the_example_has_them() -> None:
     words, mask = torch.arange(14).reshape(2, 7), torch.ones(2, 7)
-    network = OwnNetwork(Masked(), (words,), {"mask": mask})
+    model = Masked()
+    network = OwnNetwork(model, (words,), {"mask": mask})
     drawn = network.draw(5)
     assert torch.equal(drawn, words[[0, 1, 0, 1, 0]])
     out = network(drawn)
     assert out.shape == (5, 7 * 6)
     out.sum().backward()
-    assert network.module.words.weight.grad is not None
+    assert model.words.weight.grad is not None
     images = OwnNetwork(nn.Flatten(), (torch.zeros(2, 3, 8, 8),), {}).draw(3)
     assert images.shape == (3, 3, 8, 8) and images.std() > 0
     with pytest.raises(CannotBuild, match="no tensor that depends on its parameters"):
