@@ -33,7 +33,7 @@ GROUPS = {
     "accuracy",
 }
 MEASURING = {"profiles", "measured"}
-OTHERS = {"fleet", "landing", "prices"}
+OTHERS = {"embedders", "fleet", "landing", "prices", "rented"}
 """First parts of the keys of assets that are of no study."""
 LISTED = list(defs.resolve_all_asset_specs())
 every_study = pytest.mark.parametrize(
