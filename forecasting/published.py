@@ -14,6 +14,7 @@ import polars as pl
 from models import linear_rows, queue_rows
 from models.ceer import public_steps
 from models.ceer.public_layers import fit_layers
+from models.predictddl.public import fit_sizes
 from models.srift import public as allreduces
 from models.srift.placements import fit_placements
 
@@ -64,6 +65,20 @@ CEER_OPERATIONS_PAPER = Contender(
     fit_layers("paper"),
     "Times of single operations by regression, as Ceer published it",
     "Hafeez, Gandhi, Ceer, section IV-B; the rest of Ceer has no part in it",
+)
+PREDICTDDL_SIZES = Contender(
+    "predictddl_sizes",
+    "1",
+    fit_sizes("work"),
+    "Steps from operations, activations and parameters, and boosted trees of their ratios",
+    "ours: PredictDDL's question where a file has no graphs",
+)
+LOG_LINEAR_SIZES = Contender(
+    "log_linear_sizes",
+    "1",
+    fit_sizes("log_linear"),
+    "Logarithms of steps by those of operations, activations, parameters and batch",
+    "baseline",
 )
 
 
@@ -147,6 +162,20 @@ def _steps_without(dnn: str) -> PublicSet:
     )
 
 
+def _families_without(letters: str) -> PublicSet:
+    """Leave out the families of networks whose names begin with some letters."""
+    begins = subject("family").str.slice(0, 1).str.to_lowercase()
+    return PublicSet(
+        f"train_step_timm_rtx3090_{letters[0]}_{letters[-1]}",
+        "train_step_timm_rtx3090",
+        "step_time_s",
+        "s",
+        ~begins.is_in(list(letters)),
+        (PREDICTDDL_SIZES, LOG_LINEAR_SIZES),
+        pl.col("metric") == "step_time_s",
+    )
+
+
 def _layers(file: str, name: str, seen: pl.Expr) -> PublicSet:
     return PublicSet(
         f"{file}_{name}",
@@ -200,6 +229,7 @@ PUBLIC_SETS = (
     *(_placements_without(dnn) for dnn in _SIA),
     *(_allreduces_without(nodes) for nodes in (2, 8, 256)),
     *(_steps_without(dnn) for dnn in public_steps.PARAMETERS),
+    *(_families_without(letters) for letters in ("abc", "defgh", "ijklm", "nopqr", "stuvwxyz")),
     _layers(_CONVOLUTION, "every_fifth", ~_EVERY_FIFTH),
     _layers(_CONVOLUTION, "large", _OF_CONVOLUTION < _LARGE_CONVOLUTION),
     _layers(_DENSE, "every_fifth", ~_EVERY_FIFTH),

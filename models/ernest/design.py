@@ -30,23 +30,34 @@ def chosen(
         budget: part of the machine time that all of them would take.
     """
     points = [(count, each) for count in machines for each in images]
+    found = weights(machines, images, budget)
+    return tuple(point for point, weight in zip(points, found, strict=True) if weight > _TAKEN)
+
+
+def weights(machines: Sequence[int], images: Sequence[int], budget: float) -> Floats:
+    """Return the weight of each pair of machines and images, in the order of `product`.
+
+    Args:
+        machines: as in `chosen`.
+        images: as in `chosen`.
+        budget: as in `chosen`.
+    """
+    points = [(count, each) for count in machines for each in images]
     rows = np.array([terms(count, each) for count, each in points])
     rows = rows / np.linalg.norm(rows, axis=0)
     cost = np.array([count * each for count, each in points], float)
     cost = cost / cost.sum()
 
-    def uncertainty(weights: Floats) -> float:
-        information = (rows.T * weights) @ rows + _RIDGE * np.eye(rows.shape[1])
+    def uncertainty(given: Floats) -> float:
+        information = (rows.T * given) @ rows + _RIDGE * np.eye(rows.shape[1])
         return float(np.trace(np.linalg.inv(information)))
 
-    start = np.full(len(points), min(budget, 1.0))
     found = minimize(
         uncertainty,
-        start,
+        np.full(len(points), min(budget, 1.0)),
         method="SLSQP",
         bounds=[(0.0, 1.0)] * len(points),
-        constraints={"type": "ineq", "fun": lambda weights: budget - weights @ cost},
+        constraints={"type": "ineq", "fun": lambda given: budget - given @ cost},
         options={"maxiter": 300},
     )
-    weights = np.asarray(found.x)
-    return tuple(point for point, weight in zip(points, weights, strict=True) if weight > _TAKEN)
+    return np.asarray(found.x)

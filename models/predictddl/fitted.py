@@ -81,18 +81,18 @@ class PredictDDL:
         errors = {name: model.by_family(known, families, model.ours(name)) for name in REGRESSORS}
         by_run = {name: model.by_run(known, name) for name in REGRESSORS}
         unseen, seen = model.chosen(errors), model.chosen(by_run)
-        fallback, _ = model.by_family(known, families, log_linear.fitted)
+        fallback = model.by_family(known, families, log_linear.fitted)
         histogram, _ = model.by_family(known, families, log_linear.histogram)
         ours, deviations = errors[unseen]
         left_out = {
             "predictddl": float(np.abs(ours).mean()),
-            "log_linear": float(np.abs(fallback).mean()),
+            "log_linear": float(np.abs(fallback[0]).mean()),
             "histogram": float(np.abs(histogram).mean()),
         }
         better = left_out["predictddl"] <= min(left_out.values())
         answers = "predictddl" if better else "log_linear"
         if not better:
-            ours, deviations = fallback, np.full(len(fallback), float(fallback.std()) or 0.1)
+            ours, deviations = fallback
         parameters = Parameters(
             seen=seen,
             unseen=unseen,

@@ -169,3 +169,37 @@ def optimizer(
             orient="row",
         )
     )
+
+
+@bench.command()
+def predictddl(
+    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+) -> None:
+    """Time PredictDDL: an embedding, a graph, 100 forecasts, and eight workloads beside Ernest.
+
+    Steps that it learns from are made up; what Ernest's runs take is what a plan expects of them.
+
+    Example: stepcast bench predictddl --json
+    """
+    import polars as pl
+
+    from benchmarks.predictddl import measure
+    from pipelines.cli.tables import print_table
+
+    found = measure(progress=lambda line: typer.echo(line, err=True))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    print_table(
+        pl.DataFrame(
+            [
+                ("embedding of 500 nodes", f"{found.embed_ms:.1f} ms"),
+                ("graph of ResNet-50", f"{found.trace_ms:.0f} ms"),
+                ("100 forecasts", f"{found.batch100_s:.2f} s"),
+                ("eight workloads, Ernest's time over ours", f"{found.ratio_to_ernest:,.0f} x"),
+                ("the same without Ernest's runs", f"{found.ratio_without_probes:.4f} x"),
+            ],
+            schema=["PredictDDL", "figure"],
+            orient="row",
+        )
+    )

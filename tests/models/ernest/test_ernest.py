@@ -1,0 +1,75 @@
+"""Ernest: its own coefficients, its design beside all others on a grid, its refusals."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.ernest import design, features
+from models.ernest.systems import ERNEST, ERNEST_POOLED
+from tests.models.predictddl import study
+from warehouse.asks import Refusal
+from warehouse.records import BadInput
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0, 5), min_size=4, max_size=4))
+def test_it_recovers_its_own_coefficients(planted: list[float]) -> None:
+    rows = [features.terms(*one) for one in product((1, 2, 4, 8), (4, 8, 16))]
+    found = features.fit(rows, [float(row @ np.array(planted)) for row in rows])
+    np.testing.assert_allclose(found, planted, atol=1e-6)
+
+
+def spread(weights: np.ndarray, rows: np.ndarray) -> float:
+    """Return the trace of the inverse of the information, as section 3.3 has it."""
+    return float(np.trace(np.linalg.inv((rows.T * weights) @ rows + 1e-6 * np.eye(4))))
+
+
+def test_its_design_is_about_as_good_as_any_on_a_grid_for_its_cost() -> None:
+    machines, images, budget = (1, 2, 4), (2, 4), 0.5
+    points = list(product(machines, images))
+    rows = np.array([features.terms(*one) for one in points])
+    rows = rows / np.linalg.norm(rows, axis=0)
+    cost = np.array([one * each for one, each in points], float)
+    cost = cost / cost.sum()
+    weights = design.weights(machines, images, budget)
+    assert weights @ cost <= budget + 1e-6
+    grid = [
+        np.array(one)
+        for one in product((0, 0.25, 0.5, 0.75, 1), repeat=len(points))
+        if np.array(one) @ cost <= budget
+    ]
+    best = min(spread(one, rows) for one in grid)
+    assert spread(weights, rows) <= best * 1.001
+    assert set(design.chosen(machines, images, budget)) == {
+        point for point, weight in zip(points, weights, strict=True) if weight > 0.1
+    }
+
+
+def test_its_own_runs_are_fewer_machines_or_images_of_the_job() -> None:
+    asked = study.scenario("ant", 8, 12, "slow")
+    asks = ERNEST.rests_on(asked)
+    assert not isinstance(asks, Refusal)
+    for ask in asks:
+        assert ask.scenario.strategy.workers == ask.scenario.nodes[0].count <= 4
+        assert ask.scenario.workload.batch_size in (6, 12)
+        assert ask.scenario.nodes[0].node_type == "slow"
+    assert len({ask.scenario for ask in asks}) == len(asks) >= 4
+
+
+def test_probed_it_forecasts_more_machines_of_a_job_and_refuses_other_jobs() -> None:
+    job = [study.scenario("ant", *one) for one in product((1, 2, 4), (6, 12))]
+    fitted = ERNEST.fit(study.raw_tables(job))
+    asked = study.scenario("ant", 8, 12)
+    (value,) = fitted.predict([asked])["value"]
+    assert value == pytest.approx(study.step_s(asked), rel=0.1)
+    with pytest.raises(BadInput, match=r"Ernest has no run of bee 32px fast 500\.0"):
+        fitted.predict([study.scenario("bee", 8, 12)])
+
+
+def test_pooled_it_says_the_same_of_every_network() -> None:
+    fitted = ERNEST_POOLED.fit(study.raw_tables())
+    found = fitted.predict([study.scenario("ant", 2, 4), study.scenario("dog", 2, 4)])["value"]
+    assert found[0] == found[1] > 0
