@@ -36,7 +36,8 @@ def commands() -> Iterator[list[str]]:
             text += f"{line}\n"
             with suppress(ValueError):  # a quotation that goes on
                 if not line.endswith("\\"):
-                    yield [os.path.expandvars(word) for word in shlex.split(text.replace("\\\n", ""))]
+                    words = shlex.split(text.replace("\\\n", ""))
+                    yield [os.path.expandvars(word) for word in words]
                     text = ""
 
 

@@ -10,7 +10,8 @@ import networks
 from forecasting import embedders
 from forecasting.asked.runs import VisibleRun, newest_of_each, visible_runs
 from forecasting.fits import fit_or_load
-from models.predictddl.fitted import PredictDDL, key_of
+from models.predictddl.fitted import PredictDDL
+from models.predictddl.known import key_of
 from models.predictddl.observed import images_per_step
 from models.predictddl.systems import PREDICTDDL, known_of
 from networks.extraction import primitive_graphs

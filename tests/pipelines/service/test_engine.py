@@ -42,7 +42,7 @@ def test_a_measured_network_takes_what_it_took(engine: Engine) -> None:
     (found,) = ask(engine, Workload(dnn="resnet18", batch_size=8))
     assert found.status == "forecast"
     assert found.step_time_s == pytest.approx(made_up.step_s("resnet18", 8, 2), rel=0.02)
-    assert found.low is not None and found.high is not None
+    assert found.low is not None and found.high is not None and found.step_time_s is not None
     assert found.low <= found.step_time_s <= found.high
     assert (found.nearest, found.distance) == ("resnet18", 0.0)
 
