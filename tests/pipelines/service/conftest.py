@@ -27,7 +27,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         patch.setenv("STEPCAST_HOME", str(folder))
         # Choosing among all regressors takes seconds, and is tested where they are.
         for name in [one for one in learned.REGRESSORS if one != "none"]:
-            patch.delitem(learned.REGRESSORS, name)  # type: ignore[arg-type]
+            patch.delitem(learned.REGRESSORS, name)
         made_up.install(folder, patch)
         yield Engine(Warehouse(folder))
 
