@@ -42,14 +42,24 @@ def needs(study: Study, backend: Backend, asking: Asking) -> tuple[Need, ...]:
 
 
 def _told_apart(needed: Sequence[Need]) -> tuple[Need, ...]:
-    """Return needs whose titles differ: where several share one, it names probe and nodes too."""
-    shared = {title for title, count in Counter(need.title for need in needed).items() if count > 1}
+    """Return needs whose titles differ: where several share one, it names probe and nodes too.
+
+    A run that fits see of a scenario that is also measured is told apart by its purpose.
+    """
+    titles = [need.title for need in needed]
+    found = [
+        f"{need.title} ({need.probe} on {_in_words(need.nodes)})" if shared else need.title
+        for need, shared in zip(needed, _shared(titles), strict=True)
+    ]
     return tuple(
-        replace(need, title=f"{need.title} ({need.probe} on {_in_words(need.nodes)})")
-        if need.title in shared
-        else need
-        for need in needed
+        replace(need, title=f"{title}, as a {need.purpose}" if shared else title)
+        for need, title, shared in zip(needed, found, _shared(found), strict=True)
     )
+
+
+def _shared(titles: Sequence[str]) -> list[bool]:
+    counts = Counter(titles)
+    return [counts[title] > 1 for title in titles]
 
 
 def _in_words(nodes: Sequence[NodeGroup]) -> str:

@@ -35,8 +35,9 @@ class PaperHost:
         self.now, self.boot, self.runs = START, "first", list[Run]()
         self.visits = list[tuple[str, int, int]]()
         self.fail_at = -1
-        monkeypatch.setattr(anchors.clock, "now", lambda: self.now)
-        monkeypatch.setattr(anchors.host, "description", lambda: {"boot_id": self.boot})
+        monkeypatch.setattr("studies.anchors.clock.now", lambda: self.now)
+        boot = "studies.anchors.host.description"
+        monkeypatch.setattr(boot, lambda: {"boot_id": self.boot})
         monkeypatch.setattr(anchors, "landed_runs", lambda _: list(self.runs))
         monkeypatch.setattr(anchors, "profile", self.profile)
 
