@@ -19,6 +19,7 @@ PYTORCH = ("pytorch", "all_reduce")
 REDUCED = ("tensorflow", "all_reduce")
 SERVED = ("tensorflow", "async_parameter_server")
 TRAININGS = {
+    "inventory": {PYTORCH},
     "links": {PYTORCH},
     "contention": {SERVED},
     "allreduce": {PYTORCH},
