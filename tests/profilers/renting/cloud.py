@@ -42,6 +42,7 @@ _SAID = {
 }
 _PRICES = ("DescribeInstanceTypes", "DescribeSpotPriceHistory", "GetProducts")
 _ID = re.compile(rb"<instanceId>(i-[0-9a-f]+)</instanceId>")
+_GOES = b"<deleteOnTermination>true</deleteOnTermination>"
 Asked = dict[str, str]
 
 
@@ -76,6 +77,8 @@ class Cloud:
     at_call: tuple[int, int, int] | None = None
     _answers: dict[str, tuple[Asked, bytes]] = field(default_factory=dict)
     _subnets: dict[str, str] = field(default_factory=dict)
+    _volumes_go: bool = False
+    """Whether volumes end with their instances; moto forgets what a launch says of that."""
     _lock: RLock = field(default_factory=RLock)
 
     @cached_property
@@ -142,6 +145,8 @@ class Cloud:
             status, told = self._forwarded(headers, self._known_tokens(asked))
             if operation == "TerminateInstances" and status == 200:
                 self.on_end(listed(asked, "InstanceId"))
+        if operation == "DescribeVolumes" and self._volumes_go:
+            told = re.sub(rb"(<attachmentSet>\s*<item>)", rb"\1" + _GOES, told)
         if status == 200:
             told = self._as_aws(told)
             check(operation, told)
@@ -162,6 +167,7 @@ class Cloud:
         status, told = self._forwarded(headers, asked)
         if status == 200:
             self._answers[token] = asked, told
+            self._volumes_go = asked.get("BlockDeviceMapping.1.Ebs.DeleteOnTermination") == "true"
             self.launched[token] = tuple(one.decode() for one in _ID.findall(told))
             self.on_launch(self.launched[token], asked)
         return status, told

@@ -1,0 +1,64 @@
+"""A cluster of instances that are there, rented over HTTP: from a launch to its end."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from profilers.clusters import open_cluster
+from profilers.clusters.fleet import VARIABLE
+from profilers.clusters.node_types import node_group
+from profilers.renting.allowance import Allowance, Rate, allowed
+from profilers.renting.book import Book
+from profilers.steady import hostlock
+from tests.profilers.renting import cloud as standing_in
+from tests.profilers.renting.cloud import Cloud
+from tests.profilers.renting.instances import NODE_TYPE, Instances, instances
+from warehouse.records import ProbeFailed
+
+pytestmark = [pytest.mark.sshd, pytest.mark.cluster]
+cloud, served = standing_in.cloud, standing_in.served
+RATE = Rate(usd_per_hour=0.096, most_usd_per_hour=0.096, source="test")
+
+
+@pytest.fixture
+def rented(
+    cloud: Cloud, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Instances]:
+    # Nothing is measured here that others would spoil, so nobody is waited for.
+    monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
+    with instances(tmp_path, cloud) as (found, fleet):
+        monkeypatch.setenv(VARIABLE, str(fleet))
+        with allowed(Allowance(1.0, {(NODE_TYPE, "on_demand"): RATE}, account="a")):
+            yield found
+
+
+def test_instances_are_rented_talked_to_and_ended(rented: Instances, cloud: Cloud) -> None:
+    cloud.full = {("us-east-1a", "on_demand")}
+    workers = (node_group("worker", NODE_TYPE, 2),)
+    with open_cluster("ec2", workers, None) as cluster:
+        homes = {cluster.run(node, ["pwd"]).strip() for node in cluster.nodes}
+        assert homes == {str(one.folder) for one in rented.alive.values()}
+        assert len(homes) == 2
+        assert cluster.lost() is None
+        assert {*cloud.alive()} == {*rented.alive} == {*Book().read().living}
+        sshds = [one.sshd for one in rented.alive.values()]
+    assert not cloud.alive() and not rented.alive
+    assert all(one.poll() is not None for one in sshds)
+    assert len(Book().read().ended) == 2
+
+
+def test_an_instance_that_shuts_itself_down_is_lost_and_ends(
+    rented: Instances, cloud: Cloud
+) -> None:
+    with open_cluster("ec2", (node_group("worker", NODE_TYPE, 1),), None) as cluster:
+        (node,), (id_,) = cluster.nodes, rented.alive
+        cluster.run(node, ["shutdown", "-P", "now"])
+        deadline_s = time.monotonic() + 30
+        while cloud.alive() and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        assert f"{id_} ended" in str(cluster.lost())
+        with pytest.raises(ProbeFailed):
+            cluster.run(node, ["true"])
+    assert rented.alive == {}
