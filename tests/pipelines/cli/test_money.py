@@ -1,6 +1,9 @@
 """Renting from the command line: a cap, a question, a bill; on a made-up EC2 and on paper."""
 
+import os
+import signal
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from profilers.clusters.ec2 import Ec2Cluster
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.ssh import _About
 from profilers.renting.book import Book, Intent, Launched
+from studies import measuring
 from studies.collecting import collect
 from tests.aws import Aws
 from tests.pipelines.ran import Stepcast
@@ -47,6 +51,9 @@ def world(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(ec2, "provider", lambda _: one)
     monkeypatch.setattr("profilers.renting.aws.Ec2", lambda _: one)
     monkeypatch.setattr(Ec2Cluster, "_prepare", prepared)
+    # Nothing is measured: whatever measures on this host need not be waited for.
+    for module in (ec2, measuring):
+        monkeypatch.setattr(module, "host_lock", lambda *_: nullcontext())
     file = tmp_path / "fleet.yaml"
     file.write_text(yaml.safe_dump(FLEET))
     monkeypatch.setenv(VARIABLE, str(file))
@@ -192,3 +199,33 @@ def test_reap_names_what_it_could_not_end(
     answer = stepcast("reap")
     assert answer.code == 1
     assert "could not be ended: i-8" in answer.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_closed_terminal_ends_as_ctrl_c_does(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), money.ended_by_signals():
+        os.kill(os.getpid(), number)
+        signal.sigtimedwait([], 5)
+    assert signal.getsignal(number) == before
+
+
+def test_a_signal_ends_what_a_study_has_rented(
+    stepcast: Stepcast,
+    world: World,
+    study: str,
+    priced: None,
+    home: Path,
+    probes: PaperProbes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hung_up(ids: object) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    monkeypatch.setattr(world, "check_volumes", hung_up)
+    answer = stepcast("run", study, "--max-usd", "5", "--yes")
+    assert answer.code == 130
+    assert "--max-usd 5` resumes with what is missing" in answer.err
+    assert world.states
+    assert world.alive == []
+    assert Warehouse(home).query("bill")["living"].to_list() == [0]

@@ -10,6 +10,7 @@ from profilers.clusters import owner
 from profilers.renting import user_data
 from profilers.renting.book import Book, Intent
 from profilers.renting.provider import NoCapacity, Seen
+from profilers.steady.hostlock import holder
 from warehouse.records import ProbeFailed
 
 
@@ -26,11 +27,13 @@ class World:
     volumes: str | None = None
     owners: dict[str, str] = field(default_factory=dict)
     distinct: bool = False
+    lock_held_by: set[str] = field(default_factory=set)
 
     def launch(self, intent: Intent, owner_token: str) -> Sequence[str]:
         assert owner_token == owner.token()
         assert intent in Book().read().unanswered
         self.asked.append(intent)
+        self.lock_held_by.add(holder())
         if intent.zone in self.full:
             raise NoCapacity("InsufficientInstanceCapacity", "none left")
         ids = [f"i-{len(self.states) + number}" for number in range(intent.count)]

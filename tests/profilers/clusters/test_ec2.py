@@ -1,5 +1,6 @@
 """Clusters of rented instances: a made-up provider, and sshd's of this host as instances."""
 
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -159,6 +160,7 @@ def test_the_next_zone_is_asked_where_one_is_full(
         pass
     assert [one.zone for one in world.asked] == ["us-east-1a", "us-east-1b"]
     assert len({one.token for one in world.asked}) == 2
+    assert world.lock_held_by == {f"process {os.getpid()}"}
     assert len(Book().read().refused) == 2
     assert len(said) == 2
 

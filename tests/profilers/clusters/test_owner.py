@@ -187,3 +187,17 @@ def test_a_link_in_the_place_of_the_number_is_not_followed(home: Path, tmp_path:
     with pytest.raises(BadInput, match="token"):
         owner.new_prefix()
     assert not (tmp_path / "target").exists()
+
+
+LEFT_SOMETHING = """
+from profilers.clusters import owner
+print(owner.new_prefix(), flush=True)
+owner.remember()
+"""
+
+
+def test_who_left_something_and_ended_well_is_known_to_be_dead(home: Path) -> None:
+    command = [sys.executable, "-c", LEFT_SOMETHING]
+    prefix = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    assert owner.is_orphan(f"{prefix}-")
+    assert not owner.is_living(f"{prefix}-")

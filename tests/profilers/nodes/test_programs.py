@@ -74,6 +74,12 @@ def test_silence_ends_the_wait(programs: Programs) -> None:
         programs.expect(["b", "a"], "echoed", 0.1)
 
 
+def test_programs_on_rented_nodes_that_say_nothing_count_as_lost(programs: Programs) -> None:
+    programs._cluster.silence_s = 0.1  # noqa: SLF001
+    with pytest.raises(ProbeFailed, match=r"has said anything for 0\.1 s, .* `silence_s`"):
+        programs.expect(["b", "a"], "echoed", 3600)
+
+
 def test_what_a_killed_job_left_is_reaped(home: Path) -> None:
     """Its folder is in the home, where nobody else may enter."""
     with subprocess.Popen(

@@ -1,0 +1,97 @@
+"""What renting may cost: closed forms, and that whatever is allowed fits into the cap."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profilers.renting.book import UNANSWERED, Ended, Entries, Entry, Intent, Launched, Refused
+from profilers.renting.cap import (
+    BESIDE_S,
+    LEAST_HOURS,
+    MINIMUM_BILLED_S,
+    Bill,
+    BudgetExceeded,
+    bill,
+    each_usd,
+    hours_within,
+    worst_usd,
+)
+
+AT = datetime(2026, 11, 26, tzinfo=UTC)
+ONE = Intent(
+    token="t0",
+    owner="o",
+    account="a",
+    region="us-east-1",
+    zone=None,
+    node_type="m5.large",
+    market="on_demand",
+    count=3,
+    usd_per_hour=0.9,
+    volume_usd_per_hour=0.3,
+    hours=2.0,
+    at=AT,
+)
+EACH_USD = 1.2 * (2 + BESIDE_S / 3600)
+BROUGHT = Launched(token="t0", ids=("i-1", "i-2", "i-3"), at=AT)
+HALF_AN_HOUR = Ended(id="i-1", seconds=1800.0, at=AT)
+
+
+def test_an_instance_costs_its_seconds_but_a_minute_at_least() -> None:
+    assert each_usd(ONE, 3600.0) == pytest.approx(1.2)
+    assert each_usd(ONE, 1.0) == each_usd(ONE, MINIMUM_BILLED_S) == pytest.approx(1.2 / 60)
+
+
+@pytest.mark.parametrize(
+    ("entries", "spent_usd", "open_usd"),
+    [
+        ((ONE,), 0.0, 3 * EACH_USD),
+        ((ONE, BROUGHT), 0.0, 3 * EACH_USD),
+        ((ONE, BROUGHT, HALF_AN_HOUR), 0.6, 2 * EACH_USD),
+        ((ONE, Refused(token="t0", code="none", reason="", at=AT)), 0.0, 0.0),
+        ((ONE, Refused(token="t0", code=UNANSWERED, reason="", at=AT)), 3 * EACH_USD, 0.0),
+    ],
+)
+def test_a_bill_counts_what_may_be_there(
+    entries: tuple[Entry, ...], spent_usd: float, open_usd: float
+) -> None:
+    found = bill(Entries(entries))
+    assert found.spent_usd == pytest.approx(spent_usd)
+    assert found.open_usd == pytest.approx(open_usd)
+    assert worst_usd(ONE) == pytest.approx(3 * EACH_USD)
+
+
+def test_hours_are_what_is_left_of_the_cap() -> None:
+    """$5 of $10 are left: 2.5 hours of two for $1 an hour each, 10 minutes of them beside."""
+    hours = hours_within(10.0, Bill(2.0, 3.0), 2, 1.0, 6.0)
+    assert hours == pytest.approx(140 / 60)
+    assert hours_within(10.0, Bill(0.0, 0.0), 1, 0.01, 6.0) == 6.0
+    assert hours_within(10.0, Bill(10.0, 0.0), 1, 0.0, 6.0) == 6.0
+
+
+def test_a_refusal_says_which_cap_would_do() -> None:
+    with pytest.raises(BudgetExceeded) as refused:
+        hours_within(0.1, Bill(0.0, 0.0), 1, 1.0, 6.0)
+    (said,) = re.findall(r"--max-usd ([\d.]+) would do", str(refused.value))
+    assert hours_within(float(said), Bill(0.0, 0.0), 1, 1.0, 6.0) >= LEAST_HOURS
+
+
+@given(
+    cap=st.floats(0.01, 1e5),
+    spent=st.floats(0, 1e5),
+    count=st.integers(1, 64),
+    hourly=st.just(0.0) | st.floats(1e-6, 1e3),
+    most=st.floats(0, 168),
+)
+def test_whatever_is_allowed_fits(
+    cap: float, spent: float, count: int, hourly: float, most: float
+) -> None:
+    try:
+        hours = hours_within(cap, Bill(spent, 0.0), count, hourly, most)
+    except BudgetExceeded:
+        return
+    assert LEAST_HOURS <= hours <= most
+    assert hourly == 0 or spent + count * hourly * (hours + BESIDE_S / 3600) <= cap * (1 + 1e-9)
