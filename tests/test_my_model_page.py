@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from os import getpid
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from networks.own_model import own_graph
 from pipelines.cli import own
 from profilers import torch_passes
+from profilers.steady import hostlock
 from tests import my_history
 from tests.pipelines.ran import stepcast
 from warehouse.home import CHECKOUT
@@ -55,6 +57,8 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     quick = {"torch_compute": {"trials": 2, "watched_trials": 1}}
     monkeypatch.setattr("pipelines.cli.profile_job._PASSES", quick)
     monkeypatch.setattr(torch_passes, "PIECE_S", 0.05)
+    # No figure counts here, so nothing that measures on this host need end before.
+    monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
     monkeypatch.setattr(own, "own_graph", cache(own_graph))
     commands = list(followed())
     assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
