@@ -2,12 +2,14 @@
 #   PYTHON=python3.12            the interpreter .venv is made from (3.11 to 3.13)
 #   PIP_EXTRA_INDEX_URL=…        PyTorch's CPU index, for machines without a GPU (requirements.lock)
 #   STUDY=studies/mine.yaml      what `make demo` runs
+#   RUN="--max-usd 5"            further options of `stepcast run`, for `make demo`
 #   ACCURACY="demo"               studies that `make accuracy` rebuilds; all unless given
 #   DATA=folder                  public measurements, for `make accuracy-external`
 #   PYTEST="-k links"            what `make test` passes to pytest, instead of running all tests
 
 BIN := .venv/bin
 STUDY ?= studies/demo.yaml
+RUN ?=
 PYTEST ?=
 
 .DEFAULT_GOAL := help
@@ -20,7 +22,7 @@ setup: ## create .venv with the locked packages, install missing system tools
 	@scripts/setup.sh
 
 demo: setup ## profile one worker, predict many, measure them, show the error
-	$(BIN)/stepcast run $(STUDY)
+	$(BIN)/stepcast run $(STUDY) $(RUN)
 
 # Tests on an emulated cluster measure, so nothing may run beside them.
 test: setup ## run all tests, those on an emulated cluster included

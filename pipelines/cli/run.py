@@ -36,7 +36,7 @@ def run(
 
     Example: stepcast run studies/variance.yaml --minutes 30
 
-    Example: stepcast run studies/demo_ec2.yaml --backend ec2 --max-usd 5
+    Example: stepcast run mine.yaml --backend ec2 --max-usd 5
     """
     from pipelines.cli import main_job
     from pipelines.cli.money import Money
