@@ -5,6 +5,7 @@
 
 import base64
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -188,6 +189,7 @@ def _fleet(folder: Path, cloud: Cloud, port: int) -> Path:
 
 def main(command: list[str]) -> int:
     """Run a command that finds the stand-in where it looks for AWS; return its exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory() as folder, serve() as (cloud, environment):
         os.environ.update(environment)
         with instances(Path(folder), cloud) as (_, fleet):
