@@ -36,8 +36,10 @@ MEASURING = {"profiles", "measured"}
 OTHERS = {"embedders", "fleet", "landing", "prices", "rented"}
 """First parts of the keys of assets that are of no study."""
 LISTED = list(defs.resolve_all_asset_specs())
-every_study = pytest.mark.parametrize(
-    "study", [read_study(file) for file in COMMITTED], ids=lambda one: one.name
+STUDIED = [read_study(file) for file in COMMITTED]
+every_study = pytest.mark.parametrize("study", STUDIED, ids=lambda one: one.name)
+every_forecast = pytest.mark.parametrize(
+    "study", [one for one in STUDIED if not one.only_profiles], ids=lambda one: one.name
 )
 
 
@@ -133,7 +135,7 @@ def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
     assert unnamed == {"report", "http2", "end_times", "transfer_order", "timelines", "trained"}
 
 
-@every_study
+@every_forecast
 def test_a_fit_depends_on_exactly_what_its_system_rests_on(study: Study) -> None:
     profiled, fitted = in_group(study.name, "profiles"), in_group(study.name, "fits")
     assert fitted
@@ -148,7 +150,7 @@ def test_a_fit_depends_on_exactly_what_its_system_rests_on(study: Study) -> None
     assert set().union(*(upstream(defs, key) for key in fitted.values())) == {*profiled.values()}
 
 
-@every_study
+@every_forecast
 def test_forecasts_come_between_what_is_profiled_and_what_is_measured(study: Study) -> None:
     fits, predictions, measured, accuracy = (
         in_group(study.name, group) for group in ("fits", "predictions", "measured", "accuracy")
