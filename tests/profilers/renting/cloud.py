@@ -7,26 +7,21 @@ prices (`tests.aws`). Each answer must be one that botocore's model of the opera
 import base64
 import http.client
 import json
-import logging
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import RLock, Thread
+from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from xml.sax.saxutils import escape
 
 import boto3
-import pytest
 from botocore.parsers import create_parser
 from botocore.validate import ParamValidator
-from moto.server import ThreadedMotoServer
 
 from tests.aws import Aws, listed, model, two_regions, written
 
@@ -229,76 +224,3 @@ def _refused(status: int, code: str, message: str) -> tuple[int, bytes]:
     told = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
     body = f"<Response><Errors>{told}</Errors><RequestID>1</RequestID></Response>"
     return status, body.encode()
-
-
-@contextmanager
-def serve() -> Iterator[tuple[Cloud, dict[str, str]]]:
-    """Yield a cloud, and the environment in which boto3 finds it."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    cloud = Cloud(moto.get_host_and_port())
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(cloud))
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    try:
-        yield (
-            cloud,
-            {
-                "AWS_ENDPOINT_URL_EC2": url,
-                "AWS_ENDPOINT_URL_PRICING": url,
-                "AWS_ACCESS_KEY_ID": "testing",
-                "AWS_SECRET_ACCESS_KEY": "testing",
-                "AWS_CONFIG_FILE": "/nowhere",
-                "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
-                "AWS_EC2_METADATA_DISABLED": "true",
-                "NO_PROXY": "127.0.0.1",
-            },
-        )
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-        moto.stop()
-
-
-def _handler(cloud: Cloud) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            answer = cloud.answer(dict(self.headers), body)
-            if answer is None:
-                self.close_connection = True
-                self.connection.close()
-                return
-            self.send_response(answer[0])
-            self.send_header("Content-Length", str(len(answer[1])))
-            self.end_headers()
-            self.wfile.write(answer[1])
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    return Handler
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[tuple[Cloud, dict[str, str]]]:
-    """A cloud for the tests of a module."""
-    with pytest.MonkeyPatch.context() as patch:
-        with serve() as (cloud, environment):
-            for name, value in environment.items():
-                patch.setenv(name, value)
-            yield cloud, environment
-
-
-@pytest.fixture
-def cloud(served: tuple[Cloud, dict[str, str]]) -> Iterator[Cloud]:
-    """A cloud in which nothing lives, nothing goes wrong and all is to be had."""
-    found = served[0]
-    found.faults, found.full, found.asked = [], set(), []
-    if left := found.alive():
-        found.direct.terminate_instances(InstanceIds=list(left))
-    yield found

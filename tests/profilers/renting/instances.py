@@ -25,7 +25,8 @@ from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.ssh import MACHINE
 from profilers.renting.boot import VARIABLE as SHUTDOWN
 from tests.profilers.clusters.machines import SSHD
-from tests.profilers.renting.cloud import REGION, Asked, Cloud, serve
+from tests.profilers.renting.cloud import REGION, Asked, Cloud
+from tests.profilers.renting.served import serve
 
 NODE_TYPE = "m5.large"
 _LOOK_S = 0.2

@@ -21,8 +21,8 @@ from profilers.renting.aws import Ec2
 from profilers.renting.book import Book
 from profilers.renting.cap import bill
 from profilers.renting.renter import Place, Renter
-from tests.profilers.renting import cloud as standing_in
-from tests.profilers.renting.cloud import FAULTS, REGION, ZONES, Cloud
+from tests.profilers.renting import served as standing_in
+from tests.profilers.renting.cloud import FAULTS, REGION, ZONES, Cloud, check
 from warehouse.records import Market, ProbeFailed, StepcastError
 
 cloud, served = standing_in.cloud, standing_in.served
@@ -216,7 +216,7 @@ def test_killed_at_each_call_of_a_launch_and_a_teardown_nothing_is_forgotten(
 
 def test_answers_that_botocore_would_not_read_are_refused() -> None:
     with pytest.raises(ResponseParserError, match="mismatched tag"):
-        standing_in.check("RunInstances", b"<RunInstancesResponse><x></RunInstancesResponse>")
+        check("RunInstances", b"<RunInstancesResponse><x></RunInstancesResponse>")
 
 
 def test_without_credentials_that_work_nothing_is_rented(cloud: Cloud, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from profilers.clusters.node_types import node_group
 from profilers.renting.allowance import Allowance, Rate, allowed
 from profilers.renting.book import Book
 from profilers.steady import hostlock
-from tests.profilers.renting import cloud as standing_in
+from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import Cloud
 from tests.profilers.renting.instances import NODE_TYPE, Instances, instances
 from warehouse.records import ProbeFailed
