@@ -9,11 +9,11 @@ from typing import Self
 
 from pydantic import AwareDatetime
 
-from warehouse.appending import Appender
 from pipelines.runtime.job_file import TrainingJob
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, read
 from profilers import clock
+from warehouse.appending import Appender
 from warehouse.durable import remove, sweep, sync, temporary
 from warehouse.names import checked_name
 from warehouse.records import BadInput, Record, Run, StepcastError

@@ -9,9 +9,9 @@ import polars as pl
 from pydantic import JsonValue
 
 from pipelines.runtime import events
-from warehouse.appending import whole
 from pipelines.runtime.planning import Plan
 from pipelines.runtime.state import State
+from warehouse.appending import whole
 from warehouse.records import Record
 
 _BEGIN = re.compile(r'\{"at_s":')

@@ -125,7 +125,8 @@ def test_attention_by_hand_is_two_products_of_matrices() -> None:
     def made() -> nn.Module:
         def forward(own: Forward, x: Tensor) -> Tensor:
             words = x.flatten(2).transpose(1, 2)
-            weights = torch.softmax(own.query(words) @ own.key(words).transpose(1, 2), -1)
+            query, key = (getattr(own, name)(words) for name in ("query", "key"))
+            weights = torch.softmax(query @ key.transpose(1, 2), -1)
             return weights @ words
 
         return Forward(forward, query=nn.Linear(8, 8), key=nn.Linear(8, 8))

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.runtime import samples, story
-from warehouse.appending import Appender, whole
 from pipelines.runtime.samples import Taken
 from pipelines.runtime.story import Entry
+from warehouse.appending import Appender, whole
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
     ['{"at_s":', '\\{"at_s":1.5', "}", '"]}', "[8, [1"]

@@ -105,11 +105,11 @@ def known(
 def raw_tables(made: Sequence[Scenario] | None = None) -> dict[str, pl.DataFrame]:
     """Return the runs as raw tables have them, and an inventory of each node type."""
     asked = scenarios() if made is None else made
-    runs = [
+    runs: list[tuple[str, str, str, str | None, str]] = [
         (f"step-{place}", "torch_throughput", "ok", one.scenario_id, "{}")
         for place, one in enumerate(asked)
     ]
-    samples = [
+    samples: list[tuple[str, str, int | None, float]] = [
         (f"step-{place}", "step_time_s", None, step_s(one)) for place, one in enumerate(asked)
     ]
     for name, found in MEASURED.items():

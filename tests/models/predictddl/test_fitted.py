@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.predictddl import fitted, model
+from models.predictddl import fitted, log_linear, model
 from models.predictddl.fitted import PredictDDL
-from models.predictddl.learned import GaussianProcess, Rows
+from models.predictddl.learned import REGRESSORS, GaussianProcess, Rows
 from models.predictddl.linear_work import LinearWork
 from models.predictddl.model import Model
 from models.predictddl.work import TERMS, Work
@@ -18,7 +18,7 @@ from warehouse.records import BadInput
 @pytest.fixture(scope="module")
 def answer() -> PredictDDL:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitted, "REGRESSORS", {"none": fitted.REGRESSORS["none"]})
+        patch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
         return PredictDDL.fit(study.known())
 
 
@@ -105,9 +105,9 @@ def test_log_linear_answers_where_it_was_better_on_families_left_out() -> None:
         )
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitted, "REGRESSORS", {"none": fitted.REGRESSORS["none"]})
+        patch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
         patch.setattr(model, "ours", lambda regressor: says(0.4))
-        patch.setattr(fitted.log_linear, "fitted", says(0.05))
+        patch.setattr(log_linear, "fitted", says(0.05))
         found = PredictDDL.fit(study.known())
         assert found.parameters.answers == "log_linear"
         assert found.parameters.left_out["log_linear"] == pytest.approx(0.05)
@@ -115,8 +115,8 @@ def test_log_linear_answers_where_it_was_better_on_families_left_out() -> None:
         assert found.who(unseen) == "log_linear"
         row = found.predict([unseen]).row(0, named=True)
         assert row["value"] == pytest.approx(study.step_s(unseen) * np.exp(0.05))
-        patch.setattr(fitted.log_linear, "fitted", says(0.5))
-        patch.setattr(fitted.log_linear, "histogram", says(0.6))
+        patch.setattr(log_linear, "fitted", says(0.5))
+        patch.setattr(log_linear, "histogram", says(0.6))
         assert PredictDDL.fit(study.known()).parameters.answers == "predictddl"
 
 

@@ -3,11 +3,13 @@
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dagster import DagsterRunStatus
 
 from pipelines.cli import main_job
+from pipelines.cli.money import Money
 from tests.pipelines.ran import ASKED, MEASURED, Ran, Stepcast, statuses
 from tests.synthetic import ONLY_PROFILES, STUDY, PaperProbes, by_workers, write_study
 from warehouse.warehouse import Warehouse
@@ -172,16 +174,17 @@ def test_more_cpu_shares_than_cores_are_refused(
 def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, rounds = 100.0, []
 
-    def minute_long(path: Path, backend: str | None) -> None:
+    def minute_long(path: Path, backend: str | None, money: Money) -> None:
         nonlocal now_s
         now_s += 60
         rounds.append(backend)
 
     monkeypatch.setattr(main_job, "_run_round", minute_long)
+    monkeypatch.setattr(main_job, "ready", lambda *_: SimpleNamespace(backend="loopback"))
     monkeypatch.setattr("pipelines.cli.main_job.time.monotonic", lambda: now_s)
-    main_job.run_study(Path("a.yaml"), None, minutes=0)
+    main_job.run_study(Path("a.yaml"), None, 0, Money())
     assert len(rounds) == 1
-    main_job.run_study(Path("a.yaml"), "loopback", minutes=2.5)
+    main_job.run_study(Path("a.yaml"), "loopback", 2.5, Money())
     assert rounds[1:] == ["loopback"] * 3
 
 

@@ -23,7 +23,12 @@ def test_a_notice_of_the_metadata_service_is_told() -> None:
         ) as one:
             told: list[str] = []
             heard = threading.Event()
-            look_out(one, lambda words: (told.append(words), heard.set())[0])
+
+            def hear(words: str) -> None:
+                told.append(words)
+                heard.set()
+
+            look_out(one, hear)
             assert heard.wait(30)
             assert one.wait(30) == 0
     assert told == ["terminate at 2026-01-05T18:02:00Z"]
