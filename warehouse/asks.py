@@ -22,6 +22,7 @@ class Ask:
         optional: a study without such runs does too.
         on_its_link: a profile on a link of another speed does not do.
         any_batch: the profile times several batch sizes, and whichever it names does.
+        any_link: it is about nodes alone, and links of any speed do.
         switched_on: a setting of the probe without which its run does not do.
     """
 
@@ -31,6 +32,7 @@ class Ask:
     optional: bool = False
     on_its_link: bool = False
     any_batch: bool = False
+    any_link: bool = False
     switched_on: str | None = None
 
 
@@ -90,8 +92,8 @@ def serves(subject: Subject, ask: Ask) -> bool:
         if ask.any_batch and subject.scenario is not None:
             return _with_one_batch(subject.scenario) == _with_one_batch(ask.scenario)
         return subject.scenario == ask.scenario
-    speeds = None, ask.scenario.link_mbps
-    on_such_links = subject.scenario is not None or subject.link_mbps in speeds
+    same_speed = subject.link_mbps == ask.scenario.link_mbps
+    on_such_links = subject.scenario is not None or same_speed or ask.any_link
     types = {group.node_type for group in ask.scenario.worker_groups}
     return on_such_links and subject.worker_types <= types
 

@@ -40,7 +40,7 @@ def untrained() -> Embedder:
 def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
     return foreign(scenario) or (
         Ask("torch_throughput", "train", scenario),
-        Ask("inventory", "cluster", scenario, optional=True),
+        Ask("inventory", "cluster", scenario, optional=True, any_link=True),
     )
 
 

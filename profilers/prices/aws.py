@@ -100,13 +100,13 @@ def own_region() -> str | None:
     return found
 
 
-def client(service: str, region: str, attempts: int = ATTEMPTS) -> Any:
+def client(service: str, region: str, attempts: int | None = None) -> Any:
     """Return a client of one region, whose answers are no larger or slower than limits allow.
 
     Args:
         service: of AWS.
         region: of it.
-        attempts: how often it asks, where it is throttled or gets no answer.
+        attempts: how often it asks, where it is throttled or gets no answer; None: `ATTEMPTS`.
 
     Raises:
         BadInput: there is no such profile.
@@ -116,7 +116,7 @@ def client(service: str, region: str, attempts: int = ATTEMPTS) -> Any:
         made = session.create_client(
             service,
             region_name=region,
-            config=Config(retries={"mode": "standard", "total_max_attempts": attempts}),
+            config=Config(retries={"mode": "standard", "total_max_attempts": attempts or ATTEMPTS}),
         )
         made.meta.events.register("before-send", _sender(made.meta.endpoint_url, session))
     return made

@@ -96,7 +96,11 @@ def test_networks_are_named_once() -> None:
 
 @pytest.mark.parametrize(
     ("probe", "hint"),
-    [("linkz", "did you mean links?"), ("watch", "there are links, "), ("?", "there are links, ")],
+    [
+        ("linkz", "did you mean links?"),
+        ("watch", "there are inventory, "),
+        ("?", "there are inventory, "),
+    ],
 )
 def test_an_unknown_probe_is_told_a_near_one(probe: str, hint: str) -> None:
     with pytest.raises(ValidationError) as caught:

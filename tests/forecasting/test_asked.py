@@ -111,7 +111,7 @@ def test_forecasts_are_those_of_a_study_of_the_same_runs(warehouse: Warehouse, s
     curves = torch_curves() if study == PYTORCH else [async_curve()]
     answer = asked(warehouse, curves)
     expected = of_study(warehouse, study)
-    assert len(expected) == (4 if study == PYTORCH else 24)
+    assert len(expected) == (6 if study == PYTORCH else 28)
     assert figures(answer) == expected
     assert answer.written == len(expected)
     assert not answer.place.is_here
@@ -238,13 +238,15 @@ def test_refusals_name_what_to_measure(warehouse: Warehouse) -> None:
     answer = asked(warehouse, torch_curves(dnn="resnet18", image_size=64, workers=[2, 4])[1:])
     assert answer.forecasts == ()
     reasons = {one.system.name: one for one in answer.refused if not one.foreign}
-    assert sorted(reasons) == ["ceer_pytorch", "ceer_pytorch_paper", "ideal_scaling", "srift"]
+    of_train = {"ceer_pytorch", "ceer_pytorch_paper", "ernest_pooled", "log_linear"}
+    of_train |= {"predictddl", "predictddl_paper"}
+    assert set(reasons) == {"ideal_scaling", "srift", "srift_paper", *of_train}
     wanted = "no torch_compute of resnet18 64px on emu.avx512.s15"
     assert reasons["srift"].reason == reasons["ideal_scaling"].reason == wanted
     (one,) = reasons["srift"].lacking
     assert one.minutes is not None
     assert one.minutes > 0
-    assert all(needed.of_train for needed in reasons["ceer_pytorch"].lacking)
+    assert all(needed.of_train for name in of_train for needed in reasons[name].lacking)
     assert {one.system.name for one in answer.refused if one.foreign} >= {"async_sgd", "ceer"}
     slower = asked(warehouse, torch_curves(link_mbps=100)[1:], "srift")
     assert [one.reason for one in slower.refused] == [
