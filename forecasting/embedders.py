@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from models.predictddl import ghn
 from models.predictddl.datasets import dataset
 from models.predictddl.ghn import Embedder
 from warehouse.durable import scratch, write_bytes
@@ -12,8 +13,7 @@ from warehouse.home import home
 from warehouse.names import checked_name
 from warehouse.records import BadInput
 
-SHIPPED = Path(__file__).parents[1] / "models" / "predictddl" / "embedders"
-"""A file a type of dataset: <type>.safetensors."""
+SHIPPED = ghn.SHIPPED
 FOLDER = "embedders"
 """Of a home: embedders that were trained there, and what their training needs to go on."""
 

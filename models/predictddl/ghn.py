@@ -22,6 +22,8 @@ from networks.primitives import PRIMITIVES, PrimitiveGraph
 from warehouse.records import BadInput
 
 Floats = NDArray[np.float32]
+SHIPPED = Path(__file__).parent / "embedders"
+"""A file a type of dataset: <type>.safetensors."""
 SIZE = 32
 """Dimensions of a state, and of the embedding (section III-B)."""
 MOST_STEPS = 50

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, log
-from statistics import fmean
 
 import polars as pl
 from pydantic import ValidationError
@@ -126,11 +124,6 @@ def images_per_step(scenario: Scenario) -> int:
     """Return the images of all devices in a step."""
     each = scenario.strategy.devices_per_node
     return sum(one.count * each * batch_of(scenario, one) for one in scenario.worker_groups)
-
-
-def geometric_mean(values: list[float]) -> float:
-    """Return the geometric mean of positive values."""
-    return exp(fmean(map(log, values)))
 
 
 def _scenario(text: str) -> Scenario:

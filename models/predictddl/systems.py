@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 
 import polars as pl
 
 from models.predictddl import log_linear, published
 from models.predictddl.fitted import PREDICTIONS, Parameters, PredictDDL
-from models.predictddl.ghn import Embedder
+from models.predictddl.ghn import SHIPPED, Embedder
 from models.predictddl.known import Known
 from models.predictddl.observed import capabilities, observed
 from models.predictddl.published import OfNetwork, Published
@@ -19,8 +18,6 @@ from networks.extraction import primitive_graphs
 from warehouse.asks import Ask, Refusal
 from warehouse.records import BadInput, Scenario
 
-EMBEDDERS = Path(__file__).parent / "embedders"
-"""A file a type of dataset: <type>.safetensors."""
 _DATASET = "digits"
 Embedding = Callable[[], Embedder]
 
@@ -28,7 +25,7 @@ Embedding = Callable[[], Embedder]
 @cache
 def trained() -> Embedder:
     """Return the embedder that is shipped."""
-    return Embedder.read(EMBEDDERS / f"{_DATASET}.safetensors")
+    return Embedder.read(SHIPPED / f"{_DATASET}.safetensors")
 
 
 @cache
