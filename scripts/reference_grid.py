@@ -1,4 +1,4 @@
-"""Writes studies/reference_grid.yaml and studies/grid_pilot.yaml by a rule and a seed.
+"""Writes studies/reference_grid.yaml, grid_pilot.yaml and grid_ernest.yaml by a rule and a seed.
 
 The rule, before anything of them was measured:
 
@@ -16,6 +16,8 @@ The rule, before anything of them was measured:
 6. Anchors: the trained networks with the smallest, the middle and the largest expected step, on
    either node type, with two nodes, or as many as needed to be neither tested nor in reserve.
 7. Pilot: the anchors, and six train runs of other networks, drawn by chance.
+8. Ernest: of each network of another family the test point with most workers, the first of several.
+   Ernest measures its own runs for each of them: 270 runs, half of all, if it forecast the grid.
 
 Run it with `python scripts/reference_grid.py`; the files are committed, and a test compares.
 """
@@ -37,10 +39,11 @@ TYPES, THIRD = ("emu.avx512.s15", "emu.avx2.s15"), "emu.sse41.s15"
 MOST_S, MOST_PARAMETERS, MOST_ELEMENTS = 4.0, 14e6, 3e6
 FOLDER = Path(__file__).parents[1] / "studies"
 GRID, PILOT = FOLDER / "reference_grid.yaml", FOLDER / "grid_pilot.yaml"
+ERNEST = FOLDER / "grid_ernest.yaml"
 _SYSTEMS = (
     *("srift", "ideal_scaling", "ceer_pytorch", "ceer_pytorch_paper"),
     *("predictddl", "predictddl_paper", "predictddl_untrained", "predictddl_histogram"),
-    *("log_linear", "black_box", "gray_box", "ernest", "ernest_pooled"),
+    *("log_linear", "black_box", "gray_box", "ernest_pooled"),
 )
 _INVENTORY = "  inventory: {turns: 5, seconds: 1}"
 _THROUGHPUT = "  torch_throughput: {iterations: 60, interval: 0.03, most_s: 45}"
@@ -278,11 +281,43 @@ def pilot(of: Chosen) -> str:
     return "\n".join(lines)
 
 
+def workloads(of: Chosen) -> list[Point]:
+    """Return the test point with most workers of each network of another family."""
+    found = []
+    for dnn in of.others:
+        own = [point for point in of.test if point.dnn == dnn and point.worker in TYPES]
+        found.append(max(own, key=lambda point: point.workers))
+    return found
+
+
+def ernest(of: Chosen) -> str:
+    """Return the text of grid_ernest.yaml."""
+    lines = [
+        "# Made by scripts/reference_grid.py: what Ernest measures for eight workloads, and how far "
+        "off it is then.",
+        "name: grid_ernest",
+        "description: Of each other family in reference_grid the test point with most workers, "
+        "by Ernest's own runs.",
+        "backend: emulated",
+        "",
+        "systems: [ernest]",
+        "probes:",
+        _THROUGHPUT,
+        "again: {profiles: false}",
+        "",
+        "test:",
+        *templates(workloads(of)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Write both studies."""
+    """Write all three studies."""
     of = choose()
     GRID.write_text(grid(of))
     PILOT.write_text(pilot(of))
+    ERNEST.write_text(ernest(of))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from networks.families import family
 from networks.figures import table
 from networks.library import LIBRARY
 from scripts import reference_grid
-from scripts.reference_grid import GRID, MOST_PARAMETERS, MOST_S, PILOT, THIRD, TYPES
+from scripts.reference_grid import ERNEST, GRID, MOST_PARAMETERS, MOST_S, PILOT, THIRD, TYPES
 from studies.study import Study, read_study
 from warehouse.records import Scenario
 
@@ -31,10 +31,19 @@ def networks_of(part: str) -> set[str]:
     return {one.workload.dnn for one in points(part)}
 
 
-def test_both_files_are_what_the_script_writes() -> None:
+def test_all_files_are_what_the_script_writes() -> None:
     chosen = reference_grid.choose()
     assert GRID.read_text() == reference_grid.grid(chosen), "run scripts/reference_grid.py"
     assert PILOT.read_text() == reference_grid.pilot(chosen), "run scripts/reference_grid.py"
+    assert ERNEST.read_text() == reference_grid.ernest(chosen), "run scripts/reference_grid.py"
+
+
+def test_ernest_forecasts_one_test_point_of_each_other_family() -> None:
+    others = networks_of("test") - networks_of("train")
+    asked = [one for curve in read_study(ERNEST).curves for one in curve.scenarios("emulated")]
+    assert {one.workload.dnn for one in asked} == others
+    assert set(asked) <= set(points("test"))
+    assert len(asked) == len(others)
 
 
 def test_there_are_as_many_as_the_rule_says() -> None:
