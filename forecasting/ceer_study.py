@@ -105,8 +105,12 @@ def fitted_model(round_: Round, landing: Path, warehouse: Warehouse | None = Non
 def usd_per_hour(measured: Measured) -> Mapping[str, float]:
     """Return the price of a device of each emulated node type; others have none here."""
     known = node_types()
-    names = measured.operations["node_type"].unique().sort()
-    return {name: known[name].usd_per_hour for name in names if name in known}
+    found = {}
+    for name in measured.operations["node_type"].unique().sort():
+        price = known[name].usd_per_hour if name in known else None
+        if price is not None:
+            found[name] = price
+    return found
 
 
 def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.DataFrame]:

@@ -18,6 +18,7 @@ from warehouse.home import CHECKOUT
 from warehouse.kept import bring, kept_runs
 from warehouse.landing import run_folders
 from warehouse.records import BadInput, Purpose, Run
+from warehouse.sealed import FOLDER
 from warehouse.warehouse import Warehouse
 
 STUDIES = CHECKOUT / "studies"
@@ -59,6 +60,7 @@ def reproduce(
         _load(reference, round_.runs, "measurement", warehouse)
     _load(reference, runs, "profile", warehouse)
     _load(reference, runs, "measurement", warehouse)
+    warehouse.load_sealed(reference / FOLDER)
     return rounds
 
 

@@ -1,4 +1,4 @@
-"""Writes studies/reference_grid.yaml, grid_pilot.yaml and grid_ernest.yaml by a rule and a seed.
+"""Writes the studies reference_grid, grid_pilot, grid_ernest and reference_gpu by a rule and a seed.
 
 The rule, before anything of them was measured:
 
@@ -18,6 +18,8 @@ The rule, before anything of them was measured:
 7. Pilot: the anchors, and six train runs of other networks, drawn by chance.
 8. Ernest: of each network of another family the test point with most workers, the first of several.
    Ernest measures its own runs for each of them: 270 runs, half of all, if it forecast the grid.
+9. GPU: the same networks on one device, with images of 224 pixels. Trained on 16 and 64 images a
+   batch; tested on 32 of the first network of each family, and on 16, 32 and 64 of the others.
 
 Run it with `python scripts/reference_grid.py`; the files are committed, and a test compares.
 """
@@ -39,11 +41,16 @@ TYPES, THIRD = ("emu.avx512.s15", "emu.avx2.s15"), "emu.sse41.s15"
 MOST_S, MOST_PARAMETERS, MOST_ELEMENTS = 4.0, 14e6, 3e6
 FOLDER = Path(__file__).parents[1] / "studies"
 GRID, PILOT = FOLDER / "reference_grid.yaml", FOLDER / "grid_pilot.yaml"
-ERNEST = FOLDER / "grid_ernest.yaml"
+ERNEST, GPU = FOLDER / "grid_ernest.yaml", FOLDER / "reference_gpu.yaml"
+GPU_TYPE, GPU_SIDE = "gpu.h200", 224
+_LEARNED = (
+    *("predictddl", "predictddl_paper", "predictddl_untrained", "predictddl_histogram"),
+    *("log_linear", "black_box", "gray_box"),
+)
 _SYSTEMS = (
     *("srift", "ideal_scaling", "ceer_pytorch", "ceer_pytorch_paper"),
-    *("predictddl", "predictddl_paper", "predictddl_untrained", "predictddl_histogram"),
-    *("log_linear", "black_box", "gray_box", "ernest_pooled"),
+    *_LEARNED,
+    "ernest_pooled",
 )
 _INVENTORY = "  inventory: {turns: 5, seconds: 1}"
 _THROUGHPUT = "  torch_throughput: {iterations: 60, interval: 0.03, most_s: 45}"
@@ -293,8 +300,8 @@ def workloads(of: Chosen) -> list[Point]:
 def ernest(of: Chosen) -> str:
     """Return the text of grid_ernest.yaml."""
     lines = [
-        "# Made by scripts/reference_grid.py: what Ernest measures for eight workloads, and how far "
-        "off it is then.",
+        "# Made by scripts/reference_grid.py: what Ernest measures for eight workloads, and how "
+        "far off it is then.",
         "name: grid_ernest",
         "description: Of each other family in reference_grid the test point with most workers, "
         "by Ernest's own runs.",
@@ -312,12 +319,48 @@ def ernest(of: Chosen) -> str:
     return "\n".join(lines)
 
 
+def gpu_templates(dnns: Iterable[str], batch_sizes: Iterable[int]) -> Iterator[str]:
+    """Yield the lines of scenarios of one device."""
+    common = f"framework: pytorch, strategy: all_reduce, image_size: {GPU_SIDE}"
+    for dnn, batch_size in product(dnns, batch_sizes):
+        yield (
+            f"  - {{dnn: {dnn}, {common}, batch_size: {batch_size}, worker: {GPU_TYPE}, "
+            "link_mbps: 100000, workers: [1]}"
+        )
+
+
+def gpu(of: Chosen) -> str:
+    """Return the text of reference_gpu.yaml."""
+    lines = [
+        "# Made by scripts/reference_grid.py: the networks of reference_grid on one GPU.",
+        "name: reference_gpu",
+        "description: 24 networks of 16 families on one H200, images of 224 pixels.",
+        "backend: loopback",
+        "",
+        "systems:",
+        *(f"  - {name}" for name in _LEARNED),
+        "probes:",
+        "  inventory: {turns: 5, seconds: 0.5}",
+        "  torch_throughput: {iterations: 100, interval: 0.02, most_s: 4}",
+        "",
+        "train:",
+        *gpu_templates(sorted(of.trained), (16, 64)),
+        "",
+        "test:",
+        *gpu_templates(sorted(of.trained[::2]), (32,)),
+        *gpu_templates(sorted(of.others), (16, 32, 64)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Write all three studies."""
+    """Write all four studies."""
     of = choose()
     GRID.write_text(grid(of))
     PILOT.write_text(pilot(of))
     ERNEST.write_text(ernest(of))
+    GPU.write_text(gpu(of))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from networks.families import family
 from networks.figures import table
 from networks.library import LIBRARY
 from scripts import reference_grid
-from scripts.reference_grid import ERNEST, GRID, MOST_PARAMETERS, MOST_S, PILOT, THIRD, TYPES
+from scripts.reference_grid import ERNEST, GPU, GRID, MOST_PARAMETERS, MOST_S, PILOT, THIRD, TYPES
 from studies.study import Study, read_study
 from warehouse.records import Scenario
 
@@ -36,6 +36,7 @@ def test_all_files_are_what_the_script_writes() -> None:
     assert GRID.read_text() == reference_grid.grid(chosen), "run scripts/reference_grid.py"
     assert PILOT.read_text() == reference_grid.pilot(chosen), "run scripts/reference_grid.py"
     assert ERNEST.read_text() == reference_grid.ernest(chosen), "run scripts/reference_grid.py"
+    assert GPU.read_text() == reference_grid.gpu(chosen), "run scripts/reference_grid.py"
 
 
 def test_ernest_forecasts_one_test_point_of_each_other_family() -> None:

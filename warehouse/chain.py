@@ -73,7 +73,7 @@ def append(
     """
     schema = connection.execute(f"SELECT * FROM {table} LIMIT 0").to_arrow_table().schema
     given = pa.schema([field for field in schema if field.name not in _MADE])
-    sequence, sha256 = _head(connection)
+    sequence, sha256 = head(connection)
     made: list[dict[str, object]] = []
     for row in pa.Table.from_pylist([dict(row) for row in rows], given).to_pylist():
         sequence, sha256 = sequence + 1, _digest(sha256, table, row)
@@ -110,7 +110,7 @@ def verify(connection: duckdb.DuckDBPyConnection) -> Broken | None:
         if _digest(previous, link.table, link.content) != link.sha256:
             return Broken(*where, "was changed, put in or moved: its hash is of something else")
         expected, previous = expected + 1, link.sha256
-    sequence, sha256 = _head(connection)
+    sequence, sha256 = head(connection)
     if sequence >= expected:
         return _removed(expected)
     if (sequence, sha256) != (expected - 1, previous):
@@ -122,7 +122,12 @@ def _removed(sequence: int) -> Broken:
     return Broken(sequence, "table unknown", "", "was removed, or its number was changed")
 
 
-def _head(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:
+def head(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:
+    """Return the number and the SHA-256 of the last row.
+
+    Raises:
+        StepcastError: nothing says which that is.
+    """
     row = connection.execute("SELECT sequence, sha256 FROM meta.chain").fetchone()
     if row is None:
         raise StepcastError(

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
 import polars as pl
 
-from warehouse import asked, ledger, limits, loader, synthetic, systems
+from warehouse import asked, ledger, limits, loader, sealed, synthetic, systems
 from warehouse.connection import PATIENCE_S, confine, connect, first_line, presence
 from warehouse.durable import sweep
 from warehouse.landing import SCHEMAS
@@ -108,6 +109,23 @@ class Warehouse:
         """Append a recommendation to the ledger, unless it is there, and return its id."""
         with self._changing() as connection:
             return ledger.record_recommendation(connection, recommendation)
+
+    def seal(
+        self,
+        study: str,
+        repeat: int,
+        subjects: Iterable[Scenario],
+        folder: Path,
+        sealed_at: datetime,
+    ) -> tuple[Path, int]:
+        """Write the forecasts of a round to a file; see `warehouse.sealed.seal`."""
+        with self._open() as connection:
+            return sealed.seal(connection, study, repeat, subjects, folder, sealed_at)
+
+    def load_sealed(self, folder: Path) -> int:
+        """Load sealed forecasts that are not there yet and return how many are new."""
+        with self._changing() as connection:
+            return sealed.load(connection, folder)
 
     def record_intervals(self, fit_id: str, subject_id: str, intervals: pl.DataFrame) -> None:
         """Keep what ran in simulated steps, in place of what was kept of the fit and subject."""

@@ -53,6 +53,7 @@ for command in (
     load.load,
     load.push,
     reference.export,
+    reference.seal,
     reference.reproduce,
     reference.reproduce_external,
     run.report,

@@ -1,14 +1,15 @@
-"""`stepcast export` and `reproduce`: measurements kept apart, and everything anew from them.
+"""`stepcast export`, `seal` and `reproduce`: runs kept apart, and everything anew from them.
 
 `reproduce-external` does so from measurements of others.
 """
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
+from pipelines.cli.run import Study
 from warehouse.home import CHECKOUT, home
 
 REFERENCE = CHECKOUT / "data" / "reference"
@@ -40,6 +41,38 @@ def export(
     typer.echo(f"packed {packed} of {len(ours)} runs; {folder} holds {size_mb:.1f} MB")
 
 
+def seal(
+    study: Study,
+    folder: Annotated[
+        Path, typer.Argument(help="The folder that gets the file; publish it.")
+    ] = REFERENCE / "forecasts",
+    round_: Annotated[int, typer.Option("--round", min=1, help="Of the study.")] = 1,
+) -> None:
+    """Write the forecasts of a round to a file, before any of it is measured.
+
+    The file has the head of the chain of this home. Once others have it, nobody can change a
+    forecast without being found out. `stepcast reproduce` judges what is in it as it was published,
+    by runs that began later; so does `stepcast query sealed`.
+
+    Example: stepcast seal studies/reference_grid.yaml data/reference/forecasts
+    """
+    from profilers import clock
+    from studies.study import read_study
+    from warehouse import records
+    from warehouse.warehouse import Warehouse
+
+    of = read_study(study)
+    subjects = {
+        scenario
+        for backend in get_args(records.Backend)
+        for curve in of.curves
+        if curve.is_judged
+        for scenario in curve.scenarios(backend)
+    }
+    path, count = Warehouse(home()).seal(of.name, round_, subjects, folder, clock.now())
+    typer.echo(f"{count} forecasts of round {round_} of {of.name} are in {path}")
+
+
 def reproduce(
     folder: Annotated[Path, typer.Argument(help="A folder of sets or of landed runs.")] = REFERENCE,
     study: Annotated[
@@ -64,6 +97,7 @@ def reproduce(
         rounds = reproduction.reproduce(folder, place, progress, study or ())
     typer.echo(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
     _print_leaderboard(place, "leaderboard.json")
+    _print_sealed(place)
 
 
 def reproduce_external(
@@ -86,6 +120,19 @@ def reproduce_external(
     for line in external.judge(data, Warehouse(place)):
         typer.echo(line)
     _print_leaderboard(place, "external.json")
+
+
+def _print_sealed(place: Path) -> None:
+    """Print how wrong sealed forecasts were, if any of them have been judged."""
+    from polars import selectors
+
+    from pipelines.cli.tables import print_table
+    from warehouse.warehouse import Warehouse
+
+    found = Warehouse(place).query("sealed")
+    if not found.is_empty():
+        typer.echo("Forecasts that were published before anything of their study was measured:")
+        print_table(found.with_columns(selectors.float().round(2)))
 
 
 def _print_leaderboard(place: Path, name: str) -> None:

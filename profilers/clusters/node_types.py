@@ -23,7 +23,7 @@ class NodeType(Record):
 
     `core_gflops`: the share is of a core that multiplies small float32 matrices that fast, and does
     everything else accordingly (`profilers.steady.pacing`), whatever the host's do at the moment
-    (None: of the host's).
+    (None: of the host's). `usd_per_hour`: None: not declared.
 
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;
@@ -37,7 +37,7 @@ class NodeType(Record):
     isa: str | None = None
     memory_bytes: int | None = Field(default=None, gt=0)
     core_gflops: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    usd_per_hour: float = Field(ge=0, allow_inf_nan=False)
+    usd_per_hour: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 OWN = "node-types.yaml"
@@ -118,9 +118,10 @@ def declared_usd_per_hour(groups: Iterable[NodeGroup]) -> float | None:
     """
     known, total = node_types(), 0.0
     for group in groups:
-        if group.node_type not in known:
+        kind = known.get(group.node_type)
+        if kind is None or kind.usd_per_hour is None:
             return None
-        total += group.count * known[group.node_type].usd_per_hour
+        total += group.count * kind.usd_per_hour
     return round(total, 9) or None
 
 

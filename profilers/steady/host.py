@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -23,14 +24,15 @@ PACKAGES = ("tensorflow", "tf_keras", "torch", "numpy")
 
 @cache
 def hardware() -> dict[str, str]:
-    """CPU model, cores, memory in GiB and instruction sets: what makes hosts comparable."""
+    """CPU model, cores, memory in GiB, instruction sets and GPUs: what makes hosts comparable."""
     memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
-    return {
+    found = {
         "cpu": _cpu_field("model name") or platform.machine(),
         "cores": str(os.cpu_count()),
         "memory_gib": str(round(memory_kb / 2**20)),
         "instruction_sets": " ".join(instruction_sets()),
     }
+    return found | ({"gpu": ", ".join(models)} if (models := gpu_models()) else {})
 
 
 @cache
@@ -55,9 +57,12 @@ def description() -> dict[str, str]:
 
 
 def software() -> dict[str, str]:
-    """Versions of Python and of the frameworks that are measured."""
-    found = {name: metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **found}
+    """Versions of Python and of the frameworks that are measured, as far as they are there."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 @cache
@@ -65,6 +70,13 @@ def instruction_sets() -> tuple[str, ...]:
     """Names of the oneDNN instruction sets this CPU has, weakest first."""
     flags = set(_cpu_field("flags").split())
     return tuple(name for name, needed in _FLAGS.items() if needed <= flags)
+
+
+def gpu_models() -> list[str]:
+    """Return the models of this host's NVIDIA GPUs, as their driver names them."""
+    told = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    lines = [line for path in told for line in path.read_text().splitlines()]
+    return [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
 
 
 def gpus() -> int:

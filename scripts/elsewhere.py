@@ -1,0 +1,132 @@
+"""Measures runs of a study on a machine that has PyTorch, but neither Dagster nor DuckDB.
+
+1. Here, list what the study's first round there needs:
+   `python -m scripts.elsewhere ask studies/reference_gpu.yaml profile loopback > asked.json`
+2. There, measure it. It takes numpy, polars, pydantic, pytorchcv, PyYAML and PyTorch, and this
+   checkout. It stops before it has taken longer than it may; what is done by then is kept:
+   `python -m scripts.elsewhere measure asked.json measured --most-s 300`
+3. Here, land what came back: `python -m scripts.elsewhere land measured FOLDER`; then `stepcast load`.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import polars as pl
+from pydantic import TypeAdapter
+
+from profilers.clusters import open_cluster
+from profilers.probe import Need, results
+from profilers.probes import PROBES
+from profilers.result import ProbeResult, RunContext
+from warehouse.records import Backend, Purpose, Record, Run, Scenario
+
+
+class Asked(Record):
+    """Needs of a study, those of one start of programs together."""
+
+    study: str
+    backend: Backend
+    purpose: Purpose
+    starts: tuple[tuple[Need, ...], ...]
+
+
+_ASKED = TypeAdapter(Asked)
+
+
+def ask(study: Path, purpose: Purpose, backend: Backend) -> str:
+    """Return the needs of a study's first round, as JSON."""
+    from forecasting.chosen import asking_of
+    from studies.needs import needs, starts
+    from studies.study import read_study
+
+    read = read_study(study)
+    wanted = [one for one in needs(read, backend, asking_of(read)) if one.purpose == purpose]
+    grouped = [tuple(replace(one, start=None) for one in start) for start in starts(wanted)]
+    asked = Asked(study=read.name, backend=backend, purpose=purpose, starts=tuple(grouped))
+    return _ASKED.dump_json(asked, indent=1).decode()
+
+
+def measure(asked: Asked, folder: Path, most_s: float) -> None:
+    """Measure needs in their order, and keep each result as a folder of its run."""
+    started_s = time.monotonic()
+    with TemporaryDirectory() as scratch:
+        context = RunContext(asked.study, 1, asked.purpose, Path(scratch))
+        for number, start in enumerate(asked.starts, 1):
+            left_s = most_s - (time.monotonic() - started_s)
+            if left_s < 0:
+                say(f"no time for {len(asked.starts) - number + 1} of {len(asked.starts)} starts")
+                return
+            say(f"{number}/{len(asked.starts)}, {left_s:.0f} s left: {start[0].title}")
+            nodes = max((one.nodes for one in start), key=lambda some: sum(n.count for n in some))
+            with open_cluster(asked.backend, nodes, start[0].subject.link_mbps) as cluster:
+                for _, result in results(PROBES[start[0].probe], cluster, start, context, print):
+                    keep(result, folder)
+
+
+def keep(result: ProbeResult, folder: Path) -> None:
+    """Write a run as JSON, and its tables as Parquet."""
+    own = folder / result.run.run_id
+    own.mkdir(parents=True)
+    (own / "run.json").write_text(result.run.model_dump_json())
+    if result.scenario is not None:
+        (own / "scenario.json").write_text(result.scenario.model_dump_json())
+    for name, frame in result.tables.items():
+        frame.write_parquet(own / f"{name}.parquet")
+    if result.run.error:
+        say(f"failed: {result.run.error}")
+
+
+def land_all(folder: Path, landing: Path) -> int:
+    """Land all runs that came back and have not landed yet; return how many."""
+    from warehouse.landing import land
+
+    count = 0
+    for own in sorted(path.parent for path in folder.glob("*/run.json")):
+        if (landing / own.name).exists():
+            continue
+        run = Run.model_validate_json((own / "run.json").read_text())
+        about = own / "scenario.json"
+        scenario = Scenario.model_validate_json(about.read_text()) if about.is_file() else None
+        tables = {file.stem: pl.read_parquet(file) for file in sorted(own.glob("*.parquet"))}
+        land(landing, run, scenario, tables)
+        count += 1
+    return count
+
+
+def say(text: str) -> None:
+    """Tell what goes on."""
+    sys.stderr.write(f"{text}\n")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Ask, measure or land."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    asking = verbs.add_parser("ask")
+    asking.add_argument("study", type=Path)
+    asking.add_argument("purpose", choices=("profile", "measurement"))
+    asking.add_argument("backend")
+    measuring = verbs.add_parser("measure")
+    measuring.add_argument("asked", type=Path)
+    measuring.add_argument("folder", type=Path)
+    measuring.add_argument("--most-s", type=float, default=300.0)
+    landing = verbs.add_parser("land")
+    landing.add_argument("folder", type=Path)
+    landing.add_argument("landing", type=Path)
+    told = parser.parse_args(words)
+    if told.verb == "ask":
+        sys.stdout.write(ask(told.study, told.purpose, told.backend))
+    elif told.verb == "measure":
+        asked = _ASKED.validate_json(told.asked.read_text())
+        measure(asked, told.folder, told.most_s)
+    else:
+        say(f"{land_all(told.folder, told.landing)} landed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Forecasts that are published before they are judged."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from tests.warehouse.conftest import at
+from warehouse.chain import head
+from warehouse.connection import connect
+from warehouse.records import BadInput
+from warehouse.warehouse import read_only
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Built, Maker
+
+
+def fill_forecast(make: "Maker") -> None:
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    fit = make.fit("p1")
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions(
+        [make.prediction(fit, make.scenario(workers), float(workers)) for workers in (2, 3)]
+    )
+
+
+@pytest.fixture
+def forecast(built: "Built", fresh: "Maker") -> Iterator["Maker"]:
+    """A warehouse with forecasts of two and three workers, of which nothing is measured."""
+    yield built(fill_forecast, fresh.home)
+
+
+def seal(make: "Maker", folder: Path, minute: int = 4) -> tuple[Path, int]:
+    subjects = [make.scenario(workers) for workers in (2, 3, 4)]
+    return make.warehouse.seal("demo", 1, subjects, folder, at(minute))
+
+
+def test_a_sealed_file_has_forecasts_words_and_the_head_of_the_chain(
+    forecast: "Maker", tmp_path: Path
+) -> None:
+    path, count = seal(forecast, tmp_path / "forecasts")
+    rows = pl.read_parquet(path).sort("value")
+    assert (path.name, count) == ("demo.1.parquet", 2)
+    assert rows["value"].to_list() == [2.0, 3.0]
+    assert rows["label"].to_list() == [forecast.scenario(one).label for one in (2, 3)]
+    assert rows["canonical"].to_list() == [
+        forecast.scenario(one).canonical_json() for one in (2, 3)
+    ]
+    with connect(forecast.home / "warehouse.duckdb") as connection:
+        sequence, sha256 = head(connection)
+    assert set(rows["chain_sequence"]) == {sequence}
+    assert set(rows["chain_sha256"]) == {sha256}
+
+
+def test_it_is_judged_as_it_was_published_by_runs_that_began_later(
+    forecast: "Maker", tmp_path: Path
+) -> None:
+    seal(forecast, tmp_path, minute=4)
+    forecast.measure("m2", forecast.scenario(2), [2.4, 2.6], minute=6)
+    forecast.measure("early", forecast.scenario(3), [2.0], minute=2)
+    forecast.warehouse.load()
+    assert forecast.warehouse.load_sealed(tmp_path) == 2
+    assert forecast.warehouse.load_sealed(tmp_path) == 0
+    (row,) = read_only(forecast.home, "SELECT * FROM report.sealed_accuracy").to_dicts()
+    assert (row["predicted"], row["measured"], row["runs"]) == (2.0, 2.5, 1)
+    assert row["error_percent"] == pytest.approx(-20)
+    (told,) = forecast.warehouse.query("sealed", study="demo").to_dicts()
+    assert (told["n"], told["mape"]) == (1, pytest.approx(20))
+    assert forecast.warehouse.query("sealed", study="other").is_empty()
+
+
+def test_what_is_measured_or_sealed_already_is_not_sealed(
+    forecast: "Maker", tmp_path: Path
+) -> None:
+    seal(forecast, tmp_path)
+    with pytest.raises(BadInput, match="is there already: forecasts are sealed once"):
+        seal(forecast, tmp_path)
+    forecast.measure("m2", forecast.scenario(2), [2.4, 2.6], minute=6)
+    forecast.warehouse.load()
+    with pytest.raises(BadInput, match="1 scenarios of round 1 of study demo are measured"):
+        seal(forecast, tmp_path / "other")
+    with pytest.raises(BadInput, match="no forecast of round 2 of study demo"):
+        forecast.warehouse.seal("demo", 2, [forecast.scenario(2)], tmp_path, at(4))
+
+
+def test_other_files_are_refused_by_name(forecast: "Maker", tmp_path: Path) -> None:
+    pl.DataFrame({"prediction_id": ["a"]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(BadInput, match=r"a\.parquet: its columns are not those"):
+        forecast.warehouse.load_sealed(tmp_path)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(BadInput, match=r"a\.parquet: no Parquet file that can be read"):
+        forecast.warehouse.load_sealed(tmp_path)
+    assert forecast.warehouse.load_sealed(tmp_path / "nowhere") == 0
