@@ -1,7 +1,8 @@
 """Probe `inventory`: what a node of a type can do, within its share.
 
-Floating-point operations a second in convolutions of all and of single channels, bytes a second
-through memory and to disk, cores and memory: features of clusters (PredictDDL, section III-C).
+Floating-point operations a second in convolutions of all channels, of single pixels and of single
+channels, bytes a second through memory and to disk, cores and memory: features of clusters
+(PredictDDL, section III-C). Earlier runs have no convolutions of single pixels.
 Kinds of work take turns, so that a slow moment of the host hits all of them.
 """
 
@@ -26,6 +27,7 @@ from warehouse.records import NodeGroup, Record
 
 METRICS = {
     "dense": ("inventory_dense_flops", "FLOP/s"),
+    "pointwise": ("inventory_pointwise_flops", "FLOP/s"),
     "depthwise": ("inventory_depthwise_flops", "FLOP/s"),
     "memory": ("inventory_memory_Bps", "B/s"),
     "disk": ("inventory_disk_Bps", "B/s"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 import polars as pl
 from pydantic import ValidationError
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 DENSE, DEPTHWISE = "inventory_dense_flops", "inventory_depthwise_flops"
+POINTWISE = "inventory_pointwise_flops"
 MEMORY, DISK = "inventory_memory_Bps", "inventory_disk_Bps"
 """Metrics of probe `inventory`: floating-point operations and bytes a second of a node's share."""
 _USUAL = {DENSE: 2e10, DEPTHWISE: 2e9, MEMORY: 4e9, DISK: 2e8}
@@ -33,6 +35,8 @@ class Capabilities(Record):
         cores: of processors, a share of one counts as that.
         dense_flops: floating-point operations a second in convolutions of all channels.
         depthwise_flops: the same, in those of single channels.
+        pointwise_part: the same in those of single pixels, as a part of `dense_flops`; 1: nobody
+            measured it.
         memory_Bps: bytes a second that pass through memory, read and written ones.
         disk_Bps: bytes a second that are written to its disk.
         memory_bytes: what it has; 0: nobody said.
@@ -44,6 +48,7 @@ class Capabilities(Record):
     memory_Bps: float
     disk_Bps: float
     memory_bytes: float = 0.0
+    pointwise_part: float = 1.0
 
 
 def observed(runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame) -> list[Observed]:
@@ -73,7 +78,7 @@ def capabilities(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, Mapp
     """Return what probe `inventory` found, by node type and metric: geometric means of all runs."""
     worker = pl.col("config").str.json_path_match("$.worker").alias("worker")
     rows = (
-        samples.filter(pl.col("metric").is_in(list(_USUAL)), pl.col("value") > 0)
+        samples.filter(pl.col("metric").is_in([*_USUAL, POINTWISE]), pl.col("value") > 0)
         .join(
             runs.filter(pl.col("probe") == "inventory", pl.col("status") == "ok").select(
                 "run_id", worker
@@ -112,7 +117,20 @@ def of_node(group: NodeGroup, measured: Mapping[str, Mapping[str, float]]) -> Ca
         memory_Bps=rates[MEMORY],
         disk_Bps=rates[DISK],
         memory_bytes=float(group.memory_bytes or 0),
+        pointwise_part=_pointwise_part(known, measured),
     )
+
+
+def _pointwise_part(
+    known: Mapping[str, float], measured: Mapping[str, Mapping[str, float]]
+) -> float:
+    """Return the part of one type; where it was not measured, the mean of those where it was."""
+    if POINTWISE in known and DENSE in known:
+        return known[POINTWISE] / known[DENSE]
+    parts = [
+        one[POINTWISE] / one[DENSE] for one in measured.values() if {POINTWISE, DENSE} <= one.keys()
+    ]
+    return geometric_mean(parts) if parts else 1.0
 
 
 def batch_of(scenario: Scenario, group: NodeGroup) -> int:

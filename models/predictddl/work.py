@@ -115,7 +115,7 @@ def terms(
     return np.array(
         [
             batch * (work.dense - alone * work.pointwise) / can.dense_flops,
-            alone * batch * work.pointwise / can.dense_flops,
+            alone * batch * work.pointwise / (can.pointwise_part * can.dense_flops),
             alone * batch * work.repeated * _BYTES / can.memory_Bps,
             batch * work.grouped / can.dense_flops,
             batch * work.depthwise / can.depthwise_flops,

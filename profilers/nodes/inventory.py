@@ -31,6 +31,7 @@ class Inventory:
         device = "cuda:0" if torch.cuda.is_available() else "cpu"
         images = torch.randn(BATCH, CHANNELS, SIDE, SIDE, device=device)
         full = torch.randn(CHANNELS, CHANNELS, 3, 3, device=device)
+        pixels = torch.randn(CHANNELS, CHANNELS, 1, 1, device=device)
         single = torch.randn(CHANNELS, 1, 3, 3, device=device)
         source, target = (
             torch.ones(_MEMORY_BYTES, dtype=torch.uint8, device=device) for _ in range(2)
@@ -42,6 +43,10 @@ class Inventory:
             "dense": (
                 lambda: functional.conv2d(images, full, padding=1),
                 2.0 * 9 * CHANNELS * CHANNELS * places,
+            ),
+            "pointwise": (
+                lambda: functional.conv2d(images, pixels),
+                2.0 * CHANNELS * CHANNELS * places,
             ),
             "depthwise": (
                 lambda: functional.conv2d(images, single, padding=1, groups=CHANNELS),

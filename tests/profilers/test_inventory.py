@@ -76,7 +76,8 @@ def test_a_larger_share_can_do_more(alone: None, tmp_path: Path) -> None:
         "inventory_memory_bytes",
         "inventory_gpus",
     }
-    for name in ("inventory_dense_flops", "inventory_depthwise_flops", "inventory_memory_Bps"):
+    speeds = ("dense_flops", "pointwise_flops", "depthwise_flops", "memory_Bps")
+    for name in (f"inventory_{speed}" for speed in speeds):
         assert large[name] > small[name] > 0
     assert large["inventory_dense_flops"] > large["inventory_depthwise_flops"]
     assert large["inventory_disk_Bps"] > 0

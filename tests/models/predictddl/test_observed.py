@@ -1,0 +1,49 @@
+"""What node types can do: as measured, and where a metric is missing, from what is known."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from models.predictddl.observed import DENSE, POINTWISE, capabilities, of_node
+from models.predictddl.work import TERMS, Work, terms
+from tests.models.predictddl.study import MEASURED, graphs, group, raw_tables, scenario
+
+FAST = group("fast", 1)
+
+
+def with_pointwise(parts: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Return what types can do, some with convolutions of single pixels too."""
+    found = {name: dict(rates) for name, rates in MEASURED.items()}
+    for name, part in parts.items():
+        found[name][POINTWISE] = part * found[name][DENSE]
+    return found
+
+
+def test_runs_without_single_pixels_say_what_they_said() -> None:
+    tables = raw_tables()
+    found = capabilities(tables["run"], tables["sample"])
+    assert found == {name: pytest.approx(rates) for name, rates in MEASURED.items()}
+    assert of_node(FAST, found).pointwise_part == 1
+    assert of_node(group("unheard_of", 1), {}).pointwise_part == 1
+
+
+def test_a_type_without_single_pixels_has_the_mean_part_of_others() -> None:
+    both = with_pointwise({"fast": 0.2, "slow": 0.8})
+    assert of_node(FAST, both).pointwise_part == pytest.approx(0.2)
+    assert of_node(group("other", 1), both).pointwise_part == pytest.approx(0.4)
+    one = with_pointwise({"slow": 0.5})
+    assert of_node(FAST, one).pointwise_part == pytest.approx(0.5)
+
+
+def test_single_pixels_image_by_image_count_at_their_own_speed() -> None:
+    """Below 16 images on one thread; that one term alone changes, and by the part."""
+    one = scenario("ant", 2, 4)
+    work = Work.of(graphs([("ant", 32)])["ant", 32])
+    work = Work(**{**vars(work), "pointwise": work.dense / 2})
+    plain, slower = (
+        terms(work, one, FAST, of_node(FAST, known), 1e8)
+        for known in (MEASURED, with_pointwise({"fast": 0.25}))
+    )
+    ratios = dict(zip(TERMS, slower / plain.clip(1e-30), strict=True))
+    assert ratios.pop("pointwise") == pytest.approx(4)
+    assert {name for name, ratio in ratios.items() if ratio not in (0, 1)} == set()
