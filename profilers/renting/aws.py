@@ -7,31 +7,21 @@ Everything else is asked for as often as botocore thinks right.
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from botocore import exceptions
 
-from profilers import clock
 from profilers.clusters.fleet import Launch
 from profilers.prices.aws import answers, clearly, client
 from profilers.renting import requests
 from profilers.renting.book import Intent
-from profilers.renting.provider import NoCapacity, Seen, State, Unsure
+from profilers.renting.provider import NoCapacity, Seen, Unsure
 from profilers.renting.requests import HOME_TAG, TAG
 from warehouse.records import BadInput, ProbeFailed
 
-_STATES: Mapping[str, State] = {
-    "pending": "pending",
-    "running": "running",
-    "shutting-down": "ending",
-    "terminated": "ended",
-    # Ours never stop; one that somebody stopped has its volumes still, and starts to cost again.
-    "stopping": "running",
-    "stopped": "running",
-}
 _ALIVE = ("pending", "running", "stopping", "stopped")
 _CAPACITY = {
     "InstanceLimitExceeded",
@@ -78,10 +68,13 @@ class Ec2:
     region: str
     how: Launch | None = None
     pause: Callable[[float], None] = time.sleep
+    _answered_at: datetime | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def _client(self) -> Any:
-        return client("ec2", self.region)
+        made = client("ec2", self.region)
+        self.watch_time(made)
+        return made
 
     @cached_property
     def _launching(self) -> Any:
@@ -112,7 +105,7 @@ class Ec2:
         found = {}
         for some in _parts(ids):
             for one in self._described(("instance-id", some)):
-                found[str(one["InstanceId"])] = _seen(one, clock.now())
+                found[str(one["InstanceId"])] = requests.seen(one, self._answered_at)
         return found
 
     def terminate(self, ids: Collection[str]) -> None:
@@ -163,6 +156,14 @@ class Ec2:
         with self._in_words():
             volumes = list(answers(self._client, "describe_volumes", "Volumes", request))
         requests.check_volumes(volumes, self.how.volume.gb)
+
+    def watch_time(self, of: Any) -> None:
+        """Note when EC2 answers what a client asks, by EC2's own clock: the one here may err."""
+        of.meta.events.register("after-call.ec2.DescribeInstances", self._noted)
+
+    def _noted(self, parsed: Mapping[str, Any], **_: object) -> None:
+        headers = parsed.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        self._answered_at = requests.answered_at(headers.get("date", ""))
 
     def _launched(self, request: Mapping[str, Any]) -> Sequence[str]:
         try:
@@ -234,15 +235,3 @@ def _parts(ids: Iterable[str]) -> Iterator[list[str]]:
     listed = sorted(ids)
     for first in range(0, len(listed), _AT_ONCE):
         yield listed[first : first + _AT_ONCE]
-
-
-def _seen(told: Mapping[str, Any], now: datetime) -> Seen:
-    until = requests.ended_at(told.get("StateTransitionReason", "")) or now
-    launched = told.get("LaunchTime") or until
-    return Seen(
-        id=str(told["InstanceId"]),
-        state=_STATES.get(told["State"]["Name"], "running"),
-        seconds=max((until - launched).total_seconds(), 0.0),
-        private=told.get("PrivateIpAddress"),
-        public=told.get("PublicIpAddress"),
-    )

@@ -102,7 +102,8 @@ def hours_within(
     hours = most_hours
     if each_hour:
         hours = min(hours, left_usd / each_hour - BESIDE_S / 3600)
-    hours = math.floor(60 * hours) / 60
+    # A price near 0 makes a quotient that is beyond all floats, and no whole number.
+    hours = math.floor(60 * hours) / 60 if math.isfinite(hours) else 0.0
     if hours < LEAST_HOURS:
         needed = so_far.worst_usd + (LEAST_HOURS + 1 / 60 + BESIDE_S / 3600) * each_hour
         raise BudgetExceeded(

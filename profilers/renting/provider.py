@@ -29,7 +29,8 @@ class Seen:
     Attributes:
         id: its name there.
         state: what it does; ending and ended ones cost nothing any more.
-        seconds: that are paid, by the provider's clock, which may round them up, not down.
+        seconds: that are paid, by the provider's clock, which may round them up, not down;
+            infinite where it does not say.
         private: address by which others reach it; none before it runs.
         public: the same from outside.
     """

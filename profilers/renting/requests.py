@@ -1,13 +1,16 @@
 """What EC2 is asked, in its own words, and how some of its answers are read."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from profilers.clusters.fleet import Launch
 from profilers.renting import user_data
 from profilers.renting.book import Intent
+from profilers.renting.provider import Seen, State
 from warehouse.records import ProbeFailed
 
 TAG = "stepcast:owner"
@@ -17,6 +20,15 @@ HOME_TAG = "stepcast:home"
 UNTIL_TAG = "stepcast:until"
 """When it ends by itself at the latest, for whoever ends what is past its time."""
 CONSOLE_CHARACTERS = 1 << 17
+_STATES: Mapping[str, State] = {
+    "pending": "pending",
+    "running": "running",
+    "shutting-down": "ending",
+    "terminated": "ended",
+    # Ours never stop; one that somebody stopped has its volumes still, and starts to cost again.
+    "stopping": "running",
+    "stopped": "running",
+}
 _WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 
 
@@ -64,10 +76,38 @@ def filters(*wanted: tuple[str, Sequence[str]]) -> list[dict[str, Any]]:
     return [{"Name": name, "Values": list(values)} for name, values in wanted]
 
 
+def seen(told: Mapping[str, Any], now: datetime | None) -> Seen:
+    """Return an instance as EC2 tells it at a time of its own clock.
+
+    Where EC2 does not say from when to when an instance lived, all of its life is paid.
+    """
+    until = ended_at(told.get("StateTransitionReason", "")) or now
+    launched = told.get("LaunchTime")
+    seconds = math.inf
+    if until is not None and launched is not None:
+        seconds = max((until - launched).total_seconds(), 0.0)
+    return Seen(
+        id=str(told["InstanceId"]),
+        state=_STATES.get(told["State"]["Name"], "running"),
+        seconds=seconds,
+        private=told.get("PrivateIpAddress"),
+        public=told.get("PublicIpAddress"),
+    )
+
+
 def ended_at(reason: str) -> datetime | None:
     """Return when an instance began to end, by the reason that EC2 gives for that."""
     found = _WHEN.search(reason)
     return None if found is None else datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+
+
+def answered_at(date: str) -> datetime | None:
+    """Return when an answer was sent by its `Date` header, rounded up to a second, not down."""
+    try:
+        found = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return None if found.tzinfo is None else found.astimezone(UTC) + timedelta(seconds=1)
 
 
 def check_volumes(volumes: Iterable[Mapping[str, Any]], most_gb: float) -> None:

@@ -1,5 +1,6 @@
 """EC2 as botocore's own model of its API has it: every request and answer is checked by that."""
 
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from profilers.renting import user_data
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Intent
 from profilers.renting.provider import NoCapacity, Unsure
-from profilers.renting.requests import ended_at, launch
+from profilers.renting.requests import answered_at, ended_at, launch
 from warehouse.records import ProbeFailed
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -211,6 +212,31 @@ def test_what_has_ended_has_lived_until_then(ec2: Ec2, api: Stubber) -> None:
         "3.3.3.3",
     )
     assert seen.keys() == {"i-1", "i-2"}
+
+
+def test_what_lives_is_paid_by_the_clock_of_ec2(
+    ec2: Ec2, api: Stubber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by that of this machine, which is a day late here; a second is added, as it may miss."""
+    monkeypatch.setattr("profilers.clock.now", lambda: AT - timedelta(days=1))
+    ec2.watch_time(ec2.__dict__["_client"])
+    headers = {"HTTPHeaders": {"date": "Thu, 26 Nov 2026 12:30:00 GMT"}}
+    answer = told(instance("i-1"), instance("i-2", "terminated", StateTransitionReason=""))
+    api.add_response("describe_instances", {**answer, "ResponseMetadata": headers})
+    seen = ec2.seen(["i-1", "i-2"])
+    assert [seen[id_].seconds for id_ in ("i-1", "i-2")] == [1801, 1801]
+
+
+def test_where_nobody_says_when_all_of_a_life_is_paid(ec2: Ec2, api: Stubber) -> None:
+    late = instance("i-2", StateTransitionReason="User initiated (2026-11-26 12:10:30 GMT)")
+    del late["LaunchTime"]
+    api.add_response("describe_instances", told(instance("i-1", "terminated"), late))
+    assert {one.seconds for one in ec2.seen(["i-1", "i-2"]).values()} == {math.inf}
+
+
+@pytest.mark.parametrize("date", ["", "soon", "Thu, 26 Nov 2026 12:30:00"])
+def test_a_date_that_is_none_tells_no_time(date: str) -> None:
+    assert answered_at(date) is None
 
 
 def test_many_ids_are_asked_for_in_parts(ec2: Ec2, api: Stubber) -> None:

@@ -79,11 +79,18 @@ def test_a_refusal_says_which_cap_would_do() -> None:
     assert hours_within(float(said), Bill(0.0, 0.0), 1, 1.0, 6.0) >= LEAST_HOURS
 
 
+@pytest.mark.parametrize("hourly", [5e-324, 1e-308, 1e-300])
+def test_prices_next_to_nothing_are_reckoned_with(hourly: float) -> None:
+    assert hours_within(10.0, Bill(1.0, 0.0), 1, hourly, 6.0) == 6.0
+    with pytest.raises(BudgetExceeded, match="do not fit"):
+        hours_within(1.0, Bill(1e5, 0.0), 1, hourly, 6.0)
+
+
 @given(
     cap=st.floats(0.01, 1e5),
     spent=st.floats(0, 1e5),
     count=st.integers(1, 64),
-    hourly=st.just(0.0) | st.floats(1e-6, 1e3),
+    hourly=st.just(0.0) | st.floats(0, 1e-300) | st.floats(1e-6, 1e3),
     most=st.floats(0, 168),
 )
 def test_whatever_is_allowed_fits(
