@@ -5,7 +5,8 @@
 2. There, measure it. It takes numpy, polars, pydantic, pytorchcv, PyYAML and PyTorch, and this
    checkout. It stops before it has taken longer than it may; what is done by then is kept:
    `python -m scripts.elsewhere measure asked.json measured --most-s 300`
-3. Here, land what came back: `python -m scripts.elsewhere land measured FOLDER`; then `stepcast load`.
+3. Here, land what came back, and load it:
+   `python -m scripts.elsewhere land measured HOME/landing`; `stepcast load`
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Writes the studies reference_grid, grid_pilot, grid_ernest and reference_gpu by a rule and a seed.
+"""Writes studies reference_grid, grid_pilot, grid_ernest, reference_gpu by a rule and a seed.
 
 The rule, before anything of them was measured:
 

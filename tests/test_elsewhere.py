@@ -7,13 +7,19 @@ import pytest
 from scripts import elsewhere
 from warehouse.landing import landed_runs, read_tables
 
-STUDY = """
+NETWORK = """
+dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 24, worker: emu.avx2.1c,
+link_mbps: 500, workers: [1], batch_size:
+"""
+STUDY = f"""
 name: elsewhere
 backend: loopback
 systems: [log_linear]
-probes: {torch_throughput: {iterations: 4, interval: 0.5, most_s: 1}, inventory: {turns: 1, seconds: 0.01}}
-train: [{dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 24, batch_size: 2, worker: emu.avx2.1c, link_mbps: 500, workers: [1]}]
-test: [{dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 24, batch_size: 4, worker: emu.avx2.1c, link_mbps: 500, workers: [1]}]
+probes:
+  torch_throughput: {{iterations: 20, interval: 0.5, most_s: 1}}
+  inventory: {{turns: 1, seconds: 0.01}}
+train: [{{{NETWORK} 2}}]
+test: [{{{NETWORK} 4}}]
 """
 
 
