@@ -95,6 +95,7 @@ def predict_asked(
     *,
     backend: Backend | None = None,
     dry_run: bool = False,
+    known_by: datetime | None = None,
     say: Say = lambda _: None,
 ) -> Answer:
     """Forecast the scenarios of curves by systems, from all visible runs; the ledger keeps it.
@@ -105,6 +106,7 @@ def predict_asked(
         systems: that are asked.
         backend: whose profiles count; None: this host's newest, else the newest of all.
         dry_run: whether the ledger stays as it is.
+        known_by: runs that started later do not count; None: all do.
         say: told what takes long.
 
     Raises:
@@ -113,7 +115,7 @@ def predict_asked(
     for curve in curves:
         _check_network(curve)
     with warehouse.reading():
-        runs = visible_runs(warehouse)
+        runs = visible_runs(warehouse, known_by)
         place = place_of(runs, curves, backend)
         ours = [run for run in runs if (run.backend, run.host_id) == (place.backend, place.host_id)]
         wanted = {

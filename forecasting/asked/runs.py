@@ -52,11 +52,16 @@ class Met:
         return frozenset(run.round for run in self.runs)
 
 
-def visible_runs(warehouse: Warehouse) -> tuple[VisibleRun, ...]:
-    """Return all runs that predictors may see but of imported files, the newest first."""
+def visible_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
+    """Return all runs that predictors may see but of imported files, the newest first.
+
+    Those that started after `known_by` are left out.
+    """
     tables = warehouse.visible_tables(["run", "scenario"])
     canonical = dict(tables["scenario"].select("run_id", "canonical").iter_rows())
     rows = tables["run"].filter(pl.col("backend") != "imported").sort("started_at", "run_id")
+    if known_by is not None:
+        rows = rows.filter(pl.col("started_at") <= known_by)
     scenario = cache(Scenario.model_validate_json)
     return tuple(
         VisibleRun(

@@ -11,7 +11,7 @@ from math import exp, sqrt
 
 from pydantic import Field
 
-from warehouse.records import BadInput, Market, Record
+from warehouse.records import BadInput, Record
 
 LAUNCH_S = 150.0
 """Seconds from asking for a node to training on it: what Srift expects of EC2 (section 5.5)."""
@@ -54,34 +54,30 @@ class Expected:
         return self.fixed_s + self.factor * train_s
 
 
-def expected(
-    overheads: Overheads, market: Market, nodes: int, preemptions_per_node_hour: float
-) -> Expected:
-    """Return what a job takes beside training; nodes bought on demand stay.
-
-    Losing any one of the nodes stops all of them.
+def expected(overheads: Overheads, preemptions_per_hour: float) -> Expected:
+    """Return what a job takes beside training.
 
     Args:
         overheads: of every job.
-        market: where they are rented.
-        nodes: how many there are.
-        preemptions_per_node_hour: how often a node is taken away.
+        preemptions_per_hour: how often any of its nodes is taken away, which stops all of them; 0
+            of nodes bought on demand.
 
     Raises:
-        BadInput: they are taken away so often that the job would never end.
+        BadInput: that is so often that the job would never end.
     """
     fixed_s = overheads.launch_s + overheads.load_s
-    rate_per_s = nodes * preemptions_per_node_hour / 3600 if market == "spot" else 0.0
+    rate_per_s = preemptions_per_hour / 3600
     write_s, every_s = overheads.checkpoint_s, overheads.checkpoint_every_s
     if not rate_per_s:
         return Expected(fixed_s, 1.0 if every_s is None else 1 + write_s / every_s, every_s)
     every_s = every_s or young_s(write_s, rate_per_s)
-    exponent = rate_per_s * (every_s + write_s + fixed_s + write_s)
-    factor = MOST if exponent > MOST else daly(every_s, write_s, fixed_s + write_s, rate_per_s)
+    restart_s = fixed_s + write_s
+    exponent = rate_per_s * (every_s + write_s + restart_s)
+    factor = MOST if exponent > MOST else daly(every_s, write_s, restart_s, rate_per_s)
     if factor >= MOST:
         raise BadInput(
-            f"{nodes} spot nodes lose one every {1 / rate_per_s:.0f} s and would never end the "
-            "job; write checkpoints more often (--checkpoint-every) or rent fewer nodes"
+            f"spot nodes lose one every {1 / rate_per_s:.0f} s and would never end the job; write "
+            "checkpoints more often (--checkpoint-every) or rent fewer nodes"
         )
     return Expected(fixed_s, factor, every_s)
 

@@ -1,0 +1,208 @@
+"""One answer for a job: every system is asked about every way to run it within what is on offer."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from forecasting.asked.answer import Answer, predict_asked
+from forecasting.asked.runs import visible_runs
+from forecasting.decisions.candidates import candidates_of, most_trusted
+from forecasting.decisions.enumerating import Known, curves_of, known_of
+from forecasting.decisions.evidence import read_evidence
+from forecasting.decisions.measuring import Measurement, measurements
+from forecasting.decisions.offered import Offered, offered
+from forecasting.decisions.question import Question
+from models.choosing.candidates import Candidate
+from models.choosing.deciding import Aim, Decision, decide, rules_of_thumb
+from models.choosing.offers import Markets
+from models.system import System
+from warehouse.records import Backend, BadInput, Recommendation
+from warehouse.systems import System as Registered
+from warehouse.version import code_version
+from warehouse.warehouse import Warehouse
+
+Say = Callable[[str], None]
+NAME = "recommend"
+"""The name of combined answers in the ledger."""
+_REGISTERED = Registered(
+    name=NAME,
+    what="For each way to run a job the system that has erred least; the best way of all",
+    source="ours",
+)
+
+
+@dataclass(frozen=True)
+class Says:
+    """What one system would choose of the candidates that it forecasts.
+
+    `of_choice` is what it says training takes on the overall choice, seconds; None: nothing.
+    """
+
+    system: str
+    candidates: int
+    choice: Candidate | None
+    of_choice: float | None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer with what it rests on.
+
+    Attributes:
+        question: that was asked.
+        aim: what is wanted.
+        known: what profiles added to the question.
+        answer: what all systems say of all scenarios.
+        candidates: one for each scenario and market, by the system that has erred least.
+        decision: the choice, and alternatives.
+        rules: what rules of thumb take.
+        says: what each system would choose.
+        measurements: what might change the choice, the most worth first.
+        offered: prices, and how often spot nodes are taken away.
+        recommendation_id: in the ledger.
+    """
+
+    question: Question
+    aim: Aim
+    known: Known
+    answer: Answer
+    candidates: Sequence[Candidate]
+    decision: Decision
+    rules: Mapping[str, Candidate | None]
+    says: Sequence[Says]
+    measurements: Sequence[Measurement]
+    offered: Offered
+    recommendation_id: str
+
+
+def answer(
+    warehouse: Warehouse,
+    question: Question,
+    capacity: Mapping[str, int],
+    market: Markets,
+    systems: Sequence[System],
+    *,
+    as_of: datetime | None = None,
+    backend: Backend | None = None,
+    say: Say = lambda _: None,
+) -> Answered:
+    """Choose where to run a job, and write the answer to the ledger.
+
+    Args:
+        warehouse: the history.
+        question: the job.
+        capacity: how many nodes of each type there are for workers.
+        market: where they are rented.
+        systems: that are asked.
+        as_of: what was measured, judged and priced later does not count; None: now.
+        backend: whose profiles count; None: this host's newest, else the newest of all.
+        say: told what takes long.
+
+    Raises:
+        BadInput: nothing is known of the network, no price, or no system forecasts anything.
+    """
+    when = as_of or datetime.now(UTC)
+    with warehouse.reading():
+        visible = visible_runs(warehouse, when)
+    runs = [run for run in visible if backend in (None, run.backend)]
+    if not runs:
+        raise BadInput(f"nothing had been profiled by {when:%Y-%m-%d}; run a study first")
+    known = known_of(question, runs)
+    curves = curves_of(question, known, capacity)
+    found = predict_asked(warehouse, curves, systems, backend=backend, known_by=when, say=say)
+    evidence = read_evidence(warehouse, found.place.backend, question.late, when)
+    prices = offered(warehouse, question, capacity, market, when)
+    everything = candidates_of(found.forecasts, question, prices, evidence, systems)
+    if not everything:
+        raise BadInput(_nothing(found, question))
+    chosen = most_trusted(everything)
+    decision = decide(chosen, question.aim)
+    rules = rules_of_thumb(chosen, question.aim)
+    scenarios = {one.scenario.scenario_id: one.scenario for one in found.forecasts}
+    warehouse.register(_REGISTERED)
+    record = _record(question, capacity, market, as_of or when, found, decision, prices, warehouse)
+    return Answered(
+        question=question,
+        aim=question.aim,
+        known=known,
+        answer=found,
+        candidates=chosen,
+        decision=decision,
+        rules=rules,
+        says=list(_says([one for _, one in everything], decision, question.aim)),
+        measurements=measurements(chosen, question.aim, scenarios),
+        offered=prices,
+        recommendation_id=warehouse.record_recommendation(record),
+    )
+
+
+def _says(everything: Sequence[Candidate], decision: Decision, aim: Aim) -> list[Says]:
+    """Return what each system would choose, the best known first."""
+    by_system: dict[str, list[Candidate]] = {}
+    for one in everything:
+        by_system.setdefault(one.system, []).append(one)
+    chosen = decision.choice and decision.choice.key
+    return [
+        Says(
+            name,
+            len(mine),
+            decide(mine, aim).choice,
+            next((one.train_s for one in mine if one.key == chosen), None),
+        )
+        for name, mine in by_system.items()
+    ]
+
+
+def _nothing(found: Answer, question: Question) -> str:
+    """Say why there is no forecast: what most scenarios lack."""
+    reasons = Counter(
+        f"{one.system.name}: {one.reason}" for one in found.refused if not one.foreign
+    )
+    told = "; ".join(text for text, _ in reasons.most_common(2))
+    return (
+        f"no system forecasts {question.dnn} on any of these nodes ({told}); `stepcast predict` "
+        "with the same network says what to measure"
+    )
+
+
+def _record(
+    question: Question,
+    capacity: Mapping[str, int],
+    market: Markets,
+    as_of: datetime,
+    found: Answer,
+    decision: Decision,
+    prices: Offered,
+    warehouse: Warehouse,
+) -> Recommendation:
+    limits = {"minimize", "max_hours", "budget_usd", "max_usd_per_hour", "late"}
+    asked = question.model_dump(mode="json")
+    return Recommendation(
+        system=NAME,
+        backend=found.place.backend,
+        job={name: value for name, value in asked.items() if name not in limits},
+        objective=question.minimize,
+        constraints={name: asked[name] for name in sorted(limits - {"minimize"})}
+        | {"capacity": dict(capacity), "market": market, "as_of": as_of.isoformat()},
+        choice=None if decision.choice is None else _written(decision.choice),
+        alternatives=tuple(_written(one) for one in decision.alternatives),
+        price_snapshot=warehouse.record_prices(prices.prices),
+        fit_ids=tuple(sorted({one.fit.fit_id for one in found.forecasts})),
+        code_version=code_version(),
+        made_at=datetime.now(UTC),
+    )
+
+
+def _written(one: Candidate) -> dict[str, object]:
+    time_s, cost_usd, _ = one.outcome
+    return {
+        "scenario_id": one.key.split()[0],
+        "nodes": one.label,
+        "market": one.market,
+        "system": one.system,
+        "train_s": one.train_s,
+        "time_s": time_s,
+        "cost_usd": cost_usd,
+        "past_errors": one.ratios.basis if one.ratios else None,
+    }

@@ -1,0 +1,88 @@
+"""Forecasts as candidates for a job: what training takes and costs there, and how surely."""
+
+from collections.abc import Sequence
+
+from forecasting.asked.answer import Forecast
+from forecasting.decisions.evidence import Evidence
+from forecasting.decisions.offered import Offered
+from forecasting.decisions.question import Question
+from models.choosing.candidates import Candidate
+from models.choosing.overheads import expected
+from models.choosing.ratios import Ratios
+from models.system import System
+from warehouse.records import Market, Scenario
+
+Ranked = tuple[tuple[bool, float, int], Candidate]
+"""A candidate with how little its system is trusted: the least comes first."""
+
+
+def candidates_of(
+    forecasts: Sequence[Forecast],
+    question: Question,
+    prices: Offered,
+    evidence: Evidence,
+    systems: Sequence[System],
+) -> list[Ranked]:
+    """Return a candidate for each forecast and market that has prices, with its system's rank."""
+    places = {system.name: place for place, system in enumerate(systems)}
+    found: list[Ranked] = []
+    for one in forecasts:
+        if one.value is None or not one.value > 0:
+            continue
+        errors = evidence.errors(one.system.name, one.split, one.metric.name)
+        rank = *errors.rank, places[one.system.name]
+        made = (_candidate(one, question, prices, where, errors.ratios) for where in prices.markets)
+        found.extend((rank, each) for each in made if each is not None)
+    return found
+
+
+def _candidate(
+    one: Forecast, question: Question, prices: Offered, market: Market, ratios: Ratios
+) -> Candidate | None:
+    scenario = one.scenario
+    hourly = prices.usd_per_hour(scenario, market)
+    if hourly is None or one.value is None:
+        return None
+    (group,) = scenario.worker_groups
+    label = f"{group.count} {group.node_type}@{scenario.workload.batch_size}"
+    if servers := scenario.strategy.servers:
+        label += f" + {servers} {question.server}"
+    if market == "spot" or len(prices.markets) > 1:
+        label += f" {market.replace('_', ' ')}"
+    return Candidate(
+        key=f"{scenario.scenario_id} {market}",
+        label=label if scenario.workload.framework == "pytorch" else f"{label} (TensorFlow)",
+        system=one.system.name,
+        node_type=group.node_type,
+        workers=group.count,
+        market=market,
+        usd_per_hour=hourly,
+        train_s=train_s(scenario, one.metric.name, one.value, question.samples),
+        expected=expected(question.overheads, prices.preemptions_per_hour(scenario, market)),
+        ratios=ratios,
+    )
+
+
+def train_s(scenario: Scenario, metric: str, value: float, samples: int) -> float:
+    """Return seconds that training takes.
+
+    Args:
+        scenario: what trains.
+        metric: step_time_s, or throughput_steps_per_s of all workers.
+        value: of the metric.
+        samples: of the job.
+    """
+    load = scenario.workload
+    if metric == "throughput_steps_per_s":
+        return samples / (value * load.batch_size)
+    devices = scenario.strategy.workers * scenario.strategy.devices_per_node
+    return samples * value / (load.batch_size * devices)
+
+
+def most_trusted(everything: Sequence[Ranked]) -> list[Candidate]:
+    """Return one candidate for each scenario and market: by the system that has erred least."""
+    found: dict[str, Ranked] = {}
+    for rank, one in everything:
+        if one.key not in found or rank < found[one.key][0]:
+            found[one.key] = rank, one
+    return [one for _, one in found.values()]

@@ -1,0 +1,86 @@
+"""How wrong a system's forecasts have been on other days: what an answer's intervals rest on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import pi, sqrt
+
+import polars as pl
+
+from models.choosing.ratios import Ratios, fewest, normal, widened
+from warehouse.records import Backend
+from warehouse.warehouse import Warehouse
+
+HOURS_APART = 12.0
+"""A run so long after the newest profile that a forecast rests on is of another day."""
+ACROSS_DAYS = 0.106
+"""Mean error of a system whose profiles are of another day: the largest that was found of srift,
+on the networks of reference_ddp (docs/recommend.md)."""
+WIDENED = 2.6
+"""By how much errors grow from one day to another, where only those of the same day are known:
+srift's 10.6 % over its 4.1 % with profiles of the same day."""
+_LEVEL = 0.1
+"""An answer has the interval of this level on either side, unless --late asks for another."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """What is known of a system's errors; `rank` orders systems: the least is trusted most."""
+
+    ratios: Ratios
+    rank: tuple[bool, float]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All past errors on one backend; `late` is the level that intervals are needed at."""
+
+    rows: pl.DataFrame
+    late: float | None
+
+    def errors(self, system: str, split: str, metric: str) -> Errors:
+        """Return what past errors say of a forecast of a system, that far from what its fit saw.
+
+        Those count of other days at this distance; else of other days at any distance; else those
+        of the same day at this distance, widened; else a default, of a system that nobody judged.
+        There have to be enough for an interval.
+        """
+        mine = self.rows.filter(system=system, metric=metric)
+        there = mine.filter(split=split)
+        far = pl.col("hours_apart") >= HOURS_APART
+        distance = split.replace("_", " ")
+        for rows, where in ((there, distance), (mine, "any distance")):
+            if len(found := _values(rows.filter(far))) >= self._needed:
+                basis = f"{where}, other days, n = {len(found)}"
+                return _known(Ratios(values=found, basis=basis))
+        for rows, where in ((there, distance), (mine, "any distance")):
+            if len(found := _values(rows.filter(~far))) >= self._needed:
+                basis = f"{where}, same day, widened, n = {len(found)}"
+                return _known(widened(found, WIDENED, basis))
+        basis = f"default: {ACROSS_DAYS:.1%} in the mean"
+        return Errors(normal(ACROSS_DAYS * sqrt(pi / 2), basis), (True, ACROSS_DAYS))
+
+    @property
+    def _needed(self) -> int:
+        return fewest(self.late or _LEVEL)
+
+
+def read_evidence(
+    warehouse: Warehouse, backend: Backend, late: float | None, known_by: datetime
+) -> Evidence:
+    """Read all past errors on a backend that were known at a time."""
+    rows = warehouse.query("time_ratios", backend=backend, known_by=known_by.isoformat())
+    return Evidence(rows, late)
+
+
+def level(late: float | None) -> float:
+    """Return the level of intervals."""
+    return late or _LEVEL
+
+
+def _known(ratios: Ratios) -> Errors:
+    return Errors(ratios, (False, ratios.spread))
+
+
+def _values(rows: pl.DataFrame) -> Sequence[float]:
+    return tuple(rows["ratio"].to_list())
