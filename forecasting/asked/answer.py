@@ -3,9 +3,9 @@
 A study's forecasts rest on its own runs. These rest on all profile runs of a backend and host.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 
 from forecasting.asked.costs import Cost, cost_of, usd_per_million_samples
@@ -13,18 +13,18 @@ from forecasting.asked.fits import AskedFit, made
 from forecasting.asked.groups import Group, groups_of
 from forecasting.asked.history import Changed, Figures, History, Past, read_history
 from forecasting.asked.lacking import Lacking, lacking
+from forecasting.asked.near import Case, how_far
 from forecasting.asked.place import Place, place_of
 from forecasting.asked.runs import Met, VisibleRun, met, visible_runs
+from forecasting.asked.writing import write
 from models.profiled_run import refusal
 from models.system import System
 from networks import check
 from profilers.probe import Metric
 from studies.curve import Curve
 from studies.needs import resolved
-from warehouse import systems as registered
 from warehouse.asks import Refusal
-from warehouse.records import Backend, BadInput, Prediction, Scenario
-from warehouse.version import code_version
+from warehouse.records import Backend, BadInput, Scenario
 from warehouse.warehouse import Warehouse
 
 Say = Callable[[str], None]
@@ -38,7 +38,7 @@ class Forecast:
     `past` is None where nothing has been judged that is as far from what its fit saw; `is_new`
     tells a forecast that was made now from one that the ledger has. `changed` are node types that
     are not any more what the profiles say that it rests on. `cost` is None where a node type has no
-    price.
+    price. `case` says which judged scenarios are nearest, and whether it is far from all of them.
     """
 
     scenario: Scenario
@@ -51,6 +51,7 @@ class Forecast:
     fit: AskedFit
     split: str
     past: Past | None
+    case: Case
     is_new: bool
     changed: tuple[Changed, ...] = ()
     cost: Cost | None = None
@@ -96,6 +97,7 @@ def predict_asked(
     backend: Backend | None = None,
     dry_run: bool = False,
     known_by: datetime | None = None,
+    far_out: bool = True,
     say: Say = lambda _: None,
 ) -> Answer:
     """Forecast the scenarios of curves by systems, from all visible runs; the ledger keeps it.
@@ -107,6 +109,7 @@ def predict_asked(
         backend: whose profiles count; None: this host's newest, else the newest of all.
         dry_run: whether the ledger stays as it is.
         known_by: runs that started later do not count; None: all do.
+        far_out: whether forecasts are given that are farther out than any that was judged.
         say: told what takes long.
 
     Raises:
@@ -128,9 +131,11 @@ def predict_asked(
         history = read_history(warehouse, groups, place.backend)
     fits = {group: made(group, history, place, say) for group in groups}
     answers = [_answer(key, one, groups, fits, history) for key, one in wanted.items()]
+    if not far_out:
+        answers = [_near(one) for one in answers]
     forecasts = tuple(one for one in answers if isinstance(one, Forecast))
     refused = tuple(one for one in answers if isinstance(one, Refused))
-    written = 0 if dry_run else _write(forecasts, history, place, warehouse)
+    written = 0 if dry_run else write(forecasts, history, place, warehouse)
     return Answer(place, forecasts, refused, written)
 
 
@@ -195,62 +200,20 @@ def _answer(
         fit=fit,
         split=split,
         past=past,
+        case=how_far(history.judged, system.name, curve.metric.name, scenario),
         is_new=known is None,
         changed=history.changed_since(group),
         cost=cost_of(scenario, history.prices),
     )
 
 
+def _near(one: Forecast | Refused) -> Forecast | Refused:
+    """Return a refusal in place of a forecast that is farther out than any that was judged."""
+    if isinstance(one, Refused) or one.case.far is None:
+        return one
+    return Refused(one.scenario, one.system, f"far out: {one.case.far}; --far-out shows the number")
+
+
 def _figures(fit: AskedFit, scenario: Scenario) -> Figures:
     (row,) = fit.fitted().predict([scenario]).to_dicts()
     return row["value"], row["low"], row["high"], row.get("unknown")
-
-
-def _write(
-    forecasts: Iterable[Forecast], history: History, place: Place, warehouse: Warehouse
-) -> int:
-    """Write what was made now, and what nobody had asked for; it is not opened for nothing."""
-    new = [
-        one
-        for one in forecasts
-        if one.is_new or not history.has_asked(one.fit.fit_id, one.scenario, _snapshot(one))
-    ]
-    if not new:
-        return 0
-    return warehouse.record_asked(
-        tuple(_systems(new)),
-        [one.fit.record for one in new if one.fit.record is not None],
-        [one.scenario for one in new],
-        [_prediction(one, place) for one in new],
-        {one.cost.prices for one in new if one.cost is not None},
-    )
-
-
-def _snapshot(one: Forecast) -> str | None:
-    return None if one.cost is None else one.cost.snapshot
-
-
-def _systems(new: Iterable[Forecast]) -> Iterator[registered.System]:
-    for one in dict.fromkeys(forecast.system for forecast in new):
-        yield registered.System(name=one.name, what=one.what, source=one.source)
-
-
-def _prediction(one: Forecast, place: Place) -> Prediction:
-    return Prediction(
-        system=one.system.name,
-        model_version=one.system.version,
-        fit_id=one.fit.fit_id,
-        subject_id=one.scenario.scenario_id,
-        backend=place.backend,
-        host_id=place.host_id,
-        study=None,
-        repeat=None,
-        metric=one.metric.name,
-        unit=one.metric.unit,
-        value=one.value,
-        low=one.low,
-        high=one.high,
-        price_snapshot=_snapshot(one),
-        code_version=code_version(),
-        made_at=datetime.now(UTC),
-    )

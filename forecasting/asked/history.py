@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from forecasting.asked.groups import Group
+from forecasting.asked.near import Judged
 from forecasting.fits import stored
 from models.system import Tables
 from warehouse.records import Backend, Scenario
@@ -62,6 +63,7 @@ class History:
         ledger: forecasts by kept fits.
         changed: by run, the node types that changed after it.
         prices: of node types, on demand, as they are known now.
+        judged: scenarios that were forecast and then measured on the backend.
     """
 
     tables: Mapping[Group, Tables]
@@ -73,6 +75,7 @@ class History:
     ledger: pl.DataFrame
     changed: Mapping[str, Sequence[Changed]]
     prices: pl.DataFrame
+    judged: Judged
 
     def changed_since(self, group: Group) -> tuple[Changed, ...]:
         """Return the node types that changed after a fit's runs, each change once."""
@@ -123,7 +126,8 @@ def read_history(warehouse: Warehouse, groups: Sequence[Group], backend: Backend
     past = _past(warehouse, backend)
     changed = _changed(warehouse)
     prices = warehouse.query("prices_as_of", market="on_demand")
-    return History(tables, kept, fits, splits, groups, past, ledger, changed, prices)
+    judged = Judged.read(warehouse, backend)
+    return History(tables, kept, fits, splits, groups, past, ledger, changed, prices, judged)
 
 
 def _changed(warehouse: Warehouse) -> dict[str, list[Changed]]:

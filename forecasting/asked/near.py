@@ -1,0 +1,162 @@
+"""How wrong forecasts of like scenarios were: the nearest that were judged, and how far they reach.
+
+`how_far` is what `predict` and `recommend` ask. The check on committed data is
+`benchmarks/asked`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+from forecasting.asked.coordinates import NUMBERS, Coordinates, coordinates
+from warehouse.records import Backend, Scenario
+from warehouse.warehouse import Warehouse
+
+NEAREST = 5
+"""How many judged scenarios tell of a case."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A scenario that a system forecast and that was then measured.
+
+    Attributes:
+        label: of the scenario.
+        scenario_id: its hash.
+        at: where it lies.
+        error: of the forecast, percent of what was measured, signed; a mean over rounds.
+        size: mean of the errors' sizes, percent.
+        inside: how many of the intervals had what was measured.
+        intervals: how many forecasts had an interval.
+        split: how far the scenario was from what the fit saw.
+    """
+
+    label: str
+    scenario_id: str
+    at: Coordinates
+    error: float
+    size: float
+    inside: int
+    intervals: int
+    split: str | None = None
+
+
+@dataclass(frozen=True)
+class Near:
+    """A neighbour and its distance from what is asked about."""
+
+    neighbour: Neighbour
+    distance: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is known about forecasts of a system near a scenario.
+
+    Attributes:
+        nearest: that were judged, the nearest first; none: nothing like it was.
+        far: why a forecast is farther out than any that was judged, and what to measure; None: it
+            is not, or too little was judged to tell.
+    """
+
+    nearest: tuple[Near, ...]
+    far: str | None
+
+    @property
+    def error(self) -> float | None:
+        """Mean size of the errors of the nearest, percent; None if there are none."""
+        sizes = [one.neighbour.size for one in self.nearest]
+        return sum(sizes) / len(sizes) if sizes else None
+
+    @property
+    def inside(self) -> int:
+        """How many of their intervals had what was measured."""
+        return sum(one.neighbour.inside for one in self.nearest)
+
+    @property
+    def intervals(self) -> int:
+        """How many forecasts of them had an interval."""
+        return sum(one.neighbour.intervals for one in self.nearest)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """All scenarios that were judged on a backend, by system and metric."""
+
+    of: Mapping[tuple[str, str], Sequence[Neighbour]]
+
+    @classmethod
+    def read(cls, warehouse: Warehouse, backend: Backend) -> Self:
+        """Read what has been judged, whether a study asked for the forecast or a user."""
+        found: dict[tuple[str, str], list[Neighbour]] = {}
+        places: dict[str, Coordinates] = {}
+        for row in warehouse.query("judged_scenarios", backend=backend).to_dicts():
+            key = row["scenario_id"]
+            if key not in places:
+                places[key] = coordinates(Scenario.model_validate(json.loads(row["canonical"])))
+            one = Neighbour(
+                label=row["label"],
+                scenario_id=key,
+                at=places[key],
+                error=row["error_percent"],
+                size=row["ape_percent"],
+                inside=row["inside"],
+                intervals=row["with_interval"],
+                split=row["split"],
+            )
+            found.setdefault((row["system"], row["metric"]), []).append(one)
+        return cls(found)
+
+
+def how_far(judged: Judged, system: str, metric: str, scenario: Scenario) -> Case:
+    """Return the judged scenarios nearest to one, and whether it is far out from all of them.
+
+    Args:
+        judged: what has been judged on the backend.
+        system: that forecasts, by name.
+        metric: that it forecasts, by name.
+        scenario: that is asked about.
+    """
+    at = coordinates(scenario)
+    ours = [one for one in judged.of.get((system, metric), ()) if one.at.training == at.training]
+    by_distance = sorted(
+        (Near(one, at.distance(one.at)) for one in ours),
+        key=lambda one: (one.distance, one.neighbour.label),
+    )
+    return Case(tuple(by_distance[:NEAREST]), _far(at, [one.at for one in ours]))
+
+
+def _far(at: Coordinates, known: Sequence[Coordinates]) -> str | None:
+    """Return in which coordinate a scenario is farther out than any forecast was judged."""
+    return "; ".join(_beyond(at, known)) or None
+
+
+def _beyond(at: Coordinates, known: Sequence[Coordinates]) -> Iterator[str]:
+    for name, words in NUMBERS.items():
+        value = at.numbers.get(name)
+        values = sorted({one.numbers[name] for one in known if name in one.numbers})
+        reached = reach(values)
+        if value is None or reached is None or reached[0] <= value <= reached[1]:
+            continue
+        nearest = reached[0] if value < reached[0] else reached[1]
+        yield (
+            f"{value:,.4g} {words}, where forecasts were judged from {values[0]:,.4g} to "
+            f"{values[-1]:,.4g}; measure {nearest:,.4g} first"
+        )
+
+
+def reach(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return how far forecasts reach that were judged at some values of a coordinate.
+
+    Between two neighbouring values forecasts are trusted, so as far as the widest such gap (a
+    factor, two at least) they are trusted beyond the ends, too. With one value there is no gap:
+    None.
+
+    Args:
+        values: that differ, all more than zero, in ascending order.
+    """
+    gaps = [larger / smaller for smaller, larger in pairwise(values)]
+    widest = max(gaps, default=1.0)
+    return (values[0] / max(widest, 2.0), values[-1] * max(widest, 2.0)) if gaps else None

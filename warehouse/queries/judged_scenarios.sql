@@ -1,0 +1,30 @@
+-- How wrong has each system been of each scenario ($backend), those that were merely asked for included?
+-- error_percent: mean of its forecasts that were judged while the host was not busy, percent; inside: how many of
+-- those with_interval had what was measured in their interval.
+WITH judged AS (
+    SELECT
+        system, backend, scenario_id, metric, label, split, error_percent, ape_percent, inside_interval,
+        noise_floor_percent, host_busy
+    FROM report.accuracy
+    WHERE subject_kind = 'scenario'
+    UNION ALL
+    SELECT
+        system, backend, scenario_id, metric, label, split, error_percent, ape_percent, inside_interval,
+        noise_floor_percent, host_busy
+    FROM report.asked_accuracy
+)
+SELECT
+    judged.system, judged.metric, judged.scenario_id, any_value(judged.label) AS label,
+    any_value(scenario.canonical) AS canonical, min(judged.split) AS split,
+    avg(judged.error_percent) AS error_percent, avg(judged.ape_percent) AS ape_percent,
+    count(*) AS judged_n, count(judged.inside_interval) AS with_interval,
+    count(*) FILTER (judged.inside_interval) AS inside,
+    avg(judged.noise_floor_percent) AS noise_floor_percent
+FROM judged
+JOIN (
+    SELECT scenario_id, any_value(canonical) AS canonical FROM raw.scenario GROUP BY scenario_id
+) AS scenario USING (scenario_id)
+WHERE judged.ape_percent IS NOT NULL AND NOT judged.host_busy
+    AND ($backend::VARCHAR IS NULL OR judged.backend = $backend)
+GROUP BY judged.system, judged.metric, judged.scenario_id
+ORDER BY judged.system, judged.metric, label, judged.scenario_id;
