@@ -1,0 +1,165 @@
+"""Choosing surely: by hand on few candidates, and never worse than all of them."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.choosing.candidates import Candidate
+from models.choosing.deciding import Aim, best, decide, rules_of_thumb
+from models.choosing.information import worth_measuring
+from models.choosing.limits import Limits
+from models.choosing.overheads import Expected
+from models.choosing.ratios import Ratios
+
+PLAIN = Expected(0.0, 1.0, None)
+NINE = Ratios(values=(0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3), basis="nine")
+
+
+def candidate(
+    name: str,
+    train_s: float,
+    usd_per_hour: float,
+    *,
+    workers: int = 1,
+    ratios: Ratios | None = NINE,
+    expected: Expected = PLAIN,
+) -> Candidate:
+    """Return a candidate; its node type is the first word of its name."""
+    return Candidate(
+        key=name,
+        label=name,
+        system="some",
+        node_type=name.split()[0],
+        workers=workers,
+        market="on_demand",
+        usd_per_hour=usd_per_hour,
+        train_s=train_s,
+        expected=expected,
+        ratios=ratios,
+    )
+
+
+SLOW = candidate("slow", 3600, 1.0)
+FAST = candidate("fast", 1800, 4.0)
+
+
+def test_the_cheapest_by_its_deadline_is_not_sure_enough() -> None:
+    """It takes an hour as forecast; 1.05 h are exceeded by 1.1, 1.2, 1.3 of nine: at most 4/10."""
+    limits = Limits(deadline_s=1.05 * 3600)
+    assert decide([SLOW, FAST], Aim("cost", limits)).choice == SLOW
+    assert SLOW.chance_of_exceeding(limits, "deadline_s") == pytest.approx(0.4)
+    assert decide([SLOW, FAST], Aim("cost", limits, late=0.4)).choice == SLOW
+    surely = decide([SLOW, FAST], Aim("cost", limits, late=0.1))
+    assert (surely.choice, surely.alternatives) == (FAST, (SLOW,))
+
+
+def test_a_budget_is_exceeded_as_time_is() -> None:
+    """A dollar buys an hour of the slow one: half of it is exceeded surely, 1.3 of it never."""
+    assert SLOW.chance_of_exceeding(Limits(budget_usd=0.5), "budget_usd") == 1
+    assert SLOW.chance_of_exceeding(Limits(budget_usd=1.3), "budget_usd") == pytest.approx(0.1)
+    assert SLOW.chance_of_exceeding(Limits(usd_per_hour=1.0), "usd_per_hour") == 0
+    assert SLOW.chance_of_exceeding(Limits(usd_per_hour=0.9), "usd_per_hour") == 1
+
+
+def test_launching_counts_and_does_not_vary() -> None:
+    """Ten minutes of launch: the hour of training may take 1.3 h, and 1.1 of twice that."""
+    late = candidate("late", 3600, 1.0, expected=Expected(600, 1.1, 60))
+    assert late.outcome.time_s == 600 + 1.1 * 3600
+    span = late.span("time_s", 0.1)
+    assert (span.low, span.high) == (
+        pytest.approx(600 + 1.1 * 0.8 * 3600),
+        pytest.approx(600 + 1.1 * 1.3 * 3600),
+    )
+    assert late.chance_of_exceeding(Limits(deadline_s=599), "deadline_s") == 1
+
+
+def test_without_a_choice_it_says_what_to_relax() -> None:
+    aim = Aim("cost", Limits(deadline_s=900, budget_usd=5), late=0.1)
+    found = decide([SLOW, FAST], aim)
+    assert found.choice is None
+    assert found.relaxations == ("raise the deadline from 900.0 s to 2340.0 s (+160.0%) for fast",)
+    relaxed = replace(aim, limits=Limits(deadline_s=2340, budget_usd=5))
+    assert decide([SLOW, FAST], relaxed).choice == FAST
+
+
+def test_rules_of_thumb_by_hand() -> None:
+    """Two fast nodes would halve 1800 s if scaling were linear; they take 1500 s, as forecast."""
+    two = candidate("fast 2", 1500, 8.0, workers=2)
+    everything = [SLOW, FAST, two]
+    rules = rules_of_thumb(everything, Aim("cost", Limits(deadline_s=1000)))
+    assert rules == {"cheapest": SLOW, "most powerful": two, "linear scaling": two}
+    no_single = rules_of_thumb([two], Aim("cost", Limits()))
+    assert no_single["linear scaling"] is None
+    assert set(rules_of_thumb([], Aim("cost", Limits())).values()) == {None}
+
+
+def test_measuring_the_rival_may_pay() -> None:
+    """It costs 1.02 dollars as forecast and 1 is the best: below 1/1.02 it wins, in 4 of 9 cases.
+
+    The mean saving is that of 0.8, 0.85, 0.9 and 0.95 times 1.02 dollars, over nine.
+    """
+    rival = candidate("rival", 3600, 1.02)
+    sure = candidate("sure", 3600, 1.0, ratios=None)
+    (worth,) = worth_measuring([sure, rival], Aim("cost", Limits()))
+    assert worth.candidate == rival
+    assert worth.chance == pytest.approx(4 / 9)
+    savings = [1 - 1.02 * ratio for ratio in (0.8, 0.85, 0.9, 0.95)]
+    assert worth.saving == pytest.approx(sum(savings) / 9)
+
+
+def test_measuring_the_choice_may_show_that_it_breaks_the_deadline() -> None:
+    """It keeps 1.15 hours in seven of nine cases; else the fast one is rented: nothing is saved."""
+    fast = replace(FAST, ratios=None)
+    aim = Aim("cost", Limits(deadline_s=1.15 * 3600), late=0.5)
+    (worth,) = worth_measuring([SLOW, fast], aim)
+    assert (worth.candidate, worth.saving) == (SLOW, 0)
+    assert worth.chance == pytest.approx(2 / 9)
+
+
+def test_where_one_is_better_whatever_is_measured_nothing_is_worth_it() -> None:
+    assert worth_measuring([SLOW, candidate("dear", 3600, 9.0)], Aim("cost", Limits())) == []
+
+
+amounts = st.floats(1, 1e6)
+several = st.lists(st.tuples(amounts, amounts), min_size=1, max_size=8).map(
+    lambda rows: [candidate(f"n{place}", *row) for place, row in enumerate(rows)]
+)
+limits = st.builds(Limits, deadline_s=st.none() | amounts, budget_usd=st.none() | amounts)
+aims = st.builds(
+    Aim, st.sampled_from(["time", "cost"]), limits, st.none() | st.sampled_from([0.1, 0.2, 0.5])
+)
+
+
+@given(several, aims)
+def test_the_choice_is_admitted_and_no_admitted_one_is_better(
+    candidates: list[Candidate], aim: Aim
+) -> None:
+    found = decide(candidates, aim)
+    assert found.choice == best(candidates, aim)
+    admitted = [one for one in candidates if aim.admits(one)]
+    assert (found.choice is None) == (not admitted)
+    if found.choice is not None:
+        assert aim.admits(found.choice)
+        least = min(aim.value(one.outcome) for one in admitted)
+        assert aim.value(found.choice.outcome) == least
+    assert len(found.alternatives) == min(2, len(candidates) - (found.choice is not None))
+
+
+@given(several, aims)
+def test_being_surer_is_never_better(candidates: list[Candidate], aim: Aim) -> None:
+    surer = best(candidates, replace(aim, late=0.1))
+    unsure = best(candidates, replace(aim, late=None))
+    if surer is not None:
+        assert unsure is not None
+        assert aim.value(unsure.outcome) <= aim.value(surer.outcome)
+
+
+@given(several, aims)
+def test_a_relaxed_limit_has_a_choice(candidates: list[Candidate], aim: Aim) -> None:
+    """What is promised holds: the limit that is named admits a candidate."""
+    found = decide(candidates, aim)
+    for text in found.relaxations:
+        loose = aim.limits.but("deadline_s" if "deadline" in text else "budget_usd", None)
+        assert best(candidates, replace(aim, limits=loose)) is not None
