@@ -56,6 +56,7 @@ class Cloud:
         on_launch: told the ids that a launch brought, and what it asked for.
         on_end: told the ids that are ended.
         addresses: that instances have in place of moto's.
+        room: how many more instances there may be.
         at_call: a process that is killed at a call (their number), before (0) or after it is done.
     """
 
@@ -69,6 +70,7 @@ class Cloud:
     on_launch: Callable[[tuple[str, ...], Asked], None] = lambda _, __: None
     on_end: Callable[[list[str]], None] = lambda _: None
     addresses: dict[str, str] = field(default_factory=dict)
+    room: Callable[[], int] = lambda: 1_000
     at_call: tuple[int, int, int] | None = None
     _answers: dict[str, tuple[Asked, bytes]] = field(default_factory=dict)
     _subnets: dict[str, str] = field(default_factory=dict)
@@ -157,7 +159,8 @@ class Cloud:
         zones = {subnet: zone for zone, subnet in self.subnets().items()}
         zone = zones.get(asked.get("SubnetId", ""))
         market = asked.get("InstanceMarketOptions.MarketType", "on_demand")
-        if self.full & {(zone, market), (None, market)}:
+        is_full = int(asked["MaxCount"]) > self.room()
+        if is_full or self.full & {(zone, market), (None, market)}:
             return _refused(500, "InsufficientInstanceCapacity", f"none left in {zone}")
         status, told = self._forwarded(headers, asked)
         if status == 200:

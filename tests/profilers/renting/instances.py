@@ -1,20 +1,21 @@
-"""Instances of the stand-in EC2 that are there: sshd's of this host that run user data.
+"""Instances of the stand-in EC2 that are there: hosts that run user data and end when they said.
 
-`python -m tests.profilers.renting.instances COMMAND …` runs a command that finds them as AWS.
+`python -m tests.profilers.renting.instances COMMAND …` runs a command that finds them as AWS, in a
+home that is the stand-in's alone.
 """
 
 import base64
 import os
+import secrets
+import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from threading import Event, RLock, Thread
 from typing import Any
@@ -22,39 +23,17 @@ from typing import Any
 import yaml
 
 from profilers.clusters.fleet import VARIABLE
-from profilers.clusters.ssh import MACHINE
-from profilers.renting.boot import VARIABLE as SHUTDOWN
-from tests.profilers.clusters.machines import SSHD
+from studies.collecting import collect
+from studies.renting import rates
+from tests.profilers.renting import alone
 from tests.profilers.renting.cloud import REGION, Asked, Cloud
+from tests.profilers.renting.hosts import Host, Hosts
 from tests.profilers.renting.served import serve
+from warehouse.records import StepcastError
+from warehouse.warehouse import Warehouse
 
 NODE_TYPE = "m5.large"
 _LOOK_S = 0.2
-_SHUTDOWN = """#!/bin/sh
-# shutdown -P +MINUTES, or shutdown -P now
-case "$2" in now) minutes=0 ;; +*) minutes="${2#+}" ;; *) exit 1 ;; esac
-printf 'USEC=%s000000\\nMODE=poweroff\\n' $(($(date +%s) + 60 * minutes)) > "$STEPCAST_SHUTDOWN"
-"""
-
-
-@dataclass
-class Instance:
-    """An sshd with processes, a home and an address of its own."""
-
-    folder: Path
-    address: str
-    sshd: "subprocess.Popen[bytes]"
-
-    def stop(self) -> None:
-        """End it, with whatever runs there."""
-        self.sshd.kill()
-        self.sshd.wait()
-
-    def is_over(self, now_s: float) -> bool:
-        """Tell whether its shutdown is due."""
-        with suppress(OSError, ValueError):
-            return now_s >= int((self.folder / "scheduled").read_text()[5:].split()[0]) / 1e6
-        return False
 
 
 @dataclass
@@ -62,111 +41,67 @@ class Instances:
     """The instances of a cloud.
 
     Attributes:
-        folder: in which each has its own.
         cloud: that launches and ends them.
-        port: of all sshd's.
+        hosts: that they are.
+        alive: those that live, by id.
     """
 
-    folder: Path
     cloud: Cloud
-    port: int
-    alive: dict[str, Instance] = field(default_factory=dict)
-    _serial: "count[int]" = field(default_factory=lambda: count(2))
+    hosts: Hosts
+    alive: dict[str, Host] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
 
     def launched(self, ids: tuple[str, ...], asked: Asked) -> None:
         """Start the instances of a launch, and let each run its user data."""
         told = self.cloud.direct.describe_instances(InstanceIds=list(ids))["Reservations"]
         for one in (one for group in told for one in group["Instances"]):
-            address = f"127.0.1.{next(self._serial)}"
+            id_ = one["InstanceId"]
+            host = self.hosts.started(id_, base64.b64decode(asked["UserData"]).decode())
             for name in ("PrivateIpAddress", "PublicIpAddress"):
                 if name in one:
-                    self.cloud.addresses[one[name]] = address
-            self._start(one["InstanceId"], address, base64.b64decode(asked["UserData"]).decode())
+                    self.cloud.addresses[one[name]] = host.address
+            self.cloud.consoles[id_] = (host.folder / "console").read_text()
+            with self._lock:
+                self.alive[id_] = host
 
     def ended(self, ids: list[str]) -> None:
-        """Stop instances."""
+        """End instances."""
         with self._lock:
             for id_ in ids:
-                if instance := self.alive.pop(id_, None):
-                    instance.stop()
+                if host := self.alive.pop(id_, None):
+                    self.hosts.end(host)
 
     def look(self, ended: Event) -> None:
         """End what shuts itself down, until told to end."""
         while not ended.wait(_LOOK_S):
+            os.utime(self.hosts.folder)  # for whoever wants to know until when it lived
             with self._lock:
                 over = [id_ for id_, one in self.alive.items() if one.is_over(time.time())]
             if over:
                 self.cloud.direct.terminate_instances(InstanceIds=over)
                 self.ended(over)
 
-    def _start(self, id_: str, address: str, script: str) -> None:
-        own = self.folder / id_
-        (own / "bin").mkdir(parents=True)
-        (own / "bin/shutdown").write_text(_SHUTDOWN)
-        (own / "bin/shutdown").chmod(0o755)
-        key = own / "ssh_host_ed25519_key"
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-        environment = {
-            MACHINE: str(own),
-            SHUTDOWN: str(own / "scheduled"),
-            "PATH": f"{own / 'bin'}:{os.environ['PATH']}",
-        }
-        (own / "console").touch()
-        for there, here in (("/etc/ssh/", f"{own}/"), ("> /dev/console", f">> {own}/console")):
-            script = script.replace(there, here)
-        subprocess.run(["sh", "-c", script], env={**os.environ, **environment}, check=True)
-        self.cloud.consoles[id_] = (own / "console").read_text()
-        with self._lock:
-            self.alive[id_] = Instance(own, address, self._sshd(own, address, environment))
-
-    def _sshd(
-        self, own: Path, address: str, environment: Mapping[str, str]
-    ) -> "subprocess.Popen[bytes]":
-        settings = {
-            "ListenAddress": address,
-            "Port": self.port,
-            "HostKey": own / "ssh_host_ed25519_key",
-            "AuthorizedKeysFile": self.folder / "key.pub",
-            "StrictModes": "no",
-            "UsePAM": "no",
-            "PidFile": "none",
-            "PermitRootLogin": "prohibit-password",
-            "ForceCommand": f'cd {own} && exec sh -c "$SSH_ORIGINAL_COMMAND"',
-            "SetEnv": " ".join(f"{name}={value}" for name, value in environment.items()),
-        }
-        file = own / "sshd_config"
-        file.write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
-        Path("/run/sshd").mkdir(exist_ok=True)
-        # Processes of its own: they end with it.
-        alone = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        return subprocess.Popen(
-            [*alone, str(SSHD), "-D", "-e", "-f", str(file)], stderr=(own / "sshd.log").open("wb")
-        )
-
 
 @contextmanager
 def instances(folder: Path, cloud: Cloud) -> Iterator[tuple[Instances, Path]]:
     """Let a cloud's launches bring instances; yield them, and a fleet file that rents them."""
-    key = folder / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.1.1", 0))
-        found = Instances(folder, cloud, probe.getsockname()[1])
-    cloud.on_launch, cloud.on_end = found.launched, found.ended
-    ended = Event()
-    agent = Thread(target=found.look, args=(ended,))
-    agent.start()
+    hosts = Hosts(folder)
+    found, over = Instances(cloud, hosts), Event()
+    agent = Thread(target=found.look, args=(over,))
     try:
-        yield found, _fleet(folder, cloud, found.port)
+        hosts.up()
+        cloud.on_launch, cloud.on_end, cloud.room = found.launched, found.ended, hosts.room
+        agent.start()
+        yield found, _fleet(folder, cloud, hosts)
     finally:
-        ended.set()
-        agent.join()
+        over.set()
+        if agent.is_alive():
+            agent.join()
         found.ended(list(found.alive))
+        hosts.down()
 
 
-def _fleet(folder: Path, cloud: Cloud, port: int) -> Path:
-    ssh = ["-p", str(port), "-i", str(folder / "key"), "-o", "LogLevel=ERROR"]
+def _fleet(folder: Path, cloud: Cloud, hosts: Hosts) -> Path:
     launch: dict[str, Any] = {
         "region": REGION,
         "image": "ami-12345678",
@@ -178,8 +113,8 @@ def _fleet(folder: Path, cloud: Cloud, port: int) -> Path:
     }
     content = {
         "python": sys.executable,
-        "ssh": ssh,
-        "interface": "lo",
+        "ssh": hosts.ssh,
+        "interface": hosts.interface,
         "node_types": {NODE_TYPE: {"threads": 1}},
         "ec2": launch,
     }
@@ -190,16 +125,52 @@ def _fleet(folder: Path, cloud: Cloud, port: int) -> Path:
 
 def main(command: list[str]) -> int:
     """Run a command that finds the stand-in where it looks for AWS; return its exit code."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with tempfile.TemporaryDirectory() as folder, serve() as (cloud, environment):
+    with alone.own_home() as folder, serve() as (cloud, environment):
         os.environ.update(environment)
-        with instances(Path(folder), cloud) as (_, fleet):
-            ran = subprocess.run(command, env={**os.environ, VARIABLE: str(fleet)}, check=False)
-        left = cloud.alive()
-        if left:
-            sys.stderr.write(f"{len(left)} instances live on: {', '.join(left)}\n")
-        return ran.returncode or bool(left)
+        _named_alike(cloud)
+        with instances(folder, cloud) as (found, fleet):
+            os.environ[VARIABLE] = str(fleet)
+            _see_prices()
+            code = _ran(command)
+            left = sorted(found.alive)
+    if left:
+        sys.stderr.write(f"the stand-in ended what lived on: {', '.join(left)}\n")
+    return code or bool(left)
+
+
+def _named_alike(cloud: Cloud) -> None:
+    """Let subnets and group have the same names each time, and instances always others.
+
+    Runs on them are then of one fleet, so what was interrupted is resumed.
+    """
+    seeds = (1, secrets.randbits(32))
+    for seed in seeds:
+        url = "http://{}:{}/moto-api/seed?a={}".format(*cloud.moto, seed)
+        with urllib.request.urlopen(urllib.request.Request(url, method="POST")):
+            _ = cloud.subnets(), cloud.group
+
+
+def _see_prices() -> None:
+    """Collect the prices of a new home, as `stepcast prices collect` does."""
+    history = Warehouse(alone.home())
+    if not rates(history, REGION, [NODE_TYPE]):
+        collect(history, [REGION], [NODE_TYPE])
+
+
+def _ran(command: list[str]) -> int:
+    """Run a command to its end; what would end this process is the command's to obey."""
+    with subprocess.Popen(command) as program:
+        signal.signal(signal.SIGINT, lambda *_: None)  # a terminal tells both
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda got, _: program.send_signal(got))
+        code = program.wait()
+    return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if not shutil.which("sshd", path="/usr/sbin:/usr/bin"):
+        sys.exit("the stand-in's instances need sshd: apt-get install openssh-server")
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except StepcastError as error:
+        sys.exit(f"{error}")

@@ -1,12 +1,12 @@
 """A cluster of instances that are there, rented over HTTP: from a launch to its end."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from profilers.clusters import open_cluster
+from profilers.clusters import cgroups, netns, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
 from profilers.renting.allowance import Allowance, Rate, allowed
@@ -46,7 +46,13 @@ def test_instances_are_rented_talked_to_and_ended(rented: Instances, cloud: Clou
         sshds = [one.sshd for one in rented.alive.values()]
     assert not cloud.alive() and not rented.alive
     assert all(one.poll() is not None for one in sshds)
+    assert not _nodes(netns.namespaces()) and not cgroups.names(owner.PREFIX + "-" + owner.token())
     assert len(Book().read().ended) == 2
+
+
+def _nodes(names: Sequence[str]) -> list[str]:
+    """Return which of these namespaces are nodes of this home."""
+    return [name for name in names if owner.is_living(name) and not name.endswith("switch")]
 
 
 def test_an_instance_that_shuts_itself_down_is_lost_and_ends(

@@ -1,0 +1,192 @@
+"""Hosts that are instances of the stand-in EC2: nodes of this machine, each with an sshd.
+
+Where this machine permits it, nodes are emulated: each has a network and a share of a core of its
+own. Elsewhere they are processes that differ in their addresses.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+from profilers.clusters import Node, choose_backend, open_cluster
+from profilers.clusters.emulated import HEADROOM
+from profilers.clusters.ending import end
+from profilers.clusters.ssh import MACHINE
+from profilers.renting.boot import VARIABLE as SHUTDOWN
+from warehouse.records import NodeGroup
+
+CPU_SHARE, LINK_MBPS = 0.5, 200.0
+"""Of an instance, where it is emulated."""
+_SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
+_LISTENS_S = 30.0
+_REACH = Path(__file__).with_name("reach.py")
+_SHUTDOWN = """#!/bin/sh
+# shutdown -P +MINUTES, or shutdown -P now
+case "$2" in now) minutes=0 ;; +*) minutes="${2#+}" ;; *) exit 1 ;; esac
+printf 'USEC=%s000000\\nMODE=poweroff\\n' $(($(date +%s) + 60 * minutes)) > "$STEPCAST_SHUTDOWN"
+"""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Host:
+    """A node with an sshd and a folder, in which its user lives.
+
+    Attributes:
+        folder: that is its own.
+        address: others and ssh reach it by.
+        sshd: its server.
+    """
+
+    folder: Path
+    address: str
+    sshd: "subprocess.Popen[str]"
+    node: Node
+
+    def is_over(self, now_s: float) -> bool:
+        """Tell whether its shutdown is due."""
+        with suppress(OSError, ValueError):
+            return now_s >= int((self.folder / "scheduled").read_text()[5:].split()[0]) / 1e6
+        return False
+
+
+class Hosts:
+    """Makes hosts and ends them.
+
+    Attributes:
+        folder: in which each has its own, and the key of all users is.
+        interface: the network device of a host.
+        ssh: words of ssh by which hosts are reached.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        backend, _ = choose_backend("auto")
+        self.folder, self._emulated = folder, backend == "emulated"
+        self.interface = "eth0" if self._emulated else "lo"
+        self._cluster = open_cluster(backend, (), LINK_MBPS if self._emulated else None)
+        # Programs end with the thread that started them, so one thread does all of it.
+        self._thread = ThreadPoolExecutor(1)
+        self._last = count(2)
+        key = folder / "key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+        self.ssh = ["-i", str(key), "-o", "LogLevel=ERROR"]
+        with socket.socket() as probe:
+            probe.bind(("127.0.1.1", 0))
+            self._port = 22 if self._emulated else probe.getsockname()[1]
+        self.ssh += self._reached() if self._emulated else ["-p", str(self._port)]
+
+    def up(self) -> None:
+        """Make ready for hosts."""
+        self._done(self._cluster.up)
+
+    def down(self) -> None:
+        """End everything."""
+        self._done(self._cluster.down)
+        self._thread.shutdown()
+
+    def room(self) -> int:
+        """Return how many more hosts this machine has cores for."""
+        cores = (os.cpu_count() or 1) - HEADROOM
+        return int(cores / CPU_SHARE + 1e-9) - len(self._cluster.nodes)
+
+    def started(self, id_: str, user_data: str) -> Host:
+        """Start a host that has run its user data and answers."""
+        return self._done(lambda: self._start(self.folder / id_, user_data))
+
+    def end(self, host: Host) -> None:
+        """End a host, with whatever runs there."""
+        self._done(lambda: self._end(host))
+
+    def _done(self, what: Callable[[], T]) -> T:
+        return self._thread.submit(what).result()
+
+    def _reached(self) -> list[str]:
+        enter = f"nsenter --net={self.folder}/%h"
+        proxy = f"ProxyCommand={enter} {sys.executable} -S -E {_REACH} %h %p"
+        return ["-o", "ProxyUseFdpass=yes", "-o", proxy]
+
+    def _start(self, own: Path, user_data: str) -> Host:
+        group = NodeGroup(role="worker", node_type="host", count=1, cpu_share=CPU_SHARE, threads=1)
+        (node,) = self._cluster.add(group)
+        address = node.address if self._emulated else f"127.0.1.{next(self._last)}"
+        environment = self._furnished(own)
+        for there, here in (("/etc/ssh/", f"{own}/"), ("> /dev/console", f">> {own}/console")):
+            user_data = user_data.replace(there, here)
+        said = [f"{name}={value}" for name, value in environment.items()]
+        self._cluster.run(node, ["env", *said, "sh", "-c", user_data])
+        sshd = self._sshd(node, own, address, environment)
+        if self._emulated:
+            (self.folder / address).symlink_to(f"/proc/{sshd.pid}/ns/net")
+        return Host(own, address, sshd, node)
+
+    def _furnished(self, own: Path) -> Mapping[str, str]:
+        """Make a host's files; return the variables of its programs."""
+        (own / "bin").mkdir(parents=True)
+        (own / "bin/shutdown").write_text(_SHUTDOWN)
+        (own / "bin/shutdown").chmod(0o755)
+        (own / "console").touch()
+        key = own / "ssh_host_ed25519_key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+        return {
+            MACHINE: str(own),
+            SHUTDOWN: str(own / "scheduled"),
+            "PATH": f"{own / 'bin'}:{os.environ['PATH']}",
+        }
+
+    def _sshd(
+        self, node: Node, own: Path, address: str, environment: Mapping[str, str]
+    ) -> "subprocess.Popen[str]":
+        settings = {
+            "ListenAddress": address,
+            "Port": self._port,
+            "HostKey": own / "ssh_host_ed25519_key",
+            "AuthorizedKeysFile": self.folder / "key.pub",
+            "StrictModes": "no",
+            "UsePAM": "no",
+            "PidFile": "none",
+            "PermitRootLogin": "prohibit-password",
+            "MaxStartups": "100",
+            "ForceCommand": f'cd {own} && exec sh -c "$SSH_ORIGINAL_COMMAND"',
+            "SetEnv": " ".join(f"{name}={value}" for name, value in environment.items()),
+        }
+        file, log = own / "sshd_config", own / "sshd.log"
+        file.write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
+        Path("/run/sshd").mkdir(exist_ok=True)
+        # It starts once it is held to its share, and with it whatever it starts.
+        held = ["sh", "-c", 'read -r _; exec "$@"', "sh"]
+        sshd = self._cluster.popen(
+            node, [*held, str(_SSHD), "-D", "-e", "-f", str(file)], env=environment, stderr=log
+        )
+        self._cluster.confine(node, sshd)
+        assert sshd.stdin is not None
+        sshd.stdin.write("\n")
+        deadline_s = time.monotonic() + _LISTENS_S
+        while "listening" not in log.read_text():
+            assert sshd.poll() is None and time.monotonic() < deadline_s, log.read_text()
+            time.sleep(0.02)
+        return sshd
+
+    def _end(self, host: Host) -> None:
+        (self.folder / host.address).unlink(missing_ok=True)
+        if not self._emulated:
+            pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+            end(pids, lambda pid: _lives_in(pid, host.folder))
+        self._cluster.remove(host.node)
+
+
+def _lives_in(pid: int, folder: Path) -> bool:
+    """Tell whether a process is one of the host with this folder."""
+    with suppress(OSError):
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return f"{MACHINE}={folder}".encode() in variables
+    return False
