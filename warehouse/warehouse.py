@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from warehouse import asked, ledger, limits, loader, sealed, synthetic, systems
+from warehouse import asked, decisions, ledger, limits, loader, sealed, synthetic, systems
 from warehouse.connection import PATIENCE_S, confine, connect, first_line, presence
 from warehouse.durable import sweep
 from warehouse.landing import SCHEMAS
@@ -109,6 +109,11 @@ class Warehouse:
         """Append a recommendation to the ledger, unless it is there, and return its id."""
         with self._changing() as connection:
             return ledger.record_recommendation(connection, recommendation)
+
+    def record_decisions(self, rows: pl.DataFrame) -> int:
+        """Keep what would have been rented; see `warehouse.decisions`."""
+        with self._changing() as connection:
+            return decisions.record_decisions(connection, rows)
 
     def seal(
         self,

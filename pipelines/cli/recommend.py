@@ -1,39 +1,75 @@
 """`stepcast recommend`: which nodes to rent for a job, what that takes and costs, how surely."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from pipelines.cli.pictures import check_picture, write_picture
-from warehouse.home import home
+from pipelines.cli.ask import history_here
 from warehouse.records import Backend, BadInput
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Choice = Literal["cost", "time"]
 Markets = Literal["spot", "on_demand", "any"]
+Framework = Literal["tensorflow", "pytorch"]
 
 
 def recommend(
-    system: Annotated[str, typer.Option(help="The system that is asked.")],
     model: Annotated[str, typer.Option(help="The network; `stepcast networks` lists them.")],
-    global_batch: Annotated[int, typer.Option(help="Samples of a step, of all nodes together.")],
-    iterations: Annotated[int, typer.Option(help="Steps of the job.")],
     capacity: Annotated[
         list[str], typer.Option(help="Nodes there are, as TYPE=COUNT; may be repeated.")
     ],
+    system: Annotated[
+        str | None,
+        typer.Option(help="A system's own search: srift, ceer or ceer_pytorch. All systems else."),
+    ] = None,
+    systems: Annotated[
+        str | None, typer.Option(help="Systems that are asked, a,b; all if not given.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option(help="Samples of the job.")] = None,
+    iterations: Annotated[int | None, typer.Option(help="Or its steps.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Or its epochs.")] = None,
+    dataset_samples: Annotated[int | None, typer.Option(help="Samples of an epoch.")] = None,
+    global_batch: Annotated[
+        int | None, typer.Option(help="Samples of a step of all nodes together.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Or of each device, however many there are.")
+    ] = None,
     minimize: Annotated[Choice, typer.Option(help="What counts.")] = "cost",
     max_hours: Annotated[float | None, typer.Option(help="Deadline; none if not given.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Budget; none if not given.")] = None,
     max_usd_per_hour: Annotated[
         float | None, typer.Option(help="What all nodes may cost an hour; any price if not given.")
     ] = None,
+    late: Annotated[
+        float | None,
+        typer.Option(help="Largest probability of being late or over budget; 0.1 if not given."),
+    ] = None,
+    framework: Annotated[
+        Framework | None, typer.Option(help="Either, where the network has both.")
+    ] = None,
+    server: Annotated[
+        str | None, typer.Option(help="Parameter servers there are, as TYPE or TYPE=COUNT.")
+    ] = None,
+    devices_per_node: Annotated[int | None, typer.Option(help="Devices of a worker; 1.")] = None,
+    launch_min: Annotated[
+        float | None, typer.Option(help="Minutes until nodes train; 2.5, as Srift expects.")
+    ] = None,
+    load_min: Annotated[float | None, typer.Option(help="Minutes of loading data; 0.")] = None,
+    checkpoint_s: Annotated[
+        float | None, typer.Option(help="Seconds that a checkpoint takes; 10.")
+    ] = None,
+    checkpoint_every: Annotated[
+        float | None, typer.Option(help="Minutes between two; Young's optimum on spot nodes.")
+    ] = None,
+    preemptions: Annotated[
+        float | None, typer.Option(help="Of a spot node an hour; as prices say if not given.")
+    ] = None,
     market: Annotated[Markets, typer.Option(help="Which prices.")] = "on_demand",
     as_of: Annotated[
-        datetime | None, typer.Option(help="Prices as of this date, UTC; now if not given.")
+        datetime | None, typer.Option(help="As of this date, UTC; now if not given.")
     ] = None,
     image_size: Annotated[
         int | None, typer.Option(help="Side of images, pixels; if several were profiled.")
@@ -53,67 +89,94 @@ def recommend(
 ) -> None:
     """Recommend nodes for a job, and write the recommendation to the ledger.
 
-    Prints the choice, the next best, what rules of thumb would have taken, and how wrong forecasts
-    of this system have been. Nothing feasible: what to relax, and by how much.
+    Every system that can tell is asked about each type and number of nodes. For each of them, the
+    forecast of the system that has erred least counts. Prints the choice, two alternatives, rules
+    of thumb, how surely limits are kept, whether the systems agree, and which measurement might
+    change the answer. Nothing feasible: what to relax, and by how much.
+
+    Example: stepcast recommend --model small_cnn --batch-size 8 --epochs 10 --dataset-samples
+    50000 --max-hours 2 --late 0.1 --capacity emu.avx512.s15=8 --capacity emu.sse41.s15=8
+
+    Example: stepcast recommend --model squeezenet --batch-size 8 --samples 1000000 --capacity
+    emu.native.s25=8 --server emu.server=2 --minimize time --budget-usd 3
 
     Example: stepcast recommend --system srift --model resnet50 --global-batch 1024 --iterations
     10000 --max-hours 2 --budget-usd 30 --capacity g4dn.8xlarge=16 --market spot --as-of 2020-01-15
     --front --picture front.svg
     """
-    from forecasting import recommending
-    from forecasting.advisers import adviser
-    from models.choosing.advice import Question
-    from pipelines.cli.recommended import print_recommended
-    from warehouse.warehouse import Warehouse
+    from pipelines.cli.recommending import Rented, by_all, by_one
 
-    _positive(
-        **{"--global-batch": global_batch, "--iterations": iterations},
-        **{"--max-hours": max_hours, "--budget-usd": budget_usd, "--link-mbps": link_mbps},
-        **{"--max-usd-per-hour": max_usd_per_hour},
-    )
-    check_picture(picture)
-    question = Question(
-        dnn=model,
-        image_size=image_size,
-        global_batch=global_batch,
-        iterations=iterations,
-        minimize=minimize,
-        max_hours=max_hours,
-        budget_usd=budget_usd,
-        max_usd_per_hour=max_usd_per_hour,
-        link_mbps=link_mbps,
-    )
-    when = datetime.now(UTC) if as_of is None else as_of.replace(tzinfo=UTC)
-    rented = recommending.Market(dict(_capacity(text) for text in capacity), market, when)
-    warehouse = Warehouse(home())
-    if not (warehouse.home / "warehouse.duckdb").exists():
-        raise BadInput(f"no warehouse in {warehouse.home} yet; run a study: `stepcast run`")
-    found = recommending.recommend(
-        warehouse,
-        adviser(system),
-        question,
-        rented,
-        backend=backend,
-        with_front=front or picture is not None,
-        say=lambda text: typer.echo(text, err=True),
-    )
-    print_recommended(system, question, rented, found)
+    amounts: dict[str, float | None] = {
+        "--global-batch": global_batch,
+        "--batch-size": batch_size,
+        "--samples": samples,
+        "--iterations": iterations,
+        "--epochs": epochs,
+        "--dataset-samples": dataset_samples,
+        "--max-hours": max_hours,
+        "--budget-usd": budget_usd,
+        "--max-usd-per-hour": max_usd_per_hour,
+        "--link-mbps": link_mbps,
+        "--devices-per-node": devices_per_node,
+        "--checkpoint-every": checkpoint_every,
+    }
+    of_answers: dict[str, str | float | None] = {
+        "--systems": systems,
+        "--batch-size": batch_size,
+        "--late": late,
+        "--framework": framework,
+        "--server": server,
+        "--devices-per-node": devices_per_node,
+        "--launch-min": launch_min,
+        "--load-min": load_min,
+        "--checkpoint-s": checkpoint_s,
+        "--checkpoint-every": checkpoint_every,
+        "--preemptions": preemptions,
+    }
+    _check_amounts(amounts, of_answers)
+    options = {
+        "dnn": model,
+        "image_size": image_size,
+        "global_batch": global_batch,
+        "minimize": minimize,
+        "max_hours": max_hours,
+        "budget_usd": budget_usd,
+        "max_usd_per_hour": max_usd_per_hour,
+        "link_mbps": link_mbps,
+    }
+    job = (samples, iterations, epochs, dataset_samples)
+    when = None if as_of is None else as_of.replace(tzinfo=UTC)
+    rented = Rented(dict(_counted(text) for text in capacity), market, when, backend)
+    if system is not None:
+        _check_own_search(system, of_answers)
+        by_one(system, options, job, rented, history_here(), front=front, picture=picture)
+    else:
+        by_all(options, of_answers, job, rented, history_here(), front=front, picture=picture)
 
-    def drawn() -> "Figure":
-        from reports.recommended_plot import time_against_cost
 
-        return time_against_cost(system, question, found)
-
-    write_picture(picture, drawn)
-
-
-def _positive(**values: float | None) -> None:
-    for option, value in values.items():
+def _check_amounts(amounts: Mapping[str, float | None], others: Mapping[str, object]) -> None:
+    """Refuse amounts that cannot be."""
+    for option, value in amounts.items():
         if value is not None and not 0 < value < float("inf"):
             raise BadInput(f"{option}: expected a number above 0, found {value:g}")
+    for option, other in others.items():
+        if isinstance(other, float) and not 0 <= other < float("inf"):
+            raise BadInput(f"{option}: expected a number from 0, found {other:g}")
+    late = others["--late"]
+    if isinstance(late, float) and not 0.01 <= late < 1:
+        raise BadInput(f"--late: expected a probability from 0.01 to below 1, found {late:g}")
 
 
-def _capacity(text: str) -> tuple[str, int]:
+def _check_own_search(system: str, of_answers: Mapping[str, object]) -> None:
+    """Refuse options that a system's own search has no use for."""
+    if given := [option for option, value in of_answers.items() if value is not None]:
+        raise BadInput(
+            f"{given[0]}: the search of {system} does not know it; use --systems {system} instead "
+            "of --system, or leave it out"
+        )
+
+
+def _counted(text: str) -> tuple[str, int]:
     node_type, equals, count = text.partition("=")
     if not node_type or not equals or not count.isdecimal() or not int(count):
         raise BadInput(f"--capacity {text!r}: expected TYPE=COUNT, e.g. g4dn.8xlarge=16")

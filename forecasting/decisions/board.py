@@ -1,0 +1,190 @@
+"""Decisions on what has been measured: what each system, and rules of thumb, would have rented.
+
+Questions follow a rule and a seed. A menu is all that a round measured of one network, image size,
+batch of a device and link: node types and numbers of workers and servers. A job of a million
+samples is asked about on each, `QUESTIONS` times for the least cost by a deadline and as often for
+the least time on a budget; the limit is drawn between the best and the worst that was measured, as
+likely in each of equal parts of its logarithm. Whoever chooses sees forecasts that were in the
+ledger before the first run of their scenario was loaded, and errors that were known before the
+menu's first run.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import exp, log
+from random import Random
+from typing import Any
+
+import polars as pl
+
+from forecasting.decisions.candidates import Ranked, most_trusted, train_s
+from forecasting.decisions.evidence import Evidence
+from models.choosing.candidates import Candidate
+from models.choosing.deciding import Aim, best, rules_of_thumb
+from models.choosing.limits import Limits
+from models.choosing.objectives import Objective
+from models.choosing.overheads import Expected
+from warehouse.records import Scenario, content_hash
+from warehouse.version import code_version
+from warehouse.warehouse import Warehouse
+
+SEED = 34
+QUESTIONS = 3
+SAMPLES = 1_000_000
+LATE = 0.1
+_MENU = (
+    "study",
+    "repeat",
+    "backend",
+    "host_id",
+    "framework",
+    "strategy",
+    "dnn",
+    "image_size",
+    "batch_size",
+    "link_mbps",
+)
+_FEWEST = 3
+"""Options that a menu has at least."""
+
+
+@dataclass(frozen=True)
+class Menu:
+    """What one round measured of one network, to choose from; rows are of query menus."""
+
+    key: Mapping[str, Any]
+    rows: pl.DataFrame
+    scenarios: Mapping[str, Scenario]
+
+    @property
+    def first_run_at(self) -> datetime:
+        """When the first of its runs began."""
+        found = self.rows["measured_at"].min()
+        assert isinstance(found, datetime)
+        return found
+
+    def measured(self, what: Objective) -> list[float]:
+        """Return hours, or US dollars, that the job took on each of its options."""
+        found = []
+        for row in self.rows.unique("scenario_id", maintain_order=True).to_dicts():
+            scenario = self.scenarios[row["scenario_id"]]
+            hours = train_s(scenario, row["metric"], row["measured"], SAMPLES) / 3600
+            found.append(hours if what == "time" else hours * row["usd_per_hour"])
+        return found
+
+
+def decisions(warehouse: Warehouse, seed: int = SEED, questions: int = QUESTIONS) -> pl.DataFrame:
+    """Let every system and rule decide about every menu; return rows of pred.decision.
+
+    Args:
+        warehouse: the history.
+        seed: of the limits.
+        questions: of each kind about each menu.
+    """
+    past = warehouse.query("time_ratios")
+    rows = [
+        row
+        for menu in menus(warehouse.query("menus"))
+        for aim in _aims(menu, seed, questions)
+        for row in _decided(menu, aim, past, seed)
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def menus(rows: pl.DataFrame) -> Iterator[Menu]:
+    """Yield menus of at least three options, in a fixed order."""
+    for key, mine in rows.sort("scenario_id", "system").group_by(_MENU, maintain_order=True):
+        if mine["scenario_id"].n_unique() < _FEWEST:
+            continue
+        scenarios = {
+            name: Scenario.model_validate_json(text)
+            for name, text in mine.select("scenario_id", "canonical").unique().iter_rows()
+        }
+        yield Menu(dict(zip(_MENU, key, strict=True)), mine, scenarios)
+
+
+def _aims(menu: Menu, seed: int, questions: int) -> Iterator[Aim]:
+    """Yield what is wanted of a menu's job: limits between the best and the worst measured."""
+    random = Random(f"{seed} {sorted(menu.key.items())}")
+    for _ in range(questions):
+        hours = _between(menu.measured("time"), random)
+        yield Aim("cost", Limits(deadline_s=3600 * hours))
+        yield Aim("time", Limits(budget_usd=_between(menu.measured("cost"), random)))
+
+
+def _between(values: Sequence[float], random: Random) -> float:
+    return exp(random.uniform(log(min(values)), log(max(values))))
+
+
+def _decided(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield a row for each system, rule, and how sure limits have to be."""
+    known = past.filter(pl.col("measured_at") < menu.first_run_at, backend=menu.key["backend"])
+    question = _question(menu, aim, seed)
+    for late in (None, LATE):
+        wanted = Aim(aim.minimize, aim.limits, late)
+        everything = candidates(menu, Evidence(known, late))
+        by_system: dict[str, list[Candidate]] = {}
+        for _, one in everything:
+            by_system.setdefault(one.system, []).append(one)
+        by_system["recommend"] = most_trusted(everything)
+        for chooser, mine in by_system.items():
+            if len(mine) > 1:
+                yield _row(question, chooser, late, best(mine, wanted))
+        if late is None:
+            rules = rules_of_thumb(by_system["recommend"], wanted)
+            for rule, chosen in rules.items():
+                if chosen is not None:
+                    yield _row(question, rule, None, chosen)
+
+
+def candidates(menu: Menu, evidence: Evidence) -> list[Ranked]:
+    """Return what each system forecasts of each option, with how little it is trusted."""
+    found: list[Ranked] = []
+    for place, row in enumerate(menu.rows.to_dicts()):
+        errors = evidence.errors(row["system"], row["split"], row["metric"])
+        scenario = menu.scenarios[row["scenario_id"]]
+        (group,) = scenario.worker_groups
+        one = Candidate(
+            key=scenario.scenario_id,
+            label=scenario.label,
+            system=row["system"],
+            node_type=group.node_type,
+            workers=group.count,
+            market="on_demand",
+            usd_per_hour=row["usd_per_hour"],
+            train_s=train_s(scenario, row["metric"], row["predicted"], SAMPLES),
+            expected=Expected(0.0, 1.0, None),
+            ratios=errors.ratios,
+        )
+        found.append(((*errors.rank, place), one))
+    return found
+
+
+def _question(menu: Menu, aim: Aim, seed: int) -> dict[str, Any]:
+    options = menu.rows.unique("scenario_id", maintain_order=True)
+    limits = aim.limits
+    asked = {
+        **menu.key,
+        "samples": SAMPLES,
+        "minimize": aim.minimize,
+        "max_hours": None if limits.deadline_s is None else limits.deadline_s / 3600,
+        "budget_usd": limits.budget_usd,
+        "seed": seed,
+        "options": options["scenario_id"].to_list(),
+        "usd_per_hour": options["usd_per_hour"].to_list(),
+    }
+    return {"question_id": content_hash(repr(sorted(asked.items()))), **asked}
+
+
+def _row(
+    question: Mapping[str, Any], chooser: str, late: float | None, choice: Candidate | None
+) -> dict[str, Any]:
+    return {
+        **question,
+        "chooser": chooser,
+        "late": late,
+        "choice": None if choice is None else choice.key,
+        "code_version": code_version(),
+        "made_at": datetime.now(UTC),
+    }

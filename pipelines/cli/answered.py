@@ -1,0 +1,206 @@
+"""One answer of all systems as `stepcast recommend` prints it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+
+import typer
+from rich import box
+from rich.table import Table
+
+from forecasting.decisions.answer import Answered, Says
+from forecasting.decisions.evidence import level
+from models.choosing.candidates import Candidate
+from models.choosing.limits import LIMITS, Limit
+from models.choosing.options import Span
+from models.choosing.pareto import pareto_front
+from pipelines.cli.priced import priced
+from pipelines.cli.tables import console
+from studies.words import count
+
+_SAID: Mapping[Limit, str] = {
+    "deadline_s": "late",
+    "budget_usd": "over budget",
+    "usd_per_hour": "too dear an hour",
+}
+
+
+def print_answered(found: Answered, *, with_front: bool) -> None:
+    """Print choice, alternatives and rules of thumb, then how surely, and what would change it."""
+    for line in _question(found):
+        typer.echo(line)
+    console().print(_table(found, list(_rows(found))))
+    if with_front:
+        typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
+        admitted = [one for one in found.candidates if found.aim.admits(one)]
+        front = pareto_front(admitted, key=lambda one: one.outcome[:2])
+        console().print(_table(found, [("", one) for one in front]))
+    for lines in (_agreement, _measurements, _overheads, _origin):
+        for line in lines(found):
+            typer.echo(line)
+
+
+def _question(found: Answered) -> Iterator[str]:
+    asked, choice = found.question, found.decision.choice
+    limits = "".join(_limits(found))
+    job = f"{asked.samples:,} samples of {asked.dnn} {found.known.image_size}px"
+    yield f"{job}{limits}: least {asked.minimize}"
+    if choice is None:
+        relaxed = " or ".join(found.decision.relaxations) or "no single limit mends it"
+        yield f"No way to run it keeps the limits; {relaxed}"
+    else:
+        hours, cost_usd = _hours(choice.outcome.time_s), choice.outcome.cost_usd
+        yield f"Rent {choice.label}: {hours}, ${cost_usd:.4g}"
+
+
+def _limits(found: Answered) -> Iterator[str]:
+    asked = found.question
+    if asked.max_hours is not None:
+        yield f", within {asked.max_hours:g} hours"
+    if asked.budget_usd is not None:
+        yield f", for ${asked.budget_usd:g} at most"
+    if asked.max_usd_per_hour is not None:
+        yield f", at ${asked.max_usd_per_hour:g} an hour at most"
+    if asked.late is not None and (asked.max_hours or asked.budget_usd):
+        yield f" with a probability of {1 - asked.late:.0%}"
+
+
+def _rows(found: Answered) -> Iterator[tuple[str, Candidate | None]]:
+    if found.decision.choice is not None:
+        yield "choice", found.decision.choice
+    for one in found.decision.alternatives:
+        yield "next best" if found.aim.admits(one) else "nearest", one
+    yield from found.rules.items()
+
+
+def _table(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("by", no_wrap=True)
+    table.add_column("nodes", overflow="fold")
+    for title in ("hours", "cost"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("limits", overflow="fold")
+    table.add_column("system", no_wrap=True)
+    table.add_column("past errors", overflow="fold")
+    at = level(found.question.late)
+    for name, one in rows:
+        if one is None:
+            table.add_row(name, "no forecast of one node", "", "", "", "", "")
+            continue
+        table.add_row(
+            name,
+            one.label,
+            _span(one.span("time_s", at).times(1 / 3600), "{:.3g}"),
+            _span(one.span("cost_usd", at), "${:.3g}"),
+            ", ".join(_risks(found, one)) or "kept",
+            one.system,
+            one.ratios.basis if one.ratios else "",
+        )
+    return table
+
+
+def _span(span: Span, form: str) -> str:
+    value = form.format(span.value)
+    if span.low is None or span.high is None:
+        return value
+    return f"{value} ({form.format(span.low)} to {form.format(span.high)})"
+
+
+def _risks(found: Answered, one: Candidate) -> Iterator[str]:
+    """Yield the probability of exceeding each limit that is asked for."""
+    for limit in LIMITS:
+        if found.aim.limits.of(limit) is not None:
+            chance = one.chance_of_exceeding(found.aim.limits, limit)
+            if limit != "usd_per_hour":
+                yield f"{_SAID[limit]} {'' if chance == 1 else 'at most '}{chance:.0%}"
+            elif chance:
+                yield _SAID[limit]
+
+
+def _agreement(found: Answered) -> Iterator[str]:
+    """Yield whether the systems choose the same, and how far their forecasts of it lie apart."""
+    choice = found.decision.choice
+    several = [one for one in found.says if one.candidates > 1]
+    if choice is None or len(several) < 2:
+        return
+    same = [one for one in several if one.choice is not None and one.choice.key == choice.key]
+    yield f"{len(same)} of {len(several)} systems that forecast several of these choose the same."
+    for one in several:
+        if one not in same:
+            yield f"  {one.system} would rent {_chosen(one)}, of {one.candidates} that it forecasts"
+    forecasts = {one.system: one.of_choice for one in found.says if one.of_choice is not None}
+    if len(forecasts) > 1:
+        least, most = min(forecasts.items(), key=_second), max(forecasts.items(), key=_second)
+        yield (
+            f"Training on {choice.label} takes {_hours(least[1])} ({least[0]}) to "
+            f"{_hours(most[1])} ({most[0]}), say {count(len(forecasts), 'system')}."
+        )
+
+
+def _second(item: tuple[str, float]) -> float:
+    return item[1]
+
+
+def _chosen(one: Says) -> str:
+    return "nothing" if one.choice is None else one.choice.label
+
+
+def _measurements(found: Answered) -> Iterator[str]:
+    """Yield which measurement might change the choice, and what it is worth."""
+    if not found.measurements:
+        yield "No measurement of a single one of these would change the choice."
+        return
+    yield "What would change the choice:"
+    by_cost = found.question.minimize == "cost"
+    for one in found.measurements:
+        saving = one.worth.saving
+        saved = f"${saving:.2g}" if by_cost else _hours(saving)
+        yield (
+            f"  measure {one.candidate.label} ({one.probe}, about {one.minutes:.0f} min, "
+            f"${one.usd:.2g}): another choice with a probability of {one.worth.chance:.0%}"
+            + (f", better by {saved} in the mean" if saving > 0 else "")
+        )
+
+
+def _overheads(found: Answered) -> Iterator[str]:
+    """Yield what comes to training."""
+    asked, one = found.question.overheads, found.decision.choice
+    yield (
+        f"Beside training: launch {asked.launch_s / 60:g} min, loading {asked.load_s / 60:g} min, "
+        f"a checkpoint {asked.checkpoint_s:g} s."
+    )
+    if one is not None and one.expected.checkpoint_every_s is not None:
+        every = one.expected.checkpoint_every_s / 60
+        more = one.expected.factor - 1
+        yield f"The choice writes one every {every:.3g} min, and takes {more:.1%} longer."
+    for node_type, (rate, basis) in found.offered.preemptions.items():
+        yield f"A spot node of {node_type} is lost {rate:.2g} times an hour ({basis})."
+
+
+def _origin(found: Answered) -> Iterator[str]:
+    place = found.answer.place
+    whose = "this host" if place.is_here else f"host {place.host_id}, which is not this one"
+    yield f"Backend {place.backend}, {whose}."
+    yield f"Prices: {priced(found.offered.prices)}."
+    scenarios = {one.scenario for one in found.answer.forecasts}
+    unsaid = {one.scenario for one in found.answer.refused if not one.foreign} - scenarios
+    lacking = f"; no system forecasts {len(unsaid)} more" if unsaid else ""
+    yield (
+        f"{count(len(scenarios), 'scenario')}, {count(len(found.answer.forecasts), 'forecast')} of "
+        f"{count(len(found.says), 'system')}{lacking}."
+    )
+    if len({one.key.split()[0] for one in found.candidates if "+" in one.label}) not in (
+        0,
+        len(scenarios),
+    ):
+        yield "Asynchronous steps use older gradients: a sample there may teach less."
+    yield f"Recommendation {found.recommendation_id}, by {count(len(_fits(found)), 'fit')}."
+
+
+def _fits(found: Answered) -> set[str]:
+    return {one.fit.fit_id for one in found.answer.forecasts}
+
+
+def _hours(seconds: float) -> str:
+    if seconds < 3600:
+        return f"{seconds / 60:.3g} min"
+    return f"{timedelta(seconds=seconds) / timedelta(hours=1):.3g} h"

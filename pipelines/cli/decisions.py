@@ -1,0 +1,39 @@
+"""`stepcast decisions`: what systems and rules of thumb would have rented, judged."""
+
+from typing import Annotated
+
+import typer
+
+from pipelines.cli.ask import history_here
+from pipelines.cli.tables import Format, print_frame
+from warehouse.records import BadInput
+
+
+def decisions(
+    seed: Annotated[int, typer.Option(help="Of the limits that are drawn.")] = 34,
+    questions: Annotated[
+        int, typer.Option(min=1, max=100, help="Of each kind about each menu.")
+    ] = 3,
+    form: Annotated[Format, typer.Option("--format", help="How rows are printed.")] = "table",
+) -> None:
+    """Let every system and rule of thumb decide what to rent of what was measured, and judge them.
+
+    A menu is what a round measured of one network: node types, numbers of workers and servers. For
+    each, limits are drawn between the best and the worst that was measured. Whoever chooses sees
+    forecasts from before the measurements, and errors from before all of them. `stepcast query
+    decisions` shows the board again, view report.decision each decision.
+
+    Example: stepcast decisions --seed 7
+    """
+    from forecasting.decisions.board import decisions as decided
+
+    warehouse = history_here()
+    rows = decided(warehouse, seed, questions)
+    if rows.is_empty():
+        raise BadInput(
+            "nothing to decide: no round has measured three scenarios of one network after their "
+            "forecasts, with prices; run a study or `stepcast reproduce data/reference`"
+        )
+    kept = warehouse.record_decisions(rows)
+    typer.echo(f"{kept} decisions about {rows['question_id'].n_unique()} questions.", err=True)
+    print_frame(warehouse.query("decisions", seed=seed), form)

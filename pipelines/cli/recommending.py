@@ -1,0 +1,172 @@
+"""`stepcast recommend`, from its options to what is printed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from models.choosing.overheads import Overheads
+from pipelines.cli.pictures import check_picture, write_picture
+from warehouse import limits
+from warehouse.records import Backend, BadInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from models.choosing.offers import Markets
+    from warehouse.warehouse import Warehouse
+
+Job = tuple[int | None, int | None, float | None, int | None]
+"""Samples, steps, epochs, and samples of an epoch."""
+_UNSURE = 0.1
+
+
+@dataclass(frozen=True)
+class Rented:
+    """What can be rented, and as of when, None: now; on which backend, None: any."""
+
+    capacity: Mapping[str, int]
+    market: "Markets"
+    as_of: datetime | None
+    backend: Backend | None
+
+
+def by_one(
+    system: str,
+    options: Mapping[str, Any],
+    job: Job,
+    rented: Rented,
+    warehouse: "Warehouse",
+    *,
+    front: bool,
+    picture: Path | None,
+) -> None:
+    """Ask one system for its own search, and print what it says.
+
+    Raises:
+        BadInput: as `forecasting.recommending.recommend`, or no global batch is given.
+    """
+    from forecasting import recommending
+    from forecasting.advisers import adviser
+    from forecasting.decisions.question import samples_of
+    from models.choosing.advice import Question
+    from pipelines.cli.recommended import print_recommended
+
+    check_picture(picture)
+    asked, global_batch = adviser(system), options["global_batch"]
+    if global_batch is None:
+        raise BadInput(f"--global-batch: missing; {system} divides the samples of a step")
+    samples = samples_of(*job, per_step=global_batch)
+    question = Question(**options, iterations=-(-samples // global_batch))
+    market = recommending.Market(rented.capacity, rented.market, rented.as_of or datetime.now(UTC))
+    found = recommending.recommend(
+        warehouse,
+        asked,
+        question,
+        market,
+        backend=rented.backend,
+        with_front=front or picture is not None,
+        say=_say,
+    )
+    print_recommended(system, question, market, found)
+
+    def drawn() -> "Figure":
+        from reports.recommended_plot import time_against_cost
+
+        return time_against_cost(system, question, found)
+
+    write_picture(picture, drawn)
+
+
+def by_all(
+    options: Mapping[str, Any],
+    of_answers: Mapping[str, Any],
+    job: Job,
+    rented: Rented,
+    warehouse: "Warehouse",
+    *,
+    front: bool,
+    picture: Path | None,
+) -> None:
+    """Ask all systems about every way to run the job, and print the answer.
+
+    Raises:
+        BadInput: as `forecasting.decisions.answer.answer`, or options contradict each other.
+    """
+    from forecasting.chosen import named
+    from forecasting.decisions.answer import answer
+    from forecasting.decisions.question import Question, samples_of
+    from pipelines.cli.answered import print_answered
+
+    if picture is not None:
+        raise BadInput("--picture: only a system's own search is drawn; give --system srift too")
+    check_capacity(rented.capacity)
+    global_batch, batch_size = options["global_batch"], of_answers["--batch-size"]
+    if (global_batch is None) == (batch_size is None):
+        raise BadInput("expected --global-batch (of all nodes together) or --batch-size (of each)")
+    server, servers = _server(of_answers["--server"])
+    if server is not None and batch_size is None:
+        raise BadInput("--server: asynchronous workers have batches of their own; --batch-size")
+    late = of_answers["--late"]
+    question = Question(
+        **options,
+        samples=samples_of(*job, per_step=global_batch),
+        framework=of_answers["--framework"],
+        batch_size=batch_size,
+        devices_per_node=of_answers["--devices-per-node"] or 1,
+        server=server,
+        servers=servers,
+        late=_UNSURE if late is None else late,
+        overheads=_overheads(of_answers),
+        preemptions_per_node_hour=of_answers["--preemptions"],
+    )
+    names = of_answers["--systems"]
+    systems = named([] if names is None else [one.strip() for one in names.split(",")])
+    found = answer(
+        warehouse,
+        question,
+        rented.capacity,
+        rented.market,
+        systems,
+        as_of=rented.as_of,
+        backend=rented.backend,
+        say=_say,
+    )
+    print_answered(found, with_front=front)
+
+
+def check_capacity(capacity: Mapping[str, int]) -> None:
+    """Refuse more nodes than a scenario may have."""
+    if (most := max(capacity.values())) > limits.NODES:
+        raise BadInput(f"expected at most {limits.NODES:,} nodes of a type to rent, found {most:,}")
+
+
+def _server(text: str | None) -> tuple[str | None, int]:
+    if text is None:
+        return None, 1
+    name, equals, count = text.partition("=")
+    if not name or (equals and (not count.isdecimal() or not 1 <= int(count) <= limits.NODES)):
+        raise BadInput(f"--server {text!r}: expected TYPE or TYPE=COUNT, e.g. emu.server=2")
+    return name, int(count) if equals else 1
+
+
+def _overheads(of_answers: Mapping[str, Any]) -> Overheads:
+    units = {
+        "launch_s": ("--launch-min", 60),
+        "load_s": ("--load-min", 60),
+        "checkpoint_s": ("--checkpoint-s", 1),
+        "checkpoint_every_s": ("--checkpoint-every", 60),
+    }
+    given = {
+        name: of_answers[option] * unit
+        for name, (option, unit) in units.items()
+        if of_answers[option] is not None
+    }
+    return Overheads(**given)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
