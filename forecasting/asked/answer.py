@@ -16,7 +16,7 @@ from forecasting.asked.lacking import Lacking, lacking
 from forecasting.asked.near import Case, how_far
 from forecasting.asked.place import Place, place_of
 from forecasting.asked.runs import Met, VisibleRun, met, visible_runs
-from forecasting.asked.writing import write
+from forecasting.asked.writing import snapshot_of, write
 from models.profiled_run import refusal
 from models.system import System
 from networks import check
@@ -39,6 +39,7 @@ class Forecast:
     tells a forecast that was made now from one that the ledger has. `changed` are node types that
     are not any more what the profiles say that it rests on. `cost` is None where a node type has no
     price. `case` says which judged scenarios are nearest, and whether it is far from all of them.
+    `corrected_by` is the measured step that corrected it; None: it is the system's own.
     """
 
     scenario: Scenario
@@ -55,6 +56,7 @@ class Forecast:
     is_new: bool
     changed: tuple[Changed, ...] = ()
     cost: Cost | None = None
+    corrected_by: str | None = None
 
     @property
     def usd_per_million_samples(self) -> float | None:
@@ -135,7 +137,7 @@ def predict_asked(
         answers = [_near(one) for one in answers]
     forecasts = tuple(one for one in answers if isinstance(one, Forecast))
     refused = tuple(one for one in answers if isinstance(one, Refused))
-    written = 0 if dry_run else write(forecasts, history, place, warehouse)
+    written = 0 if dry_run else write(_unwritten(forecasts, history), place, warehouse)
     return Answer(place, forecasts, refused, written)
 
 
@@ -205,6 +207,15 @@ def _answer(
         changed=history.changed_since(group),
         cost=cost_of(scenario, history.prices),
     )
+
+
+def _unwritten(forecasts: Sequence[Forecast], history: History) -> list[Forecast]:
+    """Return forecasts that were made now, and those that nobody had asked for."""
+    return [
+        one
+        for one in forecasts
+        if one.is_new or not history.has_asked(one.fit.fit_id, one.scenario, snapshot_of(one))
+    ]
 
 
 def _near(one: Forecast | Refused) -> Forecast | Refused:

@@ -15,6 +15,8 @@ from warehouse.warehouse import Warehouse
 
 _TOLD_APART_BY = ("worker", "devices_per_node", "world_size")
 """What the config of a run about nodes names; the rest of it is how they were measured."""
+CALIBRATING = "calibrate."
+"""How studies are called whose runs correct forecasts (`stepcast predict --calibrate one-node`)."""
 Round = tuple[str, int]
 """A study and the number of a round."""
 
@@ -55,11 +57,12 @@ class Met:
 def visible_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
     """Return all runs that predictors may see but of imported files, the newest first.
 
-    Those that started after `known_by` are left out.
+    Those that started after `known_by` are left out, and those that only correct forecasts.
     """
     tables = warehouse.visible_tables(["run", "scenario"])
     canonical = dict(tables["scenario"].select("run_id", "canonical").iter_rows())
-    rows = tables["run"].filter(pl.col("backend") != "imported").sort("started_at", "run_id")
+    fitted_to = (pl.col("backend") != "imported") & ~pl.col("study").str.starts_with(CALIBRATING)
+    rows = tables["run"].filter(fitted_to).sort("started_at", "run_id")
     if known_by is not None:
         rows = rows.filter(pl.col("started_at") <= known_by)
     scenario = cache(Scenario.model_validate_json)

@@ -1,10 +1,9 @@
 """Forecasts that were merely asked for, as the ledger keeps them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from forecasting.asked.history import History
 from forecasting.asked.place import Place
 from warehouse import systems as registered
 from warehouse.records import Prediction
@@ -15,15 +14,8 @@ if TYPE_CHECKING:
     from forecasting.asked.answer import Forecast
 
 
-def write(
-    forecasts: Iterable["Forecast"], history: History, place: Place, warehouse: Warehouse
-) -> int:
-    """Write what was made now, and what nobody had asked for; it is not opened for nothing."""
-    new = [
-        one
-        for one in forecasts
-        if one.is_new or not history.has_asked(one.fit.fit_id, one.scenario, _snapshot(one))
-    ]
+def write(new: Sequence["Forecast"], place: Place, warehouse: Warehouse) -> int:
+    """Write forecasts and return how many are new; for none of them the history is not opened."""
     if not new:
         return 0
     return warehouse.record_asked(
@@ -35,7 +27,8 @@ def write(
     )
 
 
-def _snapshot(one: "Forecast") -> str | None:
+def snapshot_of(one: "Forecast") -> str | None:
+    """Return the id of the prices that a forecast names."""
     return None if one.cost is None else one.cost.snapshot
 
 
@@ -59,7 +52,7 @@ def _prediction(one: "Forecast", place: Place) -> Prediction:
         value=one.value,
         low=one.low,
         high=one.high,
-        price_snapshot=_snapshot(one),
+        price_snapshot=snapshot_of(one),
         code_version=code_version(),
         made_at=datetime.now(UTC),
     )

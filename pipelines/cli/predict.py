@@ -1,5 +1,6 @@
 """`stepcast predict`: how fast training would be on nodes that nobody has tried."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -9,6 +10,8 @@ from warehouse.home import home
 from warehouse.records import Backend, BadInput
 
 if TYPE_CHECKING:
+    from forecasting.asked.calibrated import Steps
+    from studies.curve import Curve
     from warehouse.warehouse import Warehouse
 
 
@@ -41,15 +44,26 @@ def predict(
     backend: Annotated[
         str | None, typer.Option(help="Whose profiles count; this host's newest if not given.")
     ] = None,
+    calibrate: Annotated[
+        str | None,
+        typer.Option(
+            help="Correct forecasts by a measured step: workers=1,step_s=0.41 (or steps_per_s); or "
+            "one-node: measure one node now, about a minute."
+        ),
+    ] = None,
+    far_out: Annotated[
+        bool,
+        typer.Option("--far-out", help="Show forecasts farther out than any that was judged."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
 ) -> None:
     """Forecast training that nobody has measured, by every system that does not refuse.
 
     Shows each forecast with its interval, the age of the runs that its fit saw, how far the
-    scenario is from those (split), and how wrong the system has been at that distance. Beneath:
-    who refuses and why, and what to measure first. Forecasts are written to the ledger, marked as
-    merely asked for.
+    scenario is from those (split), and how wrong the system has been at that distance and of the
+    scenarios nearest to this one. Beneath: who refuses and why, and what to measure first.
+    Forecasts are written to the ledger, marked as merely asked for.
 
     Example: stepcast predict --dnn resnet50 --framework pytorch --image-size 64 --batch-size 8
     --workers 1,2,4,8 --worker emu.avx512.s15 --link-mbps 500
@@ -61,8 +75,11 @@ def predict(
 
     Example: stepcast predict my_package.my_module:build_model --batch-size 8 --workers 1,2,4
     --worker emu.avx512.s15 --link-mbps 500
+
+    Example: stepcast predict --dnn small_cnn --framework pytorch --image-size 32 --batch-size 12
+    --workers 2,4,8 --worker emu.avx512.s15 --link-mbps 200 --calibrate workers=2,step_s=0.41
     """
-    from forecasting.asked.answer import predict_asked
+    from forecasting.asked.calibrated import predict_corrected
     from forecasting.chosen import named
     from pipelines.cli.own import asked_of, is_target
     from pipelines.cli.predicted import print_answer, print_json
@@ -94,18 +111,39 @@ def predict(
         listed = of_options(options) if file is None else of_file(file, options)
         curves = curves_of(listed, file)
         _check_history(warehouse)
-    answer = predict_asked(
+    steps = _steps(calibrate, curves, backend, warehouse)
+    answer = predict_corrected(
         warehouse,
         curves,
         chosen,
+        steps,
         backend=_backend(backend),
         dry_run=dry_run,
+        far_out=far_out,
         say=lambda text: typer.echo(text, err=True),
     )
     if as_json:
         print_json(answer, own)
     else:
         print_answer(answer, listed, named=systems is not None, own=own)
+
+
+def _steps(
+    calibrate: str | None, curves: Sequence["Curve"], backend: str | None, warehouse: "Warehouse"
+) -> "Steps":
+    """Return the measured steps that correct forecasts: none, one that is told, or measured now."""
+    from forecasting.asked.calibrated import Steps
+    from pipelines.cli.calibrating import ONE_NODE, told
+
+    if calibrate is None:
+        return Steps()
+    if calibrate != ONE_NODE:
+        return told(calibrate, curves)
+    from pipelines.cli.calibrating_job import measured_now
+
+    steps = measured_now(curves, backend, warehouse.landing)
+    warehouse.load()
+    return steps
 
 
 def _check_history(warehouse: "Warehouse") -> None:

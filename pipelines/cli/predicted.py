@@ -13,6 +13,8 @@ from rich.table import Table
 from fleet.readings import in_words
 from forecasting.asked.answer import Answer, Forecast, Refused
 from forecasting.asked.lacking import minutes
+from pipelines.cli import nearby
+from pipelines.cli.nearby import past
 from pipelines.cli.own import LEARNING, Own, to_profile
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
@@ -64,6 +66,8 @@ def print_answer(answer: Answer, listed: Listed, *, named: bool, own: Own | None
     for one in answer.forecasts:
         if one.value is None:
             typer.echo(f"{one.system.name} knows only an interval of {_label(one)}: {one.unknown}")
+    for line in (*nearby.named(answer.forecasts), *nearby.beyond(answer.forecasts)):
+        typer.echo(line)
     for line in _changes(answer.forecasts):
         typer.echo(line)
     for line in _refusals(answer, named=named):
@@ -98,7 +102,7 @@ def _table(forecasts: Sequence[Forecast]) -> Table:
             "-" if (usd := one.usd_per_million_samples) is None else f"{usd:.3g}",
             f"{len(one.fit.runs)}, {_age(one.fit.runs[0].started_at)} old",
             one.split.replace("_", " "),
-            _past(one),
+            past(one),
         )
         previous = one.scenario
     return table
@@ -109,14 +113,6 @@ def _label(one: Forecast | Refused) -> str:
     label = one.scenario.label
     types = dict.fromkeys(group.node_type for group in one.scenario.worker_groups)
     return label if all(name in label for name in types) else f"{label} ({' + '.join(types)})"
-
-
-def _past(one: Forecast) -> str:
-    if one.past is None:
-        return "never judged"
-    floor = one.past.noise_floor
-    noise = "noise not known" if floor is None else f"noise {floor:.1f} %, n = {one.past.noise_n}"
-    return f"{one.past.mape:.1f} %, n = {one.past.n} ({noise})"
 
 
 def _age(then: datetime) -> str:
@@ -189,7 +185,7 @@ def _on_one_line(template: Mapping[str, object]) -> str:
 
 def _forecast(one: Forecast) -> dict[str, Any]:
     oldest, newest = one.fit.runs[-1], one.fit.runs[0]
-    past = one.past
+    judged = one.past
     return {
         **_whose(one),
         "model_version": one.system.version,
@@ -208,10 +204,11 @@ def _forecast(one: Forecast) -> dict[str, Any]:
         "oldest_run_at": oldest.started_at.isoformat(),
         "newest_run_at": newest.started_at.isoformat(),
         "split": one.split,
-        "past_mape_percent": past and past.mape,
-        "past_n": past.n if past else 0,
-        "noise_floor_percent": past and past.noise_floor,
-        "noise_n": past.noise_n if past else 0,
+        "past_mape_percent": judged and judged.mape,
+        "past_n": judged.n if judged else 0,
+        "noise_floor_percent": judged and judged.noise_floor,
+        "noise_n": judged.noise_n if judged else 0,
+        **nearby.as_json(one),
         "changed_since": [
             {
                 "node_type": change.node_type,

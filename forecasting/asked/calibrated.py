@@ -1,0 +1,250 @@
+"""Forecasts that are corrected by one measured step: what it took longer, they all take longer.
+
+The correction is on the computing part: of the same network, batch and nodes every step has the
+same passes, whatever the number of workers. So the seconds by which the measured step differs from
+its forecast are added to the forecasts of as many workers or more. docs/predict.md has how much
+that helps across days, and what was tried instead.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from forecasting.asked.answer import Answer, Forecast, Say, predict_asked
+from forecasting.asked.place import Place
+from forecasting.asked.writing import write
+from models.system import System
+from studies.curve import Curve
+from warehouse.ledger import FitRecord
+from warehouse.records import Backend, Record, Scenario, content_hash
+from warehouse.version import code_version
+from warehouse.warehouse import Warehouse
+
+SUFFIX = "_calibrated"
+"""What names of corrected systems end with."""
+THROUGHPUT = "throughput_steps_per_s"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A step that somebody measured.
+
+    Attributes:
+        scenario: what trained.
+        step_s: seconds of a step of each worker.
+        run_id: the run that measured it, which fits may see; None: the user has the number.
+    """
+
+    scenario: Scenario
+    step_s: float
+    run_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Seconds of a worker's step, by curves of one scenario; and the runs that measured them."""
+
+    of: dict[Curve, float] = field(default_factory=dict)
+    run_ids: dict[Curve, str] = field(default_factory=dict)
+
+
+class Parameters(Record):
+    """What a corrected forecast rests on.
+
+    Attributes:
+        fit_id: the fit of the forecast that is corrected.
+        measured: the canonical JSON of the scenario that was measured.
+        label: its short name.
+        measured_s: seconds of its step, as measured.
+        forecast_s: the same, as forecast.
+        run_id: the run that measured it; None: the user said so.
+    """
+
+    fit_id: str
+    measured: str
+    label: str
+    measured_s: float
+    forecast_s: float
+    run_id: str | None
+
+    @property
+    def in_words(self) -> str:
+        """What was measured, and what had been forecast."""
+        return f"{self.label}: {self.measured_s:.4g} s measured, {self.forecast_s:.4g} s forecast"
+
+
+def predict_corrected(
+    warehouse: Warehouse,
+    curves: Sequence[Curve],
+    systems: Sequence[System],
+    steps: Steps,
+    *,
+    backend: Backend | None = None,
+    dry_run: bool = False,
+    far_out: bool = True,
+    say: Say = lambda _: None,
+) -> Answer:
+    """Forecast as `predict_asked` does, with a corrected forecast after each that can be.
+
+    Args:
+        warehouse: the history.
+        curves: what is asked about.
+        systems: that are asked.
+        steps: that were measured.
+        backend: as in `predict_asked`.
+        dry_run: as there.
+        far_out: as there.
+        say: as there.
+
+    Raises:
+        BadInput: as `predict_asked`.
+    """
+    more = [one for one in steps.of if not any(_has(curve, one) for curve in curves)]
+    answer = predict_asked(
+        warehouse,
+        [*curves, *more],
+        systems,
+        backend=backend,
+        dry_run=dry_run,
+        far_out=far_out,
+        say=say,
+    )
+    place = answer.place
+    measured = [
+        Measured(curve.scenarios(place.backend)[0], step_s, steps.run_ids.get(curve))
+        for curve, step_s in steps.of.items()
+    ]
+    found = corrected(answer.forecasts, measured, place)
+    asked = {scenario for curve in curves for scenario in curve.scenarios(place.backend)}
+    of = {(one.system.name, one.scenario): one for one in found if one.scenario in asked}
+    shown = [
+        each
+        for one in answer.forecasts
+        if one.scenario in asked
+        for each in (one, of.get((one.system.name + SUFFIX, one.scenario)))
+        if each is not None
+    ]
+    return Answer(
+        place,
+        tuple(shown),
+        tuple(one for one in answer.refused if one.scenario in asked),
+        answer.written + (0 if dry_run else write(tuple(of.values()), place, warehouse)),
+    )
+
+
+def _has(curve: Curve, other: Curve) -> bool:
+    """Tell whether a curve has the one scenario of another, on whatever backend."""
+    return other.scenarios("loopback")[0] in curve.scenarios("loopback")
+
+
+def corrected(
+    forecasts: Sequence[Forecast], measured: Sequence[Measured], place: Place
+) -> tuple[Forecast, ...]:
+    """Return corrected forecasts, one for each forecast that a measured step tells something of.
+
+    Args:
+        forecasts: by all systems, those of the measured scenarios among them.
+        measured: what was measured; of several that tell of a forecast, the most workers count.
+        place: whose nodes these are.
+    """
+    of = {(one.system.name, one.scenario): one for one in forecasts}
+    found = []
+    for one in forecasts:
+        telling = [step for step in measured if tells(step.scenario, one.scenario)]
+        for step in sorted(telling, key=lambda step: -step.scenario.strategy.workers)[:1]:
+            anchor = of.get((one.system.name, step.scenario))
+            if anchor is not None and anchor.value and one.value:
+                found.append(_corrected(one, anchor, step, place))
+    return tuple(found)
+
+
+def tells(measured: Scenario, other: Scenario) -> bool:
+    """Tell whether a measured step says how long the passes of a scenario take.
+
+    The network, its images and batch, the nodes and the devices of each are the same, and the
+    scenario has as many workers or more: with more workers than it, the measured step waited for
+    exchanges that the other has not.
+    """
+    ours, theirs = measured.strategy, other.strategy
+    return (
+        measured.workload == other.workload
+        and (ours.kind, ours.devices_per_node) == (theirs.kind, theirs.devices_per_node)
+        and {one.one for one in measured.worker_groups} == {one.one for one in other.worker_groups}
+        and ours.workers <= theirs.workers
+    )
+
+
+def seconds(scenario: Scenario, metric: str, value: float) -> float:
+    """Return how long a worker's step takes: of steps a second of all workers, each has a part."""
+    return scenario.strategy.workers / value if metric == THROUGHPUT else value
+
+
+def shifted(forecast_s: float, anchor_s: float, measured_s: float) -> float:
+    """Return a step corrected by another, seconds: as much longer, or shorter by its part at most.
+
+    Args:
+        forecast_s: the step that is corrected.
+        anchor_s: the forecast of the measured step.
+        measured_s: the measured step.
+    """
+    least = forecast_s * min(1.0, measured_s / anchor_s)
+    return max(forecast_s + measured_s - anchor_s, least)
+
+
+def _corrected(one: Forecast, anchor: Forecast, step: Measured, place: Place) -> Forecast:
+    assert anchor.value and one.value
+    metric = one.metric.name
+    forecast_s = seconds(one.scenario, metric, one.value)
+    anchor_s = seconds(anchor.scenario, metric, anchor.value)
+    factor = shifted(forecast_s, anchor_s, step.step_s) / forecast_s
+    factor = 1 / factor if metric == THROUGHPUT else factor
+    parameters = Parameters(
+        fit_id=one.fit.fit_id,
+        measured=step.scenario.canonical_json(),
+        label=step.scenario.label,
+        measured_s=step.step_s,
+        forecast_s=anchor_s,
+        run_id=step.run_id,
+    )
+    record = _record(one, parameters, place)
+    fit = replace(one.fit, fit_id=record.fit_id, fitted_at=record.created_at, record=record)
+    return replace(
+        one,
+        system=_system(one.system),
+        value=one.value * factor,
+        low=None if one.low is None else one.low * factor,
+        high=None if one.high is None else one.high * factor,
+        fit=fit,
+        past=None,
+        is_new=True,
+        corrected_by=parameters.in_words,
+    )
+
+
+def _system(of: System) -> System:
+    return replace(
+        of,
+        name=of.name + SUFFIX,
+        what=f"{of.name}, corrected by one measured step.",
+        source="ours",
+        version=f"{of.version}+1",
+    )
+
+
+def _record(one: Forecast, parameters: Parameters, place: Place) -> FitRecord:
+    """Return what the ledger keeps: the fit that is corrected, and what it was corrected with."""
+    run_ids = [run.run_id for run in reversed(one.fit.runs)]
+    run_ids += [parameters.run_id] if parameters.run_id else []
+    return FitRecord(
+        system=one.system.name + SUFFIX,
+        model_version=f"{one.system.version}+1",
+        parameters=parameters.model_dump(),
+        run_ids=tuple(dict.fromkeys(run_ids)),
+        row_filter=f"rows of fit {parameters.fit_id}, and a measured step",
+        row_count=1,
+        data_hash=content_hash(parameters.canonical_json()),
+        backend=place.backend,
+        host_id=place.host_id,
+        code_version=code_version(),
+        created_at=datetime.now(UTC),
+    )

@@ -1,0 +1,79 @@
+"""What `stepcast predict` says of the judged scenarios that are nearest to what is asked about."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from forecasting.asked.answer import Forecast
+from forecasting.asked.near import Case, Near
+
+_NAMED = 3
+"""How many of the nearest are named; JSON has all."""
+
+
+def past(one: Forecast) -> str:
+    """Return how wrong a system has been: at this split, and of the nearest scenarios."""
+    if one.corrected_by is not None:
+        return f"corrected by {one.corrected_by}"
+    return "\n".join(filter(None, (_at_split(one), _nearest(one.case))))
+
+
+def named(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield a line for each scenario: the nearest that were judged, and for which systems."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for one in forecasts:
+        if one.case.nearest and one.corrected_by is None:
+            near = tuple(_named(near) for near in one.case.nearest[:_NAMED])
+            found.setdefault((one.scenario.label, near), []).append(one.system.name)
+    for (label, near), systems in found.items():
+        yield f"Nearest to {label} ({', '.join(systems)}): {'; '.join(near)}."
+
+
+def beyond(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield a line for each way in which forecasts are farther out than any that was judged."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in forecasts:
+        if one.case.far is not None and one.corrected_by is None:
+            found.setdefault((one.scenario.label, one.case.far), []).append(one.system.name)
+    for (label, far), systems in found.items():
+        yield f"Far out, {label} ({', '.join(systems)}): {far}."
+
+
+def as_json(one: Forecast) -> dict[str, Any]:
+    """Return the same for programs."""
+    case = one.case
+    return {
+        "nearest": [
+            {
+                "scenario_id": near.neighbour.scenario_id,
+                "scenario": near.neighbour.label,
+                "distance": near.distance,
+                "error_percent": near.neighbour.error,
+                "split": near.neighbour.split,
+            }
+            for near in case.nearest
+        ],
+        "nearest_mape_percent": case.error,
+        "nearest_inside": case.inside,
+        "nearest_intervals": case.intervals,
+        "far_out": case.far,
+        "corrected_by": one.corrected_by,
+    }
+
+
+def _at_split(one: Forecast) -> str:
+    if one.past is None:
+        return "never judged"
+    floor = one.past.noise_floor
+    noise = "noise not known" if floor is None else f"noise {floor:.1f} %, n = {one.past.noise_n}"
+    return f"{one.past.mape:.1f} %, n = {one.past.n} ({noise})"
+
+
+def _nearest(case: Case) -> str | None:
+    if case.error is None:
+        return None
+    inside = f", {case.inside} of {case.intervals} inside" if case.intervals else ""
+    return f"nearest {len(case.nearest)}: {case.error:.1f} %{inside}"
+
+
+def _named(near: Near) -> str:
+    return f"{near.neighbour.label} (distance {near.distance:.1f})"
