@@ -9,6 +9,8 @@
 
 BIN := .venv/bin
 STUDY ?= studies/demo.yaml
+# This study, and no other, rents from a stand-in of EC2 on this machine: no account, no bill (docs/ec2.md).
+STAND_IN = $(if $(filter studies/demo_ec2.yaml,$(STUDY)),$(BIN)/python -m tests.profilers.renting.instances)
 RUN ?=
 PYTEST ?=
 
@@ -22,7 +24,7 @@ setup: ## create .venv with the locked packages, install missing system tools
 	@scripts/setup.sh
 
 demo: setup ## profile one worker, predict many, measure them, show the error
-	$(BIN)/stepcast run $(STUDY) $(RUN)
+	$(STAND_IN) $(BIN)/stepcast run $(STUDY) $(RUN)
 
 # Tests on an emulated cluster measure, so nothing may run beside them.
 test: setup ## run all tests, those on an emulated cluster included

@@ -1,6 +1,7 @@
 """Renting from the command line: a cap, a question, a bill; on a made-up EC2 and on paper."""
 
 import os
+import re
 import signal
 import sys
 from contextlib import nullcontext
@@ -85,6 +86,11 @@ def test_a_study_is_rented_for_within_its_cap_and_ends_with_its_bill(
     assert bill["living"] == 0
     assert 0 < bill["spent_usd"] <= 5
     assert f"rented for ${bill['spent_usd']:.2f} of $5" in answer.err
+    (item,) = re.findall(r"^  (\d+) m5.large on demand in us-east-1b: .* \$(.*)$", answer.err, re.M)
+    assert (int(item[0]), float(item[1])) == (
+        bill["instances"],
+        pytest.approx(bill["spent_usd"], abs=5e-5),
+    )
     refused = Warehouse(home).query("capacity")
     assert set(refused["zone"]) == {"us-east-1a"}
     assert refused.height == bill["refused"]
@@ -226,6 +232,7 @@ def test_a_signal_ends_what_a_study_has_rented(
     answer = stepcast("run", study, "--max-usd", "5", "--yes")
     assert answer.code == 130
     assert "--max-usd 5` resumes with what is missing" in answer.err
+    assert re.search(r"^  \d+ m5.large on demand in us-east-1a: ", answer.err, re.M)
     assert world.states
     assert world.alive == []
     assert Warehouse(home).query("bill")["living"].to_list() == [0]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from profilers.renting.book import Book, Ended, Refused
+from profilers.renting.book import Book, Ended, Entry, Refused
 from studies.rented import land_book
 from warehouse.home import CHECKOUT, home
 from warehouse.records import BadInput
@@ -67,14 +67,14 @@ def _end_book(folder: Path) -> None:
     book, now = Book(), datetime.now(UTC)
     entries = book.read()
     last = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
-    ended = (
+    ended: list[Entry] = [
         Ended(id=id_, seconds=max((last - one.at).total_seconds(), 0.0), at=now)
         for id_, one in entries.living.items()
-    )
-    unknown = (
+    ]
+    unknown: list[Entry] = [
         Refused(token=one.token, code="StandInEnded", reason="it went with the stand-in", at=now)
         for one in entries.unanswered
-    )
-    if fresh := (*ended, *unknown):
-        book.write(*fresh)
+    ]
+    if ended or unknown:
+        book.write(*ended, *unknown)
         land_book(home())

@@ -29,6 +29,7 @@ from tests.profilers.renting import alone
 from tests.profilers.renting.cloud import REGION, Asked, Cloud
 from tests.profilers.renting.hosts import Host, Hosts
 from tests.profilers.renting.served import serve
+from warehouse.home import home
 from warehouse.records import StepcastError
 from warehouse.warehouse import Warehouse
 
@@ -152,7 +153,7 @@ def _named_alike(cloud: Cloud) -> None:
 
 def _see_prices() -> None:
     """Collect the prices of a new home, as `stepcast prices collect` does."""
-    history = Warehouse(alone.home())
+    history = Warehouse(home())
     if not rates(history, REGION, [NODE_TYPE]):
         collect(history, [REGION], [NODE_TYPE])
 
