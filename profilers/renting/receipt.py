@@ -44,10 +44,10 @@ def items(entries: Entries) -> list[Item]:
     """
     found = sorted(_paid(entries))
     made = []
-    for kind, group in groupby(found, key=lambda one: one[0]):
+    for (node_type, market, place), group in groupby(found, key=lambda one: one[0]):
         paid = [(seconds, usd) for _, seconds, usd in group]
         seconds, usd = (sum(column) for column in zip(*paid, strict=True))
-        made.append(Item(*kind, len(paid), seconds, usd))
+        made.append(Item(node_type, market, place, len(paid), seconds, usd))
     return made
 
 
