@@ -1,4 +1,4 @@
-"""A cluster of EC2 instances, rented for it and ended with it; programs run over ssh.
+"""A cluster of EC2 instances, rented for it and ended with it; programs run over ssh, or by SSM.
 
 What is rented is written down before (`profilers.renting`), fits into what the command may cost,
 and ends by itself. Host keys are those that an instance has printed to its console.
@@ -15,12 +15,13 @@ from profilers.clusters import owner
 from profilers.clusters.base import Node
 from profilers.clusters.fleet import Launch, Machine
 from profilers.clusters.ssh import SshCluster
-from profilers.renting import reaping
+from profilers.renting import reaping, ssm
 from profilers.renting.allowance import BOOT_HOURS, given, hours_for
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book
 from profilers.renting.boot import SHUTDOWN, Boot, running
 from profilers.renting.notice import look_out
+from profilers.renting.places import hourly_usd, places_of
 from profilers.renting.renter import Place, Renter
 from profilers.steady.hostlock import host_lock
 from warehouse.records import Backend, Market, NodeGroup, ProbeFailed, Role
@@ -140,8 +141,8 @@ class Ec2Cluster(SshCluster):
         """Launch an instance for each group's one node."""
         market = self._market(spot)
         counts = Counter(group.node_type for group in groups)
-        places = {name: self._places(name, market) for name in counts}
-        hours = self._hours(sum(_hourly_usd(places[name]) * counts[name] for name in counts))
+        places = {name: places_of(name, market, self._launch, self._allowance) for name in counts}
+        hours = self._hours(sum(hourly_usd(places[name]) * counts[name] for name in counts))
         launched: dict[str, list[Machine]] = {}
         before = {*self._boots}
         try:
@@ -151,14 +152,6 @@ class Ec2Cluster(SshCluster):
             self._end([self._boots.pop(one).id for one in {*self._boots} - before])
             raise
         return [launched[group.node_type].pop() for group in groups]
-
-    def _places(self, node_type: str, market: Market) -> list[Place]:
-        rate = self._allowance.rate(node_type, market)
-        volume_usd = self._launch.volume.usd_per_hour
-        return [
-            Place(self._launch.region, zone, node_type, market, rate.most_usd_per_hour, volume_usd)
-            for zone in self._launch.places
-        ]
 
     def _hours(self, hourly_usd: float) -> float:
         """Return after how many hours all that is launched together ends by itself."""
@@ -193,14 +186,24 @@ class Ec2Cluster(SshCluster):
             machines.append(Machine(node_type=intent.node_type, address=one.private, host=host))
         return machines
 
+    def _check_tools(self) -> None:
+        if self._launch.bucket is None:
+            super()._check_tools()
+
     def _connection(self, node: Node) -> list[str]:
+        boot = self._boots[node.address]
+        if self._launch.bucket is not None:
+            return ssm.words(boot.reach(self._launch.bucket, self._fleet.python))
         ssh, *words = super()._connection(node)
-        return [ssh, *self._boots[node.address].ssh_options, *words]
+        return [ssh, *boot.ssh_options, *words]
 
     def _prepare(self, node: Node) -> None:
         boot = self._boots[node.address]
-        boot.pin(self._provider)
-        self._await(node)
+        if self._launch.bucket is not None:
+            ssm.Ssm(self._launch.region).await_online(boot.id)
+        else:
+            boot.pin(self._provider)
+            self._await(node)
         boot.check_shutdown(self._over(node, SHUTDOWN))
         super()._prepare(node)
 
@@ -243,7 +246,3 @@ class Ec2Cluster(SshCluster):
 def provider(launch: Launch) -> Ec2:
     """Return the region that instances are launched in."""
     return Ec2(launch.region, launch)
-
-
-def _hourly_usd(places: Sequence[Place]) -> float:
-    return max(one.usd_per_hour + one.volume_usd_per_hour for one in places)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -85,6 +85,19 @@ class Volume(Record):
         return self.gb * self.usd_per_gb_month / HOURS_PER_MONTH
 
 
+_LATER = (
+    "launch_template",
+    "version",
+    "subnets",
+    "silence_s",
+    "volume",
+    "commands",
+    "bucket",
+    "profile",
+)
+"""Fields of `Launch` that came after fleets had measured without them."""
+
+
 class Launch(Record):
     """How EC2 instances are launched; each ends by itself after `most_hours` at the latest.
 
@@ -92,7 +105,9 @@ class Launch(Record):
     counts instead. Without one, image, key_name, security_groups and a subnet are needed.
     `subnets` lists one by availability zone, in the order in which they are asked for instances.
     With `public`, ssh connects to their public addresses; among themselves they use private ones.
-    A program on an instance that says nothing for `silence_s` counts as lost.
+    A program on an instance that says nothing for `silence_s` counts as lost. With `commands: ssm`
+    nothing connects to instances: commands go by AWS Systems Manager, their words through `bucket`,
+    and instances need a `profile` that lets SSM reach them; then they need no key.
     """
 
     region: Name
@@ -108,14 +123,20 @@ class Launch(Record):
     most_hours: float = Field(default=6, gt=0, le=24 * 7, allow_inf_nan=False)
     silence_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     volume: Volume = Volume()
+    commands: Literal["ssh", "ssm"] = "ssh"
+    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] | None = None
+    profile: str | None = None
 
     @model_validator(mode="after")
     def _says_enough(self) -> "Launch":
         if self.subnet and self.subnets:
             raise ValueError("give `subnet`, or `subnets` by zone, not both")
+        is_ssm = self.commands == "ssm"
+        if is_ssm != (self.bucket is not None):
+            raise ValueError("`commands: ssm` and `bucket` belong together: give both, or none")
         needed = {
             "image": self.image,
-            "key_name": self.key_name,
+            **({"profile": self.profile} if is_ssm else {"key_name": self.key_name}),
             "security_groups": self.security_groups,
             "subnet": self.subnet or self.subnets,
         }
@@ -128,7 +149,7 @@ class Launch(Record):
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         # Fleets keep the host_id that they had before there was a choice.
         fields: dict[str, JsonValue] = handler(self)
-        for name in ("launch_template", "version", "subnets", "silence_s", "volume"):
+        for name in _LATER:
             field = type(self).model_fields[name]
             if getattr(self, name) == field.get_default(call_default_factory=True):
                 fields.pop(name, None)

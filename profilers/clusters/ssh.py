@@ -87,8 +87,7 @@ class SshCluster(Cluster):
 
     def up(self) -> None:
         """Take machines of the wanted types, send this project's code, lock and describe them."""
-        if missing("ssh"):
-            raise MissingTool("ssh is not installed; `apt-get install openssh-client` mends that")
+        self._check_tools()
         plan = self.planned()
         if plan:
             self._bring_up(plan, self._taken([group for _, _, group in plan]))
@@ -177,6 +176,10 @@ class SshCluster(Cluster):
         for watch in self._watches.values():
             watch.close()
         self._watches, self.nodes = {}, ()
+
+    def _check_tools(self) -> None:
+        if missing("ssh"):
+            raise MissingTool("ssh is not installed; `apt-get install openssh-client` mends that")
 
     def _taken(self, groups: Sequence[NodeGroup], spot: bool | None = None) -> list[Machine]:
         """Return a machine that is not in use for each group's one node."""

@@ -9,6 +9,7 @@ from typing import Protocol
 from profilers.renting import user_data
 from profilers.renting.book import Intent
 from profilers.renting.provider import Provider, Seen
+from profilers.renting.ssm import PREFIX, Reach
 from warehouse.records import ProbeFailed
 
 VARIABLE = "STEPCAST_SHUTDOWN"
@@ -79,6 +80,22 @@ class Boot:
             "HostKeyAlias": self.id,
         }
         return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+
+    def reach(self, bucket: str, python: str) -> Reach:
+        """Return how its commands go by SSM; they end when it does, at the latest.
+
+        Args:
+            bucket: that their words go through.
+            python: its interpreter.
+        """
+        return Reach(
+            region=self.intent.region,
+            instance=self.id,
+            bucket=bucket,
+            folder=f"{PREFIX}/{self.intent.owner}",
+            python=python,
+            life_s=3600 * self.intent.hours,
+        )
 
     def pin(self, provider: Console, within_s: float = KEYS_S) -> None:
         """Wait until the console has its host keys, and pin them.

@@ -54,6 +54,7 @@ def launch(how: Launch, intent: Intent, home_token: str) -> Mapping[str, Any]:
         "KeyName": how.key_name,
         "SubnetId": how.places.get(intent.zone, how.subnet),
         "SecurityGroupIds": list(how.security_groups),
+        "IamInstanceProfile": {"Name": how.profile} if how.profile else None,
     }
     request |= {key: value for key, value in named.items() if value}
     if how.volume.device is not None:

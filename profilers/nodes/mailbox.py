@@ -1,0 +1,164 @@
+"""The pipes of a program on a node, and of its controller, joined by two objects of a bucket.
+
+Each side writes one object and reads the other's. An object holds all that its writer has said and
+the other has not confirmed. So writing it twice changes nothing, and nothing is lost. Both are
+reached by URLs that are signed for a while, and renewed.
+
+Nodes get this file before the rest of the project, so it imports nothing of it.
+"""
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+from profilers.nodes.streams import PIECE_BYTES, WINDOW_BYTES, Incoming, Outgoing, Stream
+
+HEAD_BYTES = 1 << 18
+MOST_BYTES = HEAD_BYTES + 2 * (WINDOW_BYTES + PIECE_BYTES)
+BEATS = 6
+"""How often a side that has nothing to say does so within the time that its silence may last."""
+FIRST_PAUSE_S, MOST_PAUSE_S = 0.05, 1.0
+_HTTP_S = 20.0
+Head = dict[str, Any]
+
+
+def packed(head: Head, streams: dict[str, Stream]) -> bytes:
+    """Return an object: a line of JSON, and the bytes of each stream behind it."""
+    said = {name: [first, len(piece), ended] for name, (first, piece, ended) in streams.items()}
+    line = json.dumps({**head, "streams": said}).encode() + b"\n"
+    return line + b"".join(piece for _, piece, _ in streams.values())
+
+
+def unpacked(content: bytes) -> tuple[Head, dict[str, Stream]]:
+    """Return the head of an object, and its streams.
+
+    Raises:
+        ValueError: it is none.
+    """
+    line, separator, rest = content.partition(b"\n")
+    if not separator or len(line) > HEAD_BYTES:
+        raise ValueError("no object of this kind")
+    try:
+        head = json.loads(line)
+        listed = list(head["streams"].items())
+        streams, at = dict[str, Stream](), 0
+        for name, (first, size, ended) in listed:
+            if not (type(first) is type(size) is int and first >= 0 <= size <= len(rest) - at):
+                raise ValueError("no stream")
+            streams[name] = first, rest[at : at + size], ended is True
+            at += size
+    except (RecursionError, KeyError, TypeError, AttributeError, ValueError):
+        raise ValueError("no object of this kind") from None
+    return head, streams
+
+
+class Gone(Exception):
+    """The object is not there any more."""
+
+
+class Exchange:
+    """The objects of one program, as one side sees them.
+
+    Attributes:
+        urls: of `theirs` to read and `ours` to write; the other side may renew them.
+        said: what our object says beside its streams.
+        heard: what theirs says beside its streams, empty before it says anything.
+        heard_at_s: when it last said something new, by a clock that nobody sets.
+    """
+
+    def __init__(
+        self,
+        urls: dict[str, str],
+        silence_s: float,
+        outgoing: dict[str, int],
+        incoming: dict[str, int],
+    ) -> None:
+        self.urls = urls
+        self.said: Head = {}
+        self.heard: Head = {}
+        self.heard_at_s = time.monotonic()
+        self.silence_s, self.changed = silence_s, threading.Event()
+        self.outgoing = {name: Outgoing(pipe, self.changed) for name, pipe in outgoing.items()}
+        self.incoming = {name: Incoming(pipe) for name, pipe in incoming.items()}
+        self._beat, self._beat_at_s, self._last, self._tag = 0, 0.0, b"", ""
+        self._pause_s = FIRST_PAUSE_S
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the other side has said nothing for too long."""
+        return time.monotonic() > self.heard_at_s + self.silence_s
+
+    def turn(self) -> None:
+        """Read and write once; wait before that, the longer the less happened.
+
+        Raises:
+            Gone: the other side has removed its object.
+            ValueError: it says what nobody understands.
+            OSError: it cannot be reached now (`urllib.error.HTTPError`: it refuses).
+        """
+        if self.changed.wait(self._pause_s):
+            self.changed.clear()
+            time.sleep(FIRST_PAUSE_S)  # what is written line by line goes together
+        self._pause_s = min(1.5 * self._pause_s, MOST_PAUSE_S)
+        if self.fetch() | self.post():
+            self._pause_s = FIRST_PAUSE_S
+
+    def fetch(self) -> bool:
+        """Read their object; tell whether it says something new."""
+        request = urllib.request.Request(self.urls["theirs"])
+        if self._tag:
+            request.add_header("If-None-Match", self._tag)
+        try:
+            with _opener.open(request, timeout=_HTTP_S) as answer:
+                content, tag = answer.read(MOST_BYTES + 1), answer.headers.get("ETag", "")
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == 304:
+                    return False
+                if error.code == 404:
+                    raise Gone from None
+                raise
+        if len(content) > MOST_BYTES:
+            raise ValueError("too much at once")
+        head, streams = unpacked(content)
+        is_new = bool(head.get("beat") != self.heard.get("beat"))
+        if is_new:
+            self.heard, self.heard_at_s = head, time.monotonic()
+        given = [one.give(*streams[name]) for name, one in self.incoming.items() if name in streams]
+        # What a pipe had no room for is read again.
+        self._tag = tag if all(given) else ""
+        taken = head.get("taken")
+        for name, end in taken.items() if isinstance(taken, dict) else ():
+            if name in self.outgoing and type(end) is int:
+                self.outgoing[name].confirmed(end)
+        return is_new
+
+    def post(self) -> bool:
+        """Write our object if it says something new, or it is time for a word; tell whether."""
+        head = {**self.said, "taken": {name: one.taken for name, one in self.incoming.items()}}
+        streams = {name: one.state for name, one in self.outgoing.items()}
+        content, now_s = packed(head, streams), time.monotonic()
+        if content == self._last and now_s < self._beat_at_s + self.silence_s / BEATS:
+            return False
+        self._beat += 1
+        self.put(packed({**head, "beat": self._beat}, streams))
+        is_new, self._last, self._beat_at_s = content != self._last, content, now_s
+        return is_new
+
+    def put(self, content: bytes) -> None:
+        """Write our object."""
+        send(self.urls["ours"], "PUT", content)
+
+
+def send(url: str, method: str, content: bytes | None = None) -> None:
+    """Write or delete what a URL is signed for."""
+    request = urllib.request.Request(url, content, method=method)
+    request.add_header("Content-Type", "application/octet-stream")
+    with _opener.open(request, timeout=_HTTP_S) as answer:
+        answer.read(HEAD_BYTES)
+
+
+_opener = urllib.request.build_opener()
