@@ -54,3 +54,19 @@ def test_the_smallest_is_no_larger_and_comes_back(tmp_path: Path) -> None:
         assert pq.read_table(file, read_dictionary=["name"]).cast(schema).equals(table)
         sizes.append(file.stat().st_size)
     assert sizes[1] < sizes[0]
+
+
+def test_what_repeats_far_away_is_found(tmp_path: Path) -> None:
+    """Pages of 20,000 rows, which pyarrow makes by itself, would be compressed one by one."""
+    chance = random.Random(3)
+    once = [chance.randrange(1 << 30) for _ in range(30_000)]
+    schema = pa.schema([pa.field("start_us", pa.int32(), nullable=False)])
+    sizes = []
+    for values in (once, once + once):
+        table = pa.table({"start_us": values}, schema=schema)
+        file = tmp_path / "rows.parquet"
+        with pq.ParquetWriter(file, schema, **smallest(table)) as writer:
+            writer.write_table(table)
+        assert pq.read_table(file).equals(table)
+        sizes.append(file.stat().st_size)
+    assert sizes[1] < 1.2 * sizes[0]
