@@ -1,15 +1,9 @@
 -- How wrong forecasts were on later days, and what was chosen by forecasts, judged by what was measured.
 
--- A forecast is compared with each later run of its scenario in its study, of whatever round: the next round is
--- another day. It was in the ledger before the run was loaded.
+-- A forecast is compared with each run of its scenario in its study, of whatever round: other rounds are often of
+-- other days. It was in the ledger before the run was loaded.
 CREATE VIEW report.time_ratio AS
-WITH profiled AS (
-    SELECT fit_id, max(run.ended_at) AS profiled_at
-    FROM (SELECT fit_id, unnest(run_ids) AS run_id FROM fit.fit)
-    JOIN raw.run AS run USING (run_id)
-    GROUP BY fit_id
-),
-paired AS (
+WITH paired AS (
     SELECT
         prediction.prediction_id, prediction.fit_id, prediction.system, prediction.study,
         prediction.repeat, prediction.metric, prediction.value AS predicted, prediction.sequence,
@@ -29,6 +23,18 @@ paired AS (
     QUALIFY prediction.sequence = max(prediction.sequence) OVER (
         PARTITION BY measured.run_id, prediction.metric, prediction.system, prediction.repeat
     )
+),
+saw AS (
+    SELECT fit_id, run.started_at
+    FROM (SELECT fit_id, unnest(run_ids) AS run_id FROM fit.fit)
+    JOIN raw.run AS run USING (run_id)
+),
+apart AS (
+    SELECT
+        prediction_id, paired.run_id,
+        min(abs(epoch(paired.started_at) - epoch(saw.started_at))) / 3600 AS hours_apart
+    FROM paired JOIN saw USING (fit_id)
+    GROUP BY ALL
 )
 SELECT
     paired.system, paired.backend, paired.host_id, paired.scenario_id, paired.metric,
@@ -38,15 +44,15 @@ SELECT
     ) AS split,
     CASE WHEN paired.metric LIKE '%\_per\_s' ESCAPE '\' THEN predicted / measured ELSE measured / predicted END
         AS ratio,
-    epoch(paired.started_at - profiled.profiled_at) / 3600 AS hours_apart,
+    hours_apart,
     paired.started_at AS measured_at, paired.study, paired.repeat, paired.prediction_id, paired.run_id
 FROM paired
-JOIN profiled USING (fit_id)
+JOIN apart USING (prediction_id, run_id)
 JOIN report.subject AS subject
     ON subject.subject_kind = 'scenario' AND subject.subject_id = paired.scenario_id
 LEFT JOIN report.fitted AS fitted USING (fit_id)
 WHERE paired.metric LIKE '%\_per\_s' ESCAPE '\' OR paired.metric LIKE '%\_s' ESCAPE '\';
-COMMENT ON VIEW report.time_ratio IS 'How much longer training took than was forecast, one row per forecast of a study and later run of its scenario there, of whatever round';
+COMMENT ON VIEW report.time_ratio IS 'How much longer training took than was forecast, one row per forecast of a study and run of its scenario there that was loaded later, of whatever round';
 COMMENT ON COLUMN report.time_ratio.system IS 'Performance model that predicted';
 COMMENT ON COLUMN report.time_ratio.backend IS 'Where it was measured';
 COMMENT ON COLUMN report.time_ratio.host_id IS 'Host that measured';
@@ -54,7 +60,7 @@ COMMENT ON COLUMN report.time_ratio.scenario_id IS 'What was predicted and measu
 COMMENT ON COLUMN report.time_ratio.metric IS 'What was predicted and measured: a time or a rate';
 COMMENT ON COLUMN report.time_ratio.split IS 'How far the scenario is from what the fit saw, as in report.accuracy';
 COMMENT ON COLUMN report.time_ratio.ratio IS 'Measured over forecast, as times: above 1, training took longer than was forecast';
-COMMENT ON COLUMN report.time_ratio.hours_apart IS 'Hours from the end of the newest run that the fit saw to the start of the one that was measured';
+COMMENT ON COLUMN report.time_ratio.hours_apart IS 'Hours between the start of the run that was measured and of the nearest that the fit saw, before or after it';
 COMMENT ON COLUMN report.time_ratio.measured_at IS 'When the measuring run began, UTC';
 COMMENT ON COLUMN report.time_ratio.study IS 'Study of both';
 COMMENT ON COLUMN report.time_ratio.repeat IS 'Round that the forecast was made for';
