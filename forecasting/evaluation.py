@@ -18,9 +18,12 @@ from forecasting.findings.errors import Errors, errors
 from forecasting.findings.goodput import goodput
 from forecasting.findings.http2 import Http2, http2
 from forecasting.findings.largest_errors import largest_errors
+from forecasting.findings.opening import Opening, opening
 from forecasting.findings.operations import Operations, operations
 from forecasting.findings.overheads import Received, overheads
+from forecasting.findings.per_dollar import per_dollar
 from forecasting.findings.servers import Placed, servers
+from forecasting.findings.standing import filled
 from forecasting.findings.step_times import StepTimes, step_times
 from forecasting.findings.traced_steps import TracedSteps, traced_steps
 from forecasting.findings.unseen import Unseen, unseen
@@ -66,9 +69,12 @@ class Evaluation:
 
     Attributes:
         about: the round, and its runs.
-        rows: a row for each scenario: see `forecasting.results.outcome`.
+        rows: a row for each scenario: see `forecasting.results.outcome` and
+            `forecasting.findings.standing`.
         systems: how wrong each system was: see `forecasting.results.by_system`.
         summary: the figures over all scenarios.
+        opening: what the first screen says beside them.
+        per_dollar: what a dollar trains: see `forecasting.findings.per_dollar`.
         largest_errors: what they are due to: see `forecasting.findings.largest_errors`.
         comparisons: curves that differ in one thing.
         errors: by network and batch size.
@@ -87,6 +93,8 @@ class Evaluation:
     rows: pl.DataFrame
     systems: pl.DataFrame
     summary: Summary
+    opening: Opening
+    per_dollar: pl.DataFrame | None
     largest_errors: pl.DataFrame | None
     comparisons: tuple[Comparison, ...]
     errors: Errors | None
@@ -104,7 +112,8 @@ class Evaluation:
 def evaluate(round_: Round, warehouse: Warehouse) -> Evaluation:
     """Return the evaluation of a round from what the history says of its predictions."""
     accuracy = warehouse.accuracy()
-    rows, systems = outcome(round_, accuracy), by_system(round_, accuracy)
+    rows = filled(round_, outcome(round_, accuracy), warehouse)
+    systems = by_system(round_, accuracy)
     return evaluated(round_, rows, systems, warehouse.landing, warehouse)
 
 
@@ -119,7 +128,7 @@ def evaluated(
 
     Args:
         round_: that has landed.
-        rows: as `forecasting.results.outcome` returns them.
+        rows: as `forecasting.findings.standing.filled` returns them.
         systems: as `forecasting.results.by_system` returns them.
         landing: where the runs of the round landed.
         warehouse: where fits are kept; None: nowhere.
@@ -131,6 +140,8 @@ def evaluated(
         rows=rows,
         systems=systems,
         summary=figures,
+        opening=opening(rows),
+        per_dollar=per_dollar(round_, rows),
         largest_errors=largest_errors(round_, rows, landing, models),
         comparisons=comparisons(round_.study, rows),
         errors=errors(round_.study, rows),

@@ -25,6 +25,12 @@ JUDGED = {
     "noise_runs": pl.Int64,
 }
 """Columns of report.accuracy that are taken over, for the system that is judged."""
+ORIGIN: dict[str, pl.DataType] = {
+    "system": pl.String(),
+    "prediction_id": pl.String(),
+    "made_at": pl.Datetime("us", "UTC"),
+}
+"""Which forecast is judged: its system, its row in the ledger, and when it was made."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +53,10 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     """Return one row per scenario of a round, by curve and W; NULL where nothing was judged.
 
     Columns: curve (index), its title, label, dnn, link_mbps, workers, scenario_id, those of
-    `JUDGED`, and linear, linear_error_percent: the baseline's forecast and its error.
+    `JUDGED` and `ORIGIN`, and linear, linear_error_percent: the baseline's forecast and its error.
     """
     ours = _of_round(round_, accuracy)
-    judged = _of_system(ours, *foremost(round_.study)).select("scenario_id", *JUDGED)
+    judged = _of_system(ours, *foremost(round_.study)).select("scenario_id", *JUDGED, *ORIGIN)
     baseline = _of_system(ours, *baselines()).select(
         "scenario_id", linear="predicted", linear_error_percent="error_percent"
     )
@@ -59,6 +65,33 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
         .join(judged, on="scenario_id", how="left", maintain_order="left")
         .join(baseline, on="scenario_id", how="left", maintain_order="left")
         .cast(pl.Schema({**JUDGED, "linear": pl.Float64, "linear_error_percent": pl.Float64}))
+        .cast(pl.Schema(ORIGIN))
+    )
+
+
+def standing(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
+    """Return the newest forecast of each scenario, of a round or of one before it.
+
+    Args:
+        round_: whose scenarios they are.
+        ledger: rows of the ledger, of all rounds of the study.
+
+    Columns: scenario_id, system, predicted, low, high, made_at, forecast_round, and linear: the
+    baseline's.
+    """
+    ours = ledger.filter(
+        pl.col("study") == round_.study.name,
+        pl.col("repeat") <= round_.repeat,
+        pl.col("backend") == round_.backend,
+        pl.col("host_id") == round_.host_id,
+        pl.col("metric").is_in(list(round_.study.metrics)),
+    ).rename({"subject_id": "scenario_id", "value": "predicted"})
+    named = ("scenario_id", "system", "predicted", "low", "high", "made_at")
+    baseline = _of_system(ours, *baselines()).select("scenario_id", linear="predicted")
+    return (
+        _of_system(ours, *foremost(round_.study))
+        .select(*named, forecast_round=pl.col("repeat").cast(pl.Int32))
+        .join(baseline, on="scenario_id", how="full", coalesce=True)
     )
 
 

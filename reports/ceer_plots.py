@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from reports.plots import SERIES, blank, styled
+from reports.plots import LINEAR, SERIES, blank, styled
 
 _INCHES_A_TYPE = 0.22
 _MARKS = "osD^vP*"
@@ -76,7 +76,7 @@ def scaling(rows: pl.DataFrame) -> Figure:
         line = one.sort("devices")
         axes.plot(line["devices"], line["relative_time"], f"-{mark}", color=color, label=name)
     devices = rows["devices"].unique().sort().to_list()
-    axes.plot(devices, [1 / k for k in devices], ":", color="gray", label="ideal")
+    axes.plot(devices, [1 / k for k in devices], ":", color=LINEAR, label="ideal")
     axes.set(xlabel="devices", ylabel="epoch, relative to one device", xticks=devices)
     axes.set_ylim(bottom=0)
     axes.legend(loc="lower left")

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from string import Template
 
 import polars as pl
 
@@ -11,14 +10,14 @@ from fleet.page import DAYS, FleetPage
 from reports import fleet_tables
 from reports.figure_html import captioned, grid
 from reports.fleet_plot import Span, changes, colours, turns
-from reports.report import STYLE
+from reports.page import filled
+from reports.svg import in_page
 from reports.wording import percent, span
 from studies.words import count
 from warehouse.durable import write_text
 
 FILE = "fleet.html"
 """Name of the page in a home."""
-_TEMPLATE = Path(__file__).with_name("fleet.html")
 _SIGNS = (
     ('<circle cx="11" cy="6" r="4.5" fill="currentColor"/>', "alarm, confirmed by a second probe"),
     (
@@ -42,12 +41,12 @@ def write(page: FleetPage, path: Path) -> Path:
 
 def render(page: FleetPage) -> str:
     """Return the page as HTML."""
-    return Template(_TEMPLATE.read_text()).substitute(
-        style=STYLE.read_text(),
+    return filled(
+        "fleet.html",
         sentence=escape(sentence(page)),
         at=f"{page.at:%Y-%m-%d %H:%M}",
         status=fleet_tables.status(page.status),
-        days=DAYS,
+        days=str(DAYS),
         legend=_legend(page),
         pictures=grid([(name, _picture(name, page)) for name in page.names]),
         alarms=fleet_tables.alarms(page.alarms),
@@ -72,7 +71,7 @@ def sentence(page: FleetPage) -> str:
 def _legend(page: FleetPage) -> str:
     """Return what colours and signs of the pictures mean."""
     lines = [
-        (f'<path d="M0 6H22" stroke="{colour}" stroke-width="3"/>', metric)
+        (f'<path d="M0 6H22" style="stroke: {in_page(colour)}" stroke-width="3"/>', metric)
         for metric, colour in colours(page.metrics).items()
     ]
     items = (

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
-from reports.plots import INK, SERIES, blank, styled
+from reports.plots import SERIES, blank, styled
+from reports.svg import INK
 
 Span = tuple[datetime, datetime]
 CALM_PERCENT = 10.0

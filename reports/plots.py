@@ -1,7 +1,6 @@
 """Figures for the report (SVG) and for Dagster's metadata (PNG)."""
 
 import io
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +9,13 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-PREDICTED, MEASURED, LINEAR = "#3b7dd8", "#e0662b", "#8a8f98"
-SERIES = ("#3b7dd8", "#e0662b", "#2f9e6e", "#9b6bd3", "#c2a01f", "#d1478f", "#4aa8b8")
+from reports.svg import INK, PALETTE, of_page, rasterize_long
+
+PREDICTED, MEASURED, LINEAR = PALETTE["blue"], PALETTE["orange"], PALETTE["grey"]
+SERIES = tuple(PALETTE[name] for name in PALETTE if name not in ("grey", "red"))
 """Colours of what has no colour of its own."""
-RESOURCES = {"downlink": "#3b7dd8", "worker": "#e0662b", "uplink": "#2f9e6e", "ps": "#9b6bd3"}
-INK = "#123456"
-"""A colour no figure uses: in SVG it becomes the text colour of the page around it."""
+RESOURCES = dict(zip(("downlink", "worker", "uplink", "ps"), SERIES, strict=False))
+WARNING = PALETTE["red"]
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "stepcast",
@@ -39,13 +39,12 @@ _INCHES_A_NAME = 0.2
 
 @styled
 def to_svg(figure: Figure) -> str:
-    """Return a figure as an SVG element whose texts and axes take the page's colour."""
+    """Return a figure as an SVG element whose texts, axes and lines take the page's colours."""
     _lay_out(figure)
+    rasterize_long(figure)
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    svg = buffer.getvalue()
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    return svg.replace(INK, "currentColor")
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None}, dpi=144)
+    return of_page(buffer.getvalue())
 
 
 @styled

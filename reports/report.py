@@ -1,17 +1,17 @@
 """The report: one HTML file with everything in it, to be read without a network."""
 
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from string import Template
 
 import polars as pl
 
 from forecasting.evaluation import Captures, Evaluation
 from forecasting.findings.about import About
 from forecasting.results import Summary
-from reports import plots
-from reports.figure_html import captioned, grid
-from reports.html_table import Cell, table
+from reports import first_screen, folding, page, plots
+from reports.figure_html import MOST_FIGURES, captioned, grid
+from reports.html_table import MOST_ROWS, Cell, table
 from reports.sections import (
     choices,
     comparisons,
@@ -28,22 +28,34 @@ from reports.sections import (
     order,
     overhead,
     provenance,
+    scenarios,
     servers,
     step_times,
     traced_steps,
     unseen,
     windows,
 )
-from reports.wording import DASH, floor, interval, number, percent
+from reports.svg import MOST_POINTS
+from reports.wording import floor, number, percent
 from studies.words import count
 from warehouse.durable import write_text
 
+_BOUNDED = (
+    f"This page does not grow with its study: a table has {MOST_ROWS:,} rows at most, a section "
+    f"{MOST_FIGURES} figures side by side, and a line of more than {MOST_POINTS:,} points is drawn "
+    "as pixels."
+)
 FILE = "report.html"
 """Name of the report in a home."""
+_SYSTEMS = (
+    "Mean absolute error over scenarios with two or more workers, by network, smallest first; for "
+    "one worker the mean error with its sign."
+)
+_LINKS = (
+    "<p>Goodput of simultaneous flows between the server and as many workers, as iperf3's "
+    "receivers counted it; all flows together, mean over trials.</p>"
+)
 _BOUND = " The line rate is a bound: it says nothing about few workers."
-STYLE = Path(__file__).with_name("style.css")
-"""How pages look, on paper, on a phone, and in the dark too."""
-_TEMPLATE = Path(__file__).with_name("report.html")
 
 
 def write(evaluation: Evaluation, path: Path) -> Path:
@@ -54,26 +66,35 @@ def write(evaluation: Evaluation, path: Path) -> Path:
 
 def render(evaluation: Evaluation) -> str:
     """Return the report of an evaluated round as HTML."""
-    about, rows, systems = evaluation.about, evaluation.rows, evaluation.systems
-    curves = rows.partition_by("curve", maintain_order=True)
-    return Template(_TEMPLATE.read_text()).substitute(
-        style=STYLE.read_text(),
+    about, rows = evaluation.about, evaluation.rows
+    found = folding.sections(_all(evaluation))
+    return page.filled(
+        "report.html",
         name=escape(about.study),
-        repeat=about.repeat,
+        repeat=str(about.repeat),
         description=escape(about.description),
+        sentence=escape(first_screen.sentence(evaluation)),
         warning=_warning(about, rows),
-        figures=_figures(evaluation.summary, about.baseline),
-        scenarios=_scenarios(rows, about.baseline),
-        systems=_systems(systems),
-        metric=about.metric,
-        bound=_BOUND if "line_rate" in systems["system"] else "",
-        causes=largest_errors.section(evaluation.largest_errors),
-        curves=grid([_curve(curve, about) for curve in curves]),
-        sections="\n".join(filter(None, _sections(evaluation))),
-        links=goodput.section(evaluation.links),
-        judged=_judged(evaluation.summary),
-        provenance=provenance.section(about),
+        picture=first_screen.picture(evaluation),
+        figures=first_screen.figures(evaluation),
+        contents=folding.contents(found),
+        sections=folding.folded(found),
     )
+
+
+def _all(evaluation: Evaluation) -> Iterator[str]:
+    """Yield all sections; each begins with its heading, or is empty."""
+    about = evaluation.about
+    curves = evaluation.rows.partition_by("curve", maintain_order=True)
+    drawn = [_curve(curve, about) for curve in curves[:MOST_FIGURES]]
+    yield scenarios.section(evaluation.rows, about, evaluation.per_dollar)
+    yield _systems(evaluation.systems)
+    yield f"<h2>Scaling</h2>{grid(drawn, len(curves))}"
+    yield largest_errors.section(evaluation.largest_errors)
+    yield from _sections(evaluation)
+    yield f"<h2>Links</h2>{_LINKS}{goodput.section(evaluation.links)}"
+    yield f"<h2>How the figures were judged</h2>{_judged(evaluation.summary)}"
+    yield f"<h2>Where they come from</h2>{provenance.section(about)}"
 
 
 def _warning(about: About, rows: pl.DataFrame) -> str:
@@ -89,53 +110,9 @@ def _warning(about: About, rows: pl.DataFrame) -> str:
     return "".join(f'<p class="warning">{escape(note)}</p>' for note in notes)
 
 
-def _figures(result: Summary, baseline: str) -> str:
-    cards = (
-        (
-            "Mean absolute error, W ≥ 2",
-            percent(result.error),
-            f"over {count(result.n, 'scenario')}{_uncounted(result)}",
-        ),
-        (f"Error of {baseline}", percent(result.linear_error), "the same scenarios"),
-        ("Noise floor", percent(result.noise_floor), _floor_note(result)),
-    )
-    return "\n".join(
-        f"<div><dt>{escape(title)}</dt><dd>{value}<small>{escape(note)}</small></dd></div>"
-        for title, value, note in cards
-    )
-
-
-def _uncounted(result: Summary) -> str:
-    return f", and {result.busy_n} not counted, the host being busy" if result.busy_n else ""
-
-
-def _floor_note(result: Summary) -> str:
-    if result.noise_floor is None:
-        return "known from the second round on"
-    return f"over {count(result.noise_n, 'scenario')} measured in several rounds"
-
-
-def _scenarios(rows: pl.DataFrame, baseline: str) -> str:
-    body = [
-        [
-            Cell(row["label"], is_number=False),
-            Cell(number(row["predicted"])),
-            Cell(interval(row["low"], row["high"]) or DASH),
-            Cell(number(row["measured"])),
-            Cell(percent(row["error_percent"], signed=True)),
-            Cell(percent(row["spread_percent"])),
-            Cell(number(row["linear"])),
-            Cell(percent(row["linear_error_percent"], signed=True)),
-            Cell((row["split"] or DASH).replace("_", " "), is_number=False),
-        ]
-        for row in rows.to_dicts()
-    ]
-    ours = ("scenario", "predicted", "interval", "measured", "error", "within-run spread")
-    return table((*ours, baseline, f"error of {baseline}", "split"), body)
-
-
 def _systems(systems: pl.DataFrame) -> str:
     """Return a row per system, a column per network; `systems` lists all networks before each."""
+    bound = _BOUND if "line_rate" in systems["system"] else ""
     dnns = systems["dnn"].drop_nulls().unique().sort().to_list()
     body = []
     for one in systems.partition_by("system", maintain_order=True):
@@ -150,7 +127,8 @@ def _systems(systems: pl.DataFrame) -> str:
                 Cell(percent(whole["w1_error_percent"], signed=True)),
             ]
         )
-    return table(["system", *dnns, "all", "scenarios", "one worker"], body)
+    shown = table(["system", *dnns, "all", "scenarios", "one worker"], body)
+    return f"<h2>Beside the baselines</h2><p>{_SYSTEMS}{bound}</p>{shown}"
 
 
 def _curve(rows: pl.DataFrame, about: About) -> tuple[str, str]:
@@ -208,12 +186,16 @@ def _of_captures(captures: Captures) -> list[str]:
 
 def _judged(result: Summary) -> str:
     return (
-        "<p>Every prediction was written to a ledger before the run that judges it started, from "
-        "what was profiled and probed before, alone; rows of measurements are hidden "
-        "from predictors. Error is (predicted − measured) / measured. <em>Split</em> says how far "
-        "a scenario is from what the predictor was fitted to. The <em>within-run spread</em> is "
+        "<p>A forecast rests on what was profiled and probed, alone; rows of measurements are "
+        "hidden from predictors. A run judges the forecasts that were in the ledger before it was "
+        "loaded. <em>Published</em>: a file of forecasts was written before the measurement began "
+        "(<code>stepcast seal</code>). <em>Before its run</em>: the forecast was made before the "
+        "run began, and nobody else can check that. <em>After the fact</em>: it was made later, "
+        "from profiles. Error is (predicted − measured) / measured. <em>Split</em> says how far a "
+        "scenario is from what the predictor was fitted to. The <em>within-run spread</em> is "
         "(largest − smallest window) / mean of one run, not a repetition. The <em>noise floor</em> "
         "is the mean absolute error of forecasting each run by the mean of its runs in other "
         f"rounds, on re-created clusters: {floor(result)}. Judged with two or more workers: "
-        f"{count(result.n, 'scenario')}{_uncounted(result)}.</p>"
+        f"{count(result.n, 'scenario')}{first_screen.uncounted(result)}.</p>"
+        f"<p>{_BOUNDED}</p>"
     )

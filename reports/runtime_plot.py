@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, styled
+from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, WARNING, styled
 
 _ROW_INCHES, _PROGRESS_INCHES, _WIDTH_INCHES = 0.24, 2.6, 9.0
 _PROGRESS = ("training", "progress", "saved", "finished", "aborted", "stopped")
@@ -93,7 +93,7 @@ def _draw_progress(axes: Axes, events: pl.DataFrame) -> None:
         axes.axvline(at_s, color=LINEAR, lw=1, ls=":")
     deadline_s = _deadline_s(events)
     if deadline_s is not None:
-        axes.axvline(deadline_s, color="#c0392b", lw=1.5, label="deadline")
+        axes.axvline(deadline_s, color=WARNING, lw=1.5, label="deadline")
     axes.set(ylabel="iterations")
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", fontsize=8)
@@ -110,7 +110,7 @@ def _draw_nodes(axes: Axes, nodes: list[Stay]) -> None:
         axes.barh(place, up_s - one.launch_s, left=one.launch_s, alpha=0.25, hatch="///", **bar)
         axes.barh(place, one.gone_s - up_s, left=up_s, label=labels.pop(one.node_type, None), **bar)
         if one.reason is not None:
-            axes.plot(one.gone_s, place, "x", color="#c0392b", ms=8, mew=2)
+            axes.plot(one.gone_s, place, "x", color=WARNING, ms=8, mew=2)
             axes.annotate(
                 one.reason,
                 (one.gone_s, place),

@@ -53,6 +53,7 @@ def judged(round_: Round, errors: dict[int, float], **changes: object) -> pl.Dat
             "host_busy": False,
             "noise_floor_percent": 2.0 if place == 1 else None,
             "noise_runs": 0,
+            "prediction_id": f"{system} {place}",
             "made_at": datetime(2030, 1, 1, tzinfo=UTC),
         }
         | changes

@@ -1,5 +1,7 @@
 """The report is one file that needs nothing else, and says what the round found."""
 
+import base64
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,8 +12,10 @@ import polars as pl
 import pytest
 
 from forecasting.evaluation import Evaluation, evaluated
+from forecasting.findings.standing import STANDING
 from forecasting.results import JUDGED, titles
 from reports import report
+from reports.svg import PALETTE
 from studies.rounds import Round
 from tests.synthetic import STUDY, PaperProbes
 
@@ -64,13 +68,16 @@ def results(round_: Round, **changes: object) -> pl.DataFrame:
             "host_busy": False,
             "noise_floor_percent": None,
             "noise_runs": 0,
+            "system": "async_sgd",
+            "forecast_round": 1,
+            "made": "before",
             "linear": 12.0,
             "linear_error_percent": 20.0,
         }
         | changes
         for place, (curve, one) in enumerate(zip(curves, scenarios, strict=True))
     ]
-    return pl.DataFrame(rows, schema_overrides=JUDGED)
+    return pl.DataFrame(rows, schema_overrides={**JUDGED, **STANDING})
 
 
 def systems() -> pl.DataFrame:
@@ -113,12 +120,46 @@ def test_the_report_loads_nothing(html: str) -> None:
     loading = {"src", "srcset", "data", "action", "poster", "background"}
     assert not [one for one in page.attributes if one[1] in loading]
     links = [value for _, name, value in page.attributes if name in ("href", "xlink:href")]
-    assert all(value.startswith("#") for value in links)
-    assert {tag for tag, *_ in page.attributes}.isdisjoint({"script", "link", "iframe", "img"})
+    assert all(value.startswith(("#", "data:image/png;")) for value in links)
+    assert {tag for tag, *_ in page.attributes}.isdisjoint({"link", "iframe", "img"})
     assert "@import" not in html
     assert not re.findall(r"url\((?!#)", html)
     spaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
     assert set(re.findall(r"https?://[^\"'\s<)]+", html)) <= spaces
+
+
+def test_no_script_runs_but_the_page_s_own(html: str) -> None:
+    """The page names its one script by hash, and browsers run no other."""
+    (script,) = re.findall(r"<script[^>]*>(.*?)</script>", html, re.DOTALL)
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
+    told = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{told}'" in policy
+    assert policy.startswith("default-src 'none';")
+    assert re.search(r"\b(fetch|import|XMLHttpRequest|eval|innerHTML)\b", script) is None
+    assert not [one for one in Page(html).attributes if one[1].startswith("on")]
+
+
+def test_every_section_is_in_the_contents(html: str) -> None:
+    page = Page(html)
+    links = [value[1:] for tag, name, value in page.attributes if (tag, name) == ("a", "href")]
+    keys = [value for tag, name, value in page.attributes if (tag, name) == ("div", "id")]
+    assert links == keys
+    assert len(set(keys)) == len(keys) > 8
+    assert html.count('<details class="section">') == len(keys)
+    assert "<details open" not in html
+    opening, _, _ = html.partition("<nav")
+    assert opening.count("<svg") == opening.count("<figure") == 1
+    assert opening.count("<dd>") == 3
+    assert "<table" not in opening
+
+
+def test_colours_follow_the_page(html: str) -> None:
+    """Every colour of a figure has a dark twin in the style, by its name."""
+    used = set(re.findall(r"var\(--(\w+), #", html))
+    light, dark = (set(re.findall(r"--(\w+):", part)) for part in html.split("@media screen")[:2])
+    assert {"blue", "orange", "grey"} <= used <= dark & light
+    bare = re.sub(r"var\(--\w+, #[0-9a-f]{6}\)", "", html.partition("<nav")[2])
+    assert not set(PALETTE.values()) & set(re.findall(r"#[0-9a-f]{6}", bare))
 
 
 def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
@@ -127,12 +168,17 @@ def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
         assert scenario.label in text
     for figure in ("−5.0 %", "+5.0 %", "+15.0 %", "[9.00, 10.00]", "held out world size", "2.0 %"):
         assert figure in text
-    assert "15.0 %over 2 scenarios" in text
-    assert "—known from the second round on" in text
+    noise = "noise floor — (known from the second round on)"
+    made = "forecasts made before the run, not published"
+    assert f"Mean absolute error, W ≥ 215.0 %n = 2; {noise}{made}" in text
+    assert f"Nine of ten are off by at most23.0 %n = 2; {noise}{made}" in text
+    assert f"Inside of their 90 % interval100.0 %n = 2; {noise}{made}" in text
+    said = "With several workers, forecasts by async_sgd are off by 15.0 % in the mean; linear"
+    assert said in text
 
 
 def test_plots_can_be_read_without_seeing_them(html: str) -> None:
-    assert html.count('<svg role="img"') == html.count("<title>") - 1 > 2
+    assert html.count('<svg role="img"') == html.count("<title>") - 1 > 3
     titles = re.findall(r"<title>(steps/s of all workers by[^<]*)</title>", html)
     assert titles[0] == (
         "steps/s of all workers by number of workers, small_cnn 16px b4, unshaped. 1 worker: 9.50 "
@@ -160,9 +206,11 @@ def test_the_report_warns(html: str, round_: Round, landing: Path) -> None:
 
 
 def test_what_was_not_measured_is_a_dash(round_: Round, landing: Path) -> None:
-    missing = dict.fromkeys(("measured", "error_percent", "spread_percent", "split"))
+    missing = dict.fromkeys(("measured", "error_percent", "spread_percent", "split", "made"))
     text = Page(report.render(evaluation(round_, landing, **missing))).text
-    assert "—over 0 scenarios" in text
+    assert "W ≥ 2—n = 0; noise floor" in text
+    assert "nothing judged" in text
+    assert "4 of 4 scenarios are forecast; none with several workers has been judged." in text
 
 
 def test_text_is_escaped(round_: Round, landing: Path) -> None:

@@ -1,0 +1,92 @@
+"""The first screen of a report: one sentence, one picture, three numbers."""
+
+from html import escape
+
+from forecasting.evaluation import Evaluation
+from forecasting.findings.opening import Opening
+from forecasting.results import Summary
+from reports import opening_plot, plots
+from reports.figure_html import captioned
+from reports.wording import floor, percent
+from studies.words import count
+
+
+def sentence(found: Evaluation) -> str:
+    """Return what the report answers, in numbers."""
+    result, baseline = found.summary, found.about.baseline
+    scenarios = count(found.rows.height, "scenario")
+    if result.error is None:
+        known = int(found.rows["predicted"].is_not_null().sum())
+        return f"{known} of {scenarios} are forecast; none with several workers has been judged."
+    by = f" by {' and '.join(found.opening.systems)}" if found.opening.systems else ""
+    return (
+        f"With several workers, forecasts{by} are off by {percent(result.error)} in the mean; "
+        f"{baseline} is off by {percent(result.linear_error)}."
+    )
+
+
+def figures(found: Evaluation) -> str:
+    """Return three numbers, each with how many it is of, the noise floor, and when it was made."""
+    result, opening = found.summary, found.opening
+    noise, when = f"noise floor {floor(result)}", made(opening)
+    of = f"n = {result.n}{uncounted(result)}; {noise}"
+    cards = (
+        ("Mean absolute error, W ≥ 2", result.error, of),
+        ("Nine of ten are off by at most", opening.nine_of_ten, of),
+        ("Inside of their 90 % interval", opening.inside, f"n = {opening.inside_n}; {noise}"),
+    )
+    return "\n".join(_card(title, percent(value), (note, when)) for title, value, note in cards)
+
+
+def made(opening: Opening) -> str:
+    """Return how many of the judged forecasts were sealed, and when the others were made."""
+    known = [
+        (n, words)
+        for n, words in (
+            (opening.sealed, "published before measuring"),
+            (opening.before, "made before the run, not published"),
+            (opening.after, "made after the fact, from profiles"),
+        )
+        if n
+    ]
+    if not known:
+        return "nothing judged"
+    if len(known) == 1:
+        return f"forecasts {known[0][1]}"
+    return "forecasts: " + "; ".join(f"{n} {words}" for n, words in known)
+
+
+def uncounted(result: Summary) -> str:
+    """Return how many scenarios do not count because the host was busy."""
+    return f", and {result.busy_n} not counted, the host being busy" if result.busy_n else ""
+
+
+def picture(found: Evaluation) -> str:
+    """Return errors by number of workers; where nothing was judged, the first curve."""
+    points, about = found.opening.points, found.about
+    if points.is_empty():
+        curve = found.rows.filter(curve=found.rows["curve"].min())
+        if curve["predicted"].is_null().all():
+            return ""
+        drawn = plots.scaling(curve, about.metric, baseline=about.baseline)
+        title = str(curve["title"][0])
+        return captioned(drawn, f"{about.metric} by number of workers, {title}", title)
+    described = [f"Error of each scenario by number of workers, beside {about.baseline}"]
+    for (workers,), rows in points.sort("workers").group_by("workers", maintain_order=True):
+        ours, theirs = (rows[name].abs().mean() for name in points.columns[1:])
+        said = f"{percent(_number(ours))}, {about.baseline} {percent(_number(theirs))}"
+        described.append(f"{count(int(str(workers)), 'worker')}: {said}")
+    caption = (
+        f"How far {about.metric} are from what was measured, scenario by scenario. "
+        f"Blue: forecast. Grey: {about.baseline}. Band: ±10 %."
+    )
+    return captioned(opening_plot.errors(points, about.baseline), ". ".join(described), caption)
+
+
+def _card(title: str, value: str, notes: tuple[str, ...]) -> str:
+    said = "".join(f"<small>{escape(note)}</small>" for note in notes)
+    return f"<div><dt>{escape(title)}</dt><dd>{value}{said}</dd></div>"
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

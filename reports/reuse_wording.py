@@ -1,0 +1,33 @@
+"""How forecasts of reused models read in tables."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from forecasting.findings.left_out import FAMILIES, RANDOM
+from forecasting.findings.reuse import Reuse
+from reports.html_table import Cell
+from reports.wording import DASH, percent
+
+HEAD = ("n", "predicted / actual", "mean absolute error")
+"""Of the cells of `figures`: the paper's measure beside ours."""
+_JUDGED_BY = {
+    RANDOM: "random fifths, left out in turn",
+    FAMILIES: "families, left out in turn",
+}
+
+
+def judged_by(split: str) -> str:
+    """Return what a forecast had not seen, in words."""
+    return _JUDGED_BY.get(split, split)
+
+
+def figures(row: Mapping[str, Any]) -> list[Cell]:
+    """Return the cells of `HEAD` of a row of `forecasting.findings.left_out.Contest`."""
+    return [Cell(str(row["n"])), Cell(f"{row['ratio']:.2f}"), Cell(percent(row["error_percent"]))]
+
+
+def noise(found: Reuse) -> str:
+    """Return the sentence about the noise floor."""
+    floor = percent(found.noise_floor) if found.noise_n else DASH
+    n = f"n = {found.noise_n} scenarios in several rounds"
+    return f"Noise floor of what was judged: {floor} ({n})."

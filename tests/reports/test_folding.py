@@ -1,0 +1,33 @@
+"""Sections fold behind their headings, and are found by keys of their own."""
+
+import pytest
+
+from reports.folding import contents, folded, sections
+from tests.reports.pages import Balanced
+
+PARTS = ("<h2>Links &amp; more</h2><p>a</p><h2>S</h2>b", "", "<h2>Links &amp; more</h2>c")
+
+
+def test_a_part_may_hold_several_sections() -> None:
+    found = sections(PARTS)
+    assert [one.title for one in found] == ["Links &amp; more", "S", "Links &amp; more"]
+    assert [one.key for one in found] == ["links-amp-more", "s", "links-amp-more-2"]
+    assert [one.body for one in found] == ["<p>a</p>", "b", "c"]
+
+
+def test_what_has_no_heading_is_refused() -> None:
+    with pytest.raises(ValueError, match="begins with its <h2>, this one with '<p>stray"):
+        sections(["<p>stray</p><h2>S</h2>"])
+
+
+def test_a_title_without_letters_has_a_key() -> None:
+    assert [one.key for one in sections(["<h2>β</h2>", "<h2>α</h2>"])] == ["section", "section-2"]
+
+
+def test_links_lead_into_what_is_folded() -> None:
+    found = sections(PARTS)
+    html = contents(found) + folded(found)
+    assert Balanced(html).open == []
+    for one in found:
+        assert f'<a href="#{one.key}">' in html
+        assert f'</summary><div id="{one.key}">' in html

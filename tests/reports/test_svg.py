@@ -1,0 +1,43 @@
+"""What figures hold stays the same; how it is written becomes the page's."""
+
+import re
+
+import pytest
+from matplotlib.figure import Figure
+
+from reports.plots import to_svg
+from reports.svg import MOST_POINTS, PALETTE, in_page, of_page
+
+
+def points(count: int) -> str:
+    """Return a figure with so many points."""
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot(range(count), [place % 7 for place in range(count)], "o", color=PALETTE["green"])
+    return to_svg(figure)
+
+
+def test_places_are_rounded_and_words_are_not() -> None:
+    svg = '<svg><path d="M 1.23{} 2.5 L 3 4" style="opacity: 0.98765"/><text>0.00123</text></svg>'
+    assert of_page("<?xml?>" + svg.format("456")) == svg.format("")
+
+
+def test_colours_are_the_page_s_where_there_is_one() -> None:
+    svg = of_page('<svg><path style="fill: #3b7dd8; stroke: #123456"/></svg>')
+    assert svg == '<svg><path style="fill: var(--blue, #3b7dd8); stroke: currentColor"/></svg>'
+    with pytest.raises(StopIteration):
+        in_page("#000001")
+
+
+def test_no_figure_grows_with_its_points() -> None:
+    few, many, more = points(MOST_POINTS), points(MOST_POINTS + 1), points(5 * MOST_POINTS)
+    assert few.count("<use") >= MOST_POINTS
+    assert "data:image/png" not in few
+    assert "data:image/png" in many
+    assert len(more) < len(few)
+
+
+def test_digits_of_ticks_survive() -> None:
+    figure = Figure()
+    figure.subplots().set_yticks([0.0012, 0.0034])
+    assert re.findall(r">(0\.00\d+)<", to_svg(figure)) == ["0.0012", "0.0034"]
