@@ -119,23 +119,29 @@ _SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_
 
 OWN = "own-"
 """How names of users' models begin; the rest is a hash of the graph."""
-_OWN: dict[str, tuple[int, tuple[str, str] | None]] = {}
-"""Users' models that this process has traced, with their images, and what builds them."""
+_OWN: dict[str, tuple[int, tuple[str, str] | None, str]] = {}
+"""Users' models that this process has traced: their images, what builds them, the framework."""
 
 
 class UnknownNetwork(ValueError):
     """No network has the name asked for; the message lists the closest ones."""
 
 
-def learn(name: str, image_size: int, source: tuple[str, str] | None = None) -> None:
-    """Take a user's PyTorch model for a network, as long as this process lives.
+def learn(
+    name: str,
+    image_size: int,
+    source: tuple[str, str] | None = None,
+    framework: str = "pytorch",
+) -> None:
+    """Take a user's model for a network, as long as this process lives.
 
     Args:
         name: of it.
         image_size: side of the images that it was traced with, pixels; 0: it takes none.
         source: the module:function that builds it, and the folder that has it.
+        framework: whose model it is.
     """
-    _OWN[name] = image_size, source
+    _OWN[name] = image_size, source, framework
 
 
 def source(name: str) -> tuple[str, str] | None:
@@ -159,7 +165,7 @@ def minimum_image_size(name: str, framework: str = "tensorflow") -> int:
         UnknownNetwork: no network of that framework has that name.
     """
     sizes = _sizes(framework)
-    if framework == "pytorch" and name in _OWN:
+    if name in _OWN and _OWN[name][2] == framework:
         return _OWN[name][0]
     if name.startswith(OWN):
         raise UnknownNetwork(

@@ -9,31 +9,50 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
-from networks.catalogue import check, learn
+from networks.catalogue import OWN, check, learn
 from networks.operation_graph import GraphOperation, OperationGraph
+from networks.own_model import OwnModel
 from networks.primitives import PrimitiveGraph
 
 _TIMEOUT_S = 900.0
 
 
-@lru_cache(maxsize=64)
 def extracted(
     dnn: str, batch_size: int, image_size: int, framework: str = "tensorflow"
 ) -> OperationGraph:
     """Return `operation_graph` or `pytorch_graph`; asked again for the same, it is at hand.
 
     Takes some seconds to load the framework, and for TensorFlow's networks of thousands of
-    operations up to a minute.
+    operations up to a minute. Users' models were traced before: see `know`.
 
     Raises:
         UnknownNetwork: no network has that name.
-        ValueError: the images are too small for the network.
+        ValueError: the images are too small for the network, or it is a user's whose step could not
+            be traced at this batch.
         RuntimeError: the child process failed; the message has the end of what it wrote.
     """
     check(dnn, image_size, framework)
+    if dnn.startswith(OWN):
+        step = own_step(dnn, batch_size)
+        if isinstance(step, str):
+            raise ValueError(step)
+        if isinstance(step, OperationGraph):
+            return step
+        return _own_extracted(step, dnn, batch_size, image_size)
+    return _extracted(dnn, batch_size, image_size, framework)
+
+
+@lru_cache(maxsize=64)
+def _extracted(dnn: str, batch_size: int, image_size: int, framework: str) -> OperationGraph:
     return _from_json(
         _told(f"the graph of {dnn}", [dnn, str(batch_size), str(image_size), framework])[-1]
     )
+
+
+@lru_cache(maxsize=64)
+def _own_extracted(file: Path, dnn: str, batch_size: int, image_size: int) -> OperationGraph:
+    words = ["own", str(file), dnn, str(batch_size), str(image_size)]
+    return _from_json(_told(f"the graph of {dnn}", words)[-1])
 
 
 def primitive_graphs(
@@ -62,17 +81,27 @@ def primitive_graphs(
 
 _PRIMITIVES: dict[tuple[str, int], PrimitiveGraph] = {}
 """Graphs at hand: some 100 kB a network."""
+_STEPS: dict[tuple[str, int], OperationGraph | Path | str] = {}
+"""Training steps of users' models by name and batch, those of Keras's as files; or why not."""
 
 
-def know(graph: PrimitiveGraph, source: tuple[str, str] | None = None) -> None:
-    """Take the graph of a user's model for that of a network, as long as this process lives.
+def know(model: OwnModel, source: tuple[str, str] | None = None) -> None:
+    """Take a user's model for a network, as long as this process lives.
 
     Args:
-        graph: of it.
+        model: what was traced of it.
         source: the module:function that builds it, and the folder that has it.
     """
-    learn(graph.dnn, graph.image_size, source)
-    _PRIMITIVES[graph.dnn, graph.image_size] = graph
+    learn(model.dnn, model.image_size, source, model.framework)
+    if model.graph is not None:
+        _PRIMITIVES[model.dnn, model.image_size] = model.graph
+    _STEPS.update({(model.dnn, size): step for size, step in model.steps.items()})
+
+
+def own_step(dnn: str, batch_size: int) -> OperationGraph | Path | str:
+    """Return a training step of a user's model, of Keras's its file; or why nobody knows it."""
+    unknown = "its training step was not traced: give the package.module:function that builds it"
+    return _STEPS.get((dnn, batch_size), unknown)
 
 
 def _told(what: str, arguments: list[str]) -> list[str]:
@@ -111,6 +140,16 @@ def main() -> None:
 
         for dnn, _, image_size in (word.partition(":") for word in sys.argv[2:]):
             sys.stdout.write(primitive_graph(dnn, int(image_size)).to_json() + "\n")
+        return
+    if sys.argv[1] == "own":
+        import tensorflow.compat.v1 as tf1
+
+        from networks.operation_graph import own_operation_graph
+
+        tf1.disable_v2_behavior()
+        _, file, dnn, batch_size, image_size = sys.argv[1:]
+        graph = own_operation_graph(Path(file), dnn, int(batch_size), int(image_size))
+        sys.stdout.write(json.dumps(asdict(graph)))
         return
     dnn, batch_size, image_size, framework = sys.argv[1:]
     if framework == "pytorch":

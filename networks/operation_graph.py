@@ -9,9 +9,11 @@ import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from networks.operation_types import canonical
+from networks.own_step import imported_slopes
 from networks.tensorflow_training import training_loss
 
 if TYPE_CHECKING:
@@ -95,6 +97,26 @@ def operation_graph(
         parameter_count = sum(variable.shape.num_elements() for variable in trained)
         operations = step_operations(graph, step.name)
     return OperationGraph(dnn, batch_size, image_size, parameter_count, operations)
+
+
+def own_operation_graph(file: Path, dnn: str, batch_size: int, image_size: int) -> OperationGraph:
+    """Return the same of a step of a user's Keras model, which `networks/own_keras.py` traced.
+
+    Args:
+        file: what was written of the step.
+        dnn: the model's name.
+        batch_size: samples of the step.
+        image_size: side of its images, pixels; 0: it takes none.
+    """
+    import tensorflow.compat.v1 as tf1
+
+    with tf1.Graph().as_default() as graph, tf1.device(_WORKER):
+        slopes = imported_slopes(file, dnn)
+        apply = tf1.train.GradientDescentOptimizer(0.01).apply_gradients(slopes)
+        step = tf1.group(apply, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
+        trained = sum(variable.shape.num_elements() for _, variable in slopes)
+        operations = step_operations(graph, step.name)
+    return OperationGraph(dnn, batch_size, image_size, trained, operations)
 
 
 def step_operations(graph: "Graph", step: str) -> tuple[GraphOperation, ...]:

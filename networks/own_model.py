@@ -1,22 +1,26 @@
-"""The graph of a user's own model, extracted in a child process that imports nothing of ours."""
+"""A user's own model, traced in a child process that imports nothing of ours."""
 
+import atexit
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from networks.catalogue import OWN
+from networks.operation_graph import GraphOperation, OperationGraph
 from networks.primitives import PrimitiveGraph
 
 _PROGRAM = Path(__file__).with_name("own_program.py")
 _TIMEOUT_S = 300.0
-_MOST_BYTES = 64 << 20
+_MOST_BYTES = 256 << 20
 _SAID_BYTES = 4096
 
 
@@ -24,29 +28,55 @@ class NoGraph(ValueError):
     """A model of a user has no graph; the message says why and what to do."""
 
 
-def own_graph(
-    target: str, batch_size: int, folder: Path, timeout_s: float = _TIMEOUT_S
-) -> PrimitiveGraph:
-    """Return the graph of what a user's function makes; equal graphs have equal names.
+@dataclass(frozen=True)
+class OwnModel:
+    """What is known of a user's model; equal graphs have equal names.
+
+    Attributes:
+        dnn: its name, a hash of the graph.
+        framework: `pytorch` or `tensorflow`.
+        image_size: side of its images, pixels; 0 if it takes none.
+        parameter_count: all that are trained.
+        graph: primitives of its forward pass, of PyTorch's models.
+        steps: what a training step computes, by batch: its operators, the file of a traced step of
+            Keras (`networks.own_step`), or why nobody knows.
+    """
+
+    dnn: str
+    framework: str
+    image_size: int
+    parameter_count: int
+    graph: PrimitiveGraph | None
+    steps: Mapping[int, OperationGraph | Path | str]
+
+
+def own_model(
+    target: str, batch_sizes: Sequence[int], folder: Path, timeout_s: float = _TIMEOUT_S
+) -> OwnModel:
+    """Return what a user's function makes.
 
     Args:
         target: `package.module:function`. The function returns a torch.nn.Module and an example
             batch; it is given `batch_size`, if it takes such an argument.
-        batch_size: images of a step on each device.
+        batch_sizes: images of a step on each device; the function is given the first.
         folder: from which its package is imported.
         timeout_s: after which the child process is ended.
 
     Raises:
         NoGraph: there is none; the message says why.
     """
-    told = _told(target, batch_size, folder, timeout_s)
+    told = _told(target, batch_sizes, folder, timeout_s)
     if "error" in told:
         raise NoGraph(told["error"])
+    if "keras" in told:
+        return _of_keras(told)
     try:
         graph = PrimitiveGraph.of(told["graph"])
     except ValueError as error:
         raise NoGraph(f"{target}: its graph is none that systems read: {error}") from None
-    return replace(graph, dnn=_name(graph))
+    graph = replace(graph, dnn=_name(graph))
+    steps = {int(size): _step(graph, int(size), one) for size, one in told["steps"].items()}
+    return OwnModel(graph.dnn, "pytorch", graph.image_size, graph.parameter_count, graph, steps)
 
 
 def _name(graph: PrimitiveGraph) -> str:
@@ -55,9 +85,27 @@ def _name(graph: PrimitiveGraph) -> str:
     return OWN + sha256(text.encode()).hexdigest()[:8]
 
 
+def _of_keras(told: Mapping[str, Any]) -> OwnModel:
+    steps = {
+        int(size): Path(one["file"]) if "file" in one else str(one["error"])
+        for size, one in told["steps"].items()
+    }
+    about = (told["image_size"], told["parameter_count"])
+    return OwnModel(OWN + told["keras"], "tensorflow", *about, None, steps)
+
+
+def _step(graph: PrimitiveGraph, batch_size: int, told: Mapping[str, Any]) -> OperationGraph | str:
+    if "error" in told:
+        return str(told["error"])
+    operations = tuple(GraphOperation(**one) for one in told["operations"])
+    return OperationGraph(
+        graph.dnn, batch_size, graph.image_size, graph.parameter_count, operations
+    )
+
+
 def _told(
-    target: str, batch_size: int, folder: Path, timeout_s: float
-) -> dict[str, dict[str, str]]:
+    target: str, batch_sizes: Sequence[int], folder: Path, timeout_s: float
+) -> dict[str, Any]:
     """Return what the child process wrote.
 
     Raises:
@@ -65,9 +113,10 @@ def _told(
     """
     asked = {
         "target": target,
-        "batch_size": batch_size,
+        "batch_sizes": list(batch_sizes),
         "folders": [str(folder)],
         "hidden": hidden(),
+        "out": _folder(),
     }
     command = [sys.executable, "-P", str(_PROGRAM), json.dumps(asked)]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
@@ -81,7 +130,7 @@ def _told(
         said = _end_of(errors, _SAID_BYTES).decode(errors="replace").split("\n")
     try:
         told = json.loads(lines[-1])
-        if isinstance(told, dict) and told.keys() & {"graph", "error"}:
+        if isinstance(told, dict) and told.keys() & {"graph", "keras", "error"}:
             return told
     except (IndexError, ValueError):
         pass
@@ -91,6 +140,15 @@ def _told(
     )
 
 
+def _folder() -> str:
+    """Return a new folder for traced steps, which lives as long as this process."""
+    folder = tempfile.mkdtemp(prefix="stepcast-own-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # Nodes of this machine read it under accounts of their own.
+    os.chmod(folder, 0o755)
+    return folder
+
+
 def _ended(
     command: list[str], folder: Path, out: IO[bytes], errors: IO[bytes], timeout_s: float
 ) -> int | None:
@@ -98,6 +156,7 @@ def _ended(
     child = subprocess.Popen(
         command,
         cwd=folder,
+        env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
         stdin=subprocess.DEVNULL,
         stdout=out,
         stderr=errors,

@@ -1,190 +1,94 @@
-"""Builds what a user's function returns, a PyTorch module and an example batch.
+"""The program that traces a user's own model, in a process that imports nothing of ours.
 
-Also a program, `python -P own_program.py JSON`, that writes the module's graph. Users have packages
-of the names of ours, so it imports none.
+`python -P own_program.py JSON` writes what it found as a line of JSON. Users have packages of the
+names of ours, so files of this folder are loaded by their paths, under names that no user has.
 """
 
-import importlib
-import importlib.machinery
 import importlib.util
-import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+
+def _beside(name: str) -> ModuleType:
+    """Load a file of this folder under a name that no user has."""
+    known = f"_stepcast_{name}"
+    if known not in sys.modules:
+        spec = importlib.util.spec_from_file_location(known, Path(__file__).with_name(f"{name}.py"))
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[known] = module
+        spec.loader.exec_module(module)
+    return sys.modules[known]
 
 
-class CannotBuild(ValueError):
-    """A function does not make what it should; the message says what to do."""
-
-
-Made = tuple[torch.nn.Module, tuple[torch.Tensor, ...], dict[str, torch.Tensor]]
-"""A module, the tensors it is called with in order, and those it is given by name."""
-
-
-def built(target: str, batch_size: int, folders: Sequence[str], hidden: Sequence[str]) -> Made:
-    """Return what `module:function` makes.
-
-    Args:
-        target: the function; it is told the batch if it takes an argument `batch_size`.
-        batch_size: of the example.
-        folders: where its packages are looked for first.
-        hidden: names of packages that are found in these folders, and nowhere else.
-
-    Raises:
-        CannotBuild: there is no such function, or it makes something else.
-    """
-    sys.path[:0] = folders
-    sys.meta_path.insert(0, _OnlyUsers(hidden, folders))
-    return _made(_called(_function(target), target, batch_size), target)
-
-
-def _made(made: object, target: str) -> Made:
-    """Return a module and its batch: tensors in order, and tensors by name."""
-    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)):
-        found = f"({', '.join(map(_kind_of, made))})" if isinstance(made, tuple) else _kind_of(made)
-        raise CannotBuild(
-            f"{target}: expected a torch.nn.Module and an example batch, found {found}; "
-            "return both: `return model, torch.zeros(8, 3, 64, 64)`"
-        )
-    module, example = made
-    by_name = dict(example) if isinstance(example, Mapping) else {}
-    several = example if isinstance(example, list | tuple) else (example,)
-    batch = () if by_name else tuple(several)
-    tensors = (*batch, *by_name.values())
-    wrong = [one for one in tensors if not (isinstance(one, torch.Tensor) and one.numel())]
-    if wrong or not tensors or not tensors[0].ndim:
-        found = _kind_of((wrong or tensors or (example,))[0])
-        raise CannotBuild(
-            f"{target}: expected as an example batch a tensor, a tuple of tensors, or a dict of "
-            f"tensors by argument, found {found}; its first dimension is the batch: "
-            "`torch.zeros(8, 3, 64, 64)`"
-        )
-    return module, batch, by_name
-
-
-def _kind_of(value: object) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"a tensor of shape {list(value.shape)}"
-    return type(value).__name__
-
-
-def _function(target: str) -> Callable[..., object]:
-    """Return the function that a target names.
-
-    Raises:
-        CannotBuild: there is none, or its module cannot be imported.
-    """
-    name, _, function = target.partition(":")
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if name == missing or name.startswith(f"{missing}."):
-            path = name.removesuffix(".py").replace("/", ".")
-            hint = f"{path}:{function}" if path != name else "package.module:function"
-            raise CannotBuild(
-                f"{target}: no module {missing!r} in {os.getcwd()}; call this from the folder that "
-                f"has it, and write {hint}"
-            ) from None
-        raise _lacking(target, missing) from None
-    except BaseException as error:
-        raise CannotBuild(f"{target}: importing {name} failed: {_first_line(error)}") from error
-    build = getattr(module, function, None)
-    if not callable(build):
-        there = [one for one, value in vars(module).items() if callable(value) and one[0] != "_"]
-        near = get_close_matches(function, there, n=1)
-        hint = f"did you mean {name}:{near[0]}?" if near else "write package.module:function"
-        raise CannotBuild(f"{target}: {name} has no function {function!r}; {hint}")
-    return build  # type: ignore[no-any-return]
-
-
-def _lacking(target: str, package: str) -> CannotBuild:
-    return CannotBuild(
-        f"{target}: it imports {package!r}, which is not there; install that beside stepcast: "
-        f"`{sys.executable} -m pip install {package.partition('.')[0]}`, or what provides it"
-    )
-
-
-def _called(build: Callable[..., object], target: str, batch_size: int) -> object:
-    """Return what a function makes, which is told the batch if it asks for it.
-
-    Raises:
-        CannotBuild: it failed.
-    """
-    try:
-        takes = "batch_size" in inspect.signature(build).parameters
-        return build(batch_size=batch_size) if takes else build()
-    except ModuleNotFoundError as error:
-        raise _lacking(target, error.name or "") from error
-    except BaseException as error:
-        told = _first_line(error)
-        hint = "; leave the model on the processor" if "CUDA" in told else ""
-        raise CannotBuild(f"{target}: it failed: {told}{hint}") from error
-
-
-def _first_line(error: BaseException) -> str:
-    told = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {told[0]:.200}" if told else type(error).__name__
-
-
-class _OnlyUsers:
-    """Finds packages that have the names of ours in the user's folders, and nowhere else."""
-
-    def __init__(self, names: Iterable[str], folders: Sequence[str]) -> None:
-        self._names, self._folders = frozenset(names), list(folders)
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        """Return where the user has such a package.
-
-        Raises:
-            ModuleNotFoundError: nowhere.
-        """
-        if name not in self._names:
-            return None
-        found = importlib.machinery.PathFinder.find_spec(name, self._folders)
-        if found is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return found
-
-
-def _graph(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the graph of what a target makes.
+def _traced(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the graph of what a target makes, and its training steps at batches.
 
     Raises:
         ValueError: it makes nothing that has one.
     """
-    traced = _traced()
-    module, batch, by_name = built(
-        asked["target"], asked["batch_size"], asked["folders"], asked["hidden"]
-    )
+    target, batch_sizes = asked["target"], asked["batch_sizes"]
+    if target.startswith(_beside("own_huggingface").PREFIX):
+        return _of_huggingface(target, batch_sizes, asked["folders"][0])
+    function = _beside("own_function")
+    made = function.called(target, batch_sizes[0], asked["folders"], asked["hidden"])
+    model = made[0] if isinstance(made, tuple) and made else made
+    keras = _beside("own_keras")
+    if keras.is_model(model):
+        found: dict[str, Any] = keras.traced(made, target, batch_sizes, Path(asked["out"]))
+        return found
+    return _of_torch(made, target, batch_sizes, _fake_tensors())
+
+
+def _of_huggingface(target: str, batch_sizes: list[int], folder: str) -> dict[str, Any]:
+    """Return the same of a config; its model is built without values, however large it is."""
+    library, asked = _beside("own_huggingface"), (target, batch_sizes[0], folder)
+    mode = _fake_tensors()
+    try:
+        with mode:
+            made = library.from_config(*asked)
+    except RuntimeError:
+        # Some ask for values while they are built.
+        made = library.from_config(*asked)
+    return _of_torch(made, target, batch_sizes, mode)
+
+
+def _fake_tensors() -> Any:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def _of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> dict[str, Any]:
+    torch_, graphs = _beside("own_torch"), _beside("traced")
+    module, batch, by_name = torch_.made_of(made, target)
     shape = (*batch, *by_name.values())[0].shape
     side = int(shape[-1]) if len(shape) == 4 else 0
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        fakes = tuple(mode.from_tensor(one) for one in batch)
-        named = {name: mode.from_tensor(one) for name, one in by_name.items()}
-        fields: dict[str, Any] = traced.fields_of(
-            module.train(), fakes, asked["target"], side, int(shape[0]), named
-        )
-        return fields
+    with mode:
+        fakes = tuple(torch_.without_values(one, mode) for one in batch)
+        named = {name: torch_.without_values(one, mode) for name, one in by_name.items()}
+        graph = graphs.fields_of(module.train(), fakes, target, side, int(shape[0]), named)
+        torch_.forget_values(module, mode)
+        network = torch_.OwnNetwork(module, fakes, named)
+        steps = {str(size): _step(network, size) for size in batch_sizes}
+    return {"graph": graph, "steps": steps}
 
 
-def _traced() -> ModuleType:
-    """Load the tracer beside this file, under a name that no user has."""
-    spec = importlib.util.spec_from_file_location(
-        "_stepcast_traced", Path(__file__).with_name("traced.py")
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _step(network: Any, batch_size: int) -> dict[str, Any]:
+    """Return the operators of a training step, or why there are none; graphs do without."""
+    import torch
+
+    labels = torch.zeros(batch_size, dtype=torch.int64)
+    try:
+        operations, _ = _beside("traced_step").recorded(network, network.draw(batch_size), labels)
+    except Exception as error:
+        return {"error": _beside("own_function").first_line(error)}
+    return {"operations": operations}
 
 
 def main() -> None:
@@ -192,7 +96,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     try:
-        told: dict[str, Any] = {"graph": _graph(json.loads(sys.argv[1]))}
+        told = _traced(json.loads(sys.argv[1]))
     except ValueError as error:
         told = {"error": str(error)}
     out.write(json.dumps(told) + "\n")

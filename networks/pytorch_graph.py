@@ -1,28 +1,15 @@
 """What a training step of PyTorch computes, from the module alone: operators and their shapes.
 
 The step is run once with tensors that have shapes and no values (PyTorch's fake tensors): nothing
-is computed. What is noted are the operators that the dispatcher is asked for below automatic
-differentiation, which are those that a processor runs, forward, backward and in the optimizer:
-`aten::convolution`, not the `aten::conv2d` above it. Arguments are in the form in which PyTorch's
-profiler records them.
+is computed. `networks.traced_step` notes the operators.
 """
-
-import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
-from math import prod
-from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.pytorch_training import build_pytorch
-
-_LEARNING_RATE = 0.01
+from networks.traced_step import recorded
 
 
 def pytorch_graph(
@@ -60,100 +47,12 @@ def step_operators(
 
     Fake tensors, and a module of them, make this free of computation.
     """
-    return tuple(_recorded(module, images, labels).operations)
+    return timed_operators(module, images, labels)[0]
 
 
 def timed_operators(
     module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor
 ) -> tuple[tuple[GraphOperation, ...], list[float]]:
     """Run a training step on a processor; return its operators, and the microseconds of each."""
-    recorder = _recorded(module, images, labels)
-    return tuple(recorder.operations), recorder.times_us
-
-
-def _recorded(module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> "_Recorder":
-    optimizer = torch.optim.SGD(module.parameters(), lr=_LEARNING_RATE)
-    recorder = _Recorder()
-    with recorder:
-        loss: Any = torch.nn.functional.cross_entropy(module(images), labels)
-        loss.backward()
-        optimizer.step()
-    optimizer.zero_grad()
-    return recorder
-
-
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes every operator that is called while it is entered."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.operations: list[GraphOperation] = []
-        self.times_us: list[float] = []
-        self._numbers: dict[str, Iterator[int]] = {}
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        # In-place operators change what they are given: it is described before.
-        given = (*args, *kwargs.values())
-        inputs, read = json.dumps([_dims(one) for one in given]), sum(map(_bytes, given))
-        started_ns = time.perf_counter_ns()
-        result = func(*args, **kwargs)
-        us = (time.perf_counter_ns() - started_ns) / 1e3
-        written = result if isinstance(result, tuple) else (result,)
-        operation_type = func.name().partition(".")[0]
-        if not operation_type.startswith("aten::"):
-            # A tensor without values is asked for its device, which costs a real one nothing.
-            return result
-        self.times_us.append(us)
-        number = next(self._numbers.setdefault(operation_type, count()))
-        self.operations.append(
-            GraphOperation(
-                name=f"{operation_type}_{number}",
-                type=operation_type,
-                inputs=inputs,
-                outputs=json.dumps([_dims(one) for one in written]),
-                attributes=json.dumps({"values": [_value(one) for one in given]}),
-                input_bytes=read,
-                output_bytes=sum(map(_bytes, written)),
-                flops=_flops(func, args, kwargs, result),
-            )
-        )
-        return result
-
-
-def _dims(value: object) -> list[Any]:
-    """Return a tensor's shape, those of a list of tensors, or [] for anything else."""
-    if isinstance(value, torch.Tensor):
-        return list(value.shape)
-    if isinstance(value, list) and any(isinstance(one, torch.Tensor) for one in value):
-        return [_dims(one) for one in value]
-    return []
-
-
-def _bytes(value: object) -> int:
-    if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
-    return sum(map(_bytes, value)) if isinstance(value, list) else 0
-
-
-def _value(value: object) -> str:
-    """Return what is no tensor as text; nothing for tensors and None, as the profiler does."""
-    tensors = isinstance(value, torch.Tensor) or _dims(value)
-    return "" if tensors or value is None else str(value)
-
-
-def _flops(
-    func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: object
-) -> float | None:
-    if func.name() == "aten::convolution_backward":
-        # PyTorch's own count takes the groups of a convolution for one.
-        moved, kernel, gradients = args[0], args[2], args[-1]
-        return float(2 * sum(gradients[:2]) * moved.numel() * prod(kernel.shape[1:]))
-    counted = flop_registry.get(func.overloadpacket)
-    return None if counted is None else float(counted(*args, **kwargs, out_val=result))
+    operators, times_us = recorded(module, images, labels)
+    return tuple(GraphOperation(**one) for one in operators), times_us

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from networks.own_model import own_graph
+from networks.own_model import own_model
 from pipelines.cli import own
 from profilers import torch_passes
 from profilers.steady import hostlock
@@ -59,7 +59,7 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch_passes, "PIECE_S", 0.05)
     # No figure counts here, so nothing that measures on this host need end before.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
-    monkeypatch.setattr(own, "own_graph", cache(own_graph))
+    monkeypatch.setattr(own, "own_model", cache(own_model))
     commands = list(followed())
     assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
     outs = []
@@ -92,7 +92,7 @@ def mistakes() -> Iterator[tuple[list[str], str]]:
     yield [TARGET, *ASKED[2:]], "--batch-size: missing, and it has no default"
     yield [TARGET, *ASKED, "--image-size", "64"], "the example batch has the images; leave out"
     yield [TARGET, *ASKED, "--dnn", "resnet18"], "the model is the network; leave out --dnn"
-    yield [TARGET, *ASKED, "--framework", "tensorflow"], "models of your own are of PyTorch"
+    yield [TARGET, *ASKED, "--framework", "tensorflow"], "it makes a model of PyTorch; leave out"
     yield [TARGET, *ASKED, "--worker", "emu.avx512"], "unknown node type 'emu.avx512'; did you mean"
     yield ["another.place:build_model", *ASKED], "no module 'another' in "
 

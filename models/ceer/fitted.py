@@ -13,7 +13,7 @@ from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer
 from models.system import NotCovered
 from networks.catalogue import OWN
-from networks.extraction import extracted
+from networks.extraction import extracted, own_step
 from warehouse.records import BadInput, Scenario, Workload
 
 PREDICTIONS = {
@@ -83,16 +83,21 @@ def declines(scenario: Scenario, framework: str = "tensorflow") -> str | None:
         return f"it is about synchronous training (all_reduce), not {strategy.kind}"
     if trained_by != framework:
         return f"it was fitted to operations of {framework}, not of {trained_by}"
-    if scenario.workload.dnn.startswith(OWN):
-        return (
-            "it needs the operators of a training step, and of a model of your own knows the "
-            "primitives of its forward pass; add the network to networks/pytorch_training.py"
-        )
+    if untraced := _untraced(scenario.workload):
+        return untraced
     if len(node_types) > 1:
         return f"it is about devices of one type, not {' and '.join(sorted(node_types))}"
     if any(group.batch_size is not None for group in scenario.nodes):
         return "it is about devices that take the same batch each"
     return None
+
+
+def _untraced(load: Workload) -> str | None:
+    """Say why the operators of a user's model are not known; None of all other networks."""
+    if not load.dnn.startswith(OWN):
+        return None
+    step = own_step(load.dnn, load.batch_size)
+    return f"it needs the operators of a training step: {step}" if isinstance(step, str) else None
 
 
 def check_measured(scenario: Scenario, measured: Iterable[Scenario]) -> None:
@@ -186,7 +191,10 @@ def _step_times(samples: pl.DataFrame) -> pl.DataFrame:
 def _predictable(scenarios: pl.DataFrame, framework: str) -> pl.DataFrame:
     known = scenarios.unique("scenario_id", maintain_order=True)
     asked = map(Scenario.model_validate_json, known["canonical"])
-    kept = [declines(one, framework) is None for one in asked]
+    # Whether a model of a user was traced in this process must not decide what a fit sees.
+    kept = [
+        not one.workload.dnn.startswith(OWN) and declines(one, framework) is None for one in asked
+    ]
     return known.filter(pl.Series(kept, dtype=pl.Boolean))
 
 

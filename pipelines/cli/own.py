@@ -1,4 +1,4 @@
-"""A model of the user's own, as commands take it: package.module:function."""
+"""A model of the user's own, as commands take it: package.module:function, or hf:CONFIG."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from forecasting.asked.answer import Answer
 from networks.extraction import know
-from networks.own_model import NoGraph, own_graph
-from networks.primitives import PrimitiveGraph
+from networks.own_huggingface import PREFIX, with_length
+from networks.own_model import NoGraph, OwnModel, own_model
 from pipelines.cli.templates import curves_of, of_options
 from profilers.clusters.node_types import fleet_types
 from studies.curve import Curve
@@ -22,8 +22,9 @@ Options = Mapping[str, str | None]
 _NOT_ASKED = {
     "dnn": "the model is the network",
     "image_size": "the example batch has the images",
-    "framework": "models of your own are of PyTorch",
 }
+_OF_SERVERS = ("server", "servers")
+_FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "Keras"}
 
 
 @dataclass(frozen=True)
@@ -31,28 +32,30 @@ class Own:
     """A user's model, what it is known as, and the curves that are asked about."""
 
     target: str
-    graph: PrimitiveGraph
+    model: OwnModel
     curves: Sequence[Curve]
 
     @property
     def in_words(self) -> str:
         """One line about it."""
-        side = self.graph.image_size
-        images = f"images of {side} px" if side else "no images"
-        parts = count(len(self.graph.nodes), "primitive operation")
-        return (
-            f"{self.target} is {self.graph.dnn}: {self.graph.parameter_count:,} parameters, "
-            f"{parts}, {images}."
-        )
+        one = self.model
+        images = f"images of {one.image_size} px" if one.image_size else "no images"
+        if one.graph is None:
+            parts = f"a model of {_FRAMEWORKS[one.framework]}"
+        else:
+            parts = count(len(one.graph.nodes), "primitive operation")
+        return f"{self.target} is {one.dnn}: {one.parameter_count:,} parameters, {parts}, {images}."
 
-    def as_json(self) -> dict[str, str | int]:
+    def as_json(self) -> dict[str, str | int | None]:
         """Return the same for programs."""
+        graph = self.model.graph
         return {
             "target": self.target,
-            "dnn": self.graph.dnn,
-            "parameters": self.graph.parameter_count,
-            "primitives": len(self.graph.nodes),
-            "image_size": self.graph.image_size,
+            "dnn": self.model.dnn,
+            "framework": self.model.framework,
+            "parameters": self.model.parameter_count,
+            "primitives": None if graph is None else len(graph.nodes),
+            "image_size": self.model.image_size,
         }
 
 
@@ -78,27 +81,77 @@ def is_target(text: str) -> bool:
     return False
 
 
-def asked_of(target: str, options: Options) -> Own:
+def asked_of(target: str, options: Options, sequence_length: int | None = None) -> Own:
     """Return the model that a target builds, known as a network as long as this process lives.
+
+    Args:
+        target: what builds it.
+        options: of the command, by name.
+        sequence_length: words of a sample, of models of Hugging Face.
 
     Raises:
         BadInput: an option is wrong, or the model has no graph; one line says why.
     """
     for name, why in _NOT_ASKED.items():
-        given = options.get(name)
-        if given is not None and (name, given) != ("framework", "pytorch"):
+        if options.get(name) is not None:
             option = name.replace("_", "-")
             raise BadInput(f"--{option} and {target}: {why}; leave out --{option}")
+    if not target.startswith(PREFIX):
+        check_length(sequence_length)
     # Wrong options are told before the model is built, which takes seconds.
-    told = {**options, "dnn": "own", "image_size": "0", "framework": "pytorch"}
-    asked = curves_of(of_options(told), None)
+    served = any(options.get(name) is not None for name in _OF_SERVERS)
+    asked = _curves(options, options.get("framework") or ("tensorflow" if served else "pytorch"))
+    source, folder = with_length(target, sequence_length), Path.cwd()
+    batch_sizes = tuple(dict.fromkeys(one.batch_size for one in asked))
     try:
-        graph = own_graph(target, asked[0].batch_size, Path.cwd())
+        model = own_model(source, batch_sizes, folder)
     except NoGraph as error:
         raise BadInput(str(error)) from None
-    know(graph, (target, str(Path.cwd())))
-    named = {"dnn": graph.dnn, "image_size": graph.image_size}
-    return Own(target, graph, [one.model_copy(update=named) for one in asked])
+    _check_framework(target, model.framework, options)
+    know(model, (source, str(folder)))
+    named = {"dnn": model.dnn, "image_size": model.image_size}
+    curves = _curves(options, model.framework)
+    return Own(target, model, [one.model_copy(update=named) for one in curves])
+
+
+def check_length(sequence_length: int | None) -> None:
+    """Refuse a number of words where no config of Hugging Face is asked about.
+
+    Raises:
+        BadInput: it is given.
+    """
+    if sequence_length is not None:
+        raise BadInput(
+            "--sequence-length: only models by a config, hf:CONFIG, have one; the example batch of "
+            "your own has the words, so leave it out"
+        )
+
+
+def _curves(options: Options, framework: str) -> list[Curve]:
+    """Return what is asked about a model, whatever it is; without servers it is an all-reduce."""
+    told = {**options, "dnn": "own", "image_size": "0", "framework": framework}
+    if told.get("strategy") is None and all(told.get(name) is None for name in _OF_SERVERS):
+        told["strategy"] = "all_reduce"
+    return curves_of(of_options(told), None)
+
+
+def _check_framework(target: str, framework: str, options: Options) -> None:
+    """Refuse options of another framework than that of the model.
+
+    Raises:
+        BadInput: naming the option.
+    """
+    of = _FRAMEWORKS[framework]
+    given = options.get("framework")
+    if given not in (None, framework):
+        raise BadInput(
+            f"--framework {given} and {target}: it makes a model of {of}; leave out --framework"
+        )
+    if framework == "pytorch" and any(options.get(name) is not None for name in _OF_SERVERS):
+        raise BadInput(
+            f"--server and {target}: it makes a model of {of}, which no parameter servers train; "
+            "leave out --server"
+        )
 
 
 def to_profile(answer: Answer, own: Own) -> Iterator[str]:

@@ -20,7 +20,8 @@ def predict(
         str | None,
         typer.Argument(
             help="A YAML list of templates, as under test: of a study; or a function that builds "
-            "your own PyTorch model: package.module:function."
+            "your own PyTorch or Keras model: package.module:function; or hf:CONFIG, a model of "
+            "Hugging Face."
         ),
     ] = None,
     dnn: Annotated[str | None, typer.Option(help="The network; or several: a,b.")] = None,
@@ -38,6 +39,9 @@ def predict(
     servers: Annotated[str | None, typer.Option(help="Number of parameter servers.")] = None,
     devices_per_node: Annotated[str | None, typer.Option(help="Devices of a worker.")] = None,
     link_mbps: Annotated[str | None, typer.Option(help="Speed of links, 10^6 bits/s.")] = None,
+    sequence_length: Annotated[
+        int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
+    ] = None,
     systems: Annotated[
         str | None, typer.Option(help="Systems that are asked, a,b; all if not given.")
     ] = None,
@@ -81,7 +85,7 @@ def predict(
     """
     from forecasting.asked.calibrated import predict_corrected
     from forecasting.chosen import named
-    from pipelines.cli.own import asked_of, is_target
+    from pipelines.cli.own import asked_of, check_length, is_target
     from pipelines.cli.predicted import print_answer, print_json
     from pipelines.cli.templates import curves_of, of_file, of_options
     from warehouse.warehouse import Warehouse
@@ -104,9 +108,10 @@ def predict(
     own, listed = None, []
     if asked is not None and is_target(asked):
         _check_history(warehouse)
-        own = asked_of(asked, options)
+        own = asked_of(asked, options, sequence_length)
         curves = own.curves
     else:
+        check_length(sequence_length)
         file = None if asked is None else Path(asked)
         listed = of_options(options) if file is None else of_file(file, options)
         curves = curves_of(listed, file)

@@ -65,7 +65,7 @@ def profile(
 def _study(own: Own, target: str, probes: Probes) -> Study:
     return Study.model_validate(
         {
-            "name": f"profile.{own.graph.dnn}",
+            "name": f"profile.{own.model.dnn}",
             "description": f"Passes of {target}.",
             "probes": probes,
             "train": [one.model_copy(update={"is_judged": False}) for one in own.curves],

@@ -1,5 +1,7 @@
 """Models of users: built and traced in child processes, and by themselves."""
 
+import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +12,12 @@ import torch
 from torch import nn
 
 import networks
-from networks import catalogue, extraction, own_program
-from networks.own_model import NoGraph, own_graph
-from networks.own_program import CannotBuild
-from networks.own_training import OwnNetwork, own_network
+from networks import catalogue, extraction
+from networks.operation_graph import OperationGraph
+from networks.own_function import called
+from networks.own_model import NoGraph, OwnModel, own_model
+from networks.own_torch import OwnNetwork, made_of
+from networks.own_training import own_network
 
 PACKAGE = {
     "models/__init__.py": """
@@ -68,12 +72,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_packages_of_the_names_of_ours_are_the_users_in_a_child_process(folder: Path) -> None:
-    found = own_graph("mine:build_model", 4, folder)
+    model = own_model("mine:build_model", (4, 6), folder)
+    found = model.graph
+    assert found is not None and model.framework == "pytorch"
     assert [node.type for node in found.nodes] == ["input", "conv", "global_pool", "linear", "bias"]
     assert [node.parameters for node in found.nodes] == [0, 8 * 3 * 9, 0, 8 * 4, 4]
     assert found.nodes[1].flops == 2 * 8 * 3 * 9 * 18 * 18
     assert (found.image_size, found.parameter_count) == (20, 252)
-    assert found.dnn.startswith(catalogue.OWN) and len(found.dnn) == 12
+    assert found.dnn == model.dnn and found.dnn.startswith(catalogue.OWN) and len(found.dnn) == 12
+    for size in (4, 6):
+        step = model.steps[size]
+        assert isinstance(step, OperationGraph)
+        convolved = [one for one in step.operations if one.type == "aten::convolution"]
+        assert [one.flops for one in convolved] == [size * 2 * 8 * 3 * 9 * 18 * 18]
+        assert json.loads(convolved[0].inputs)[0] == [size, 3, 20, 20]
+        updates = [one for one in step.operations if one.type == "aten::add_"]
+        assert sum(math.prod(json.loads(one.inputs)[0]) for one in updates) == 252
 
 
 @pytest.mark.parametrize(
@@ -87,7 +101,7 @@ def test_what_gives_no_graph_is_told_in_a_line(
     folder: Path, function: str, timeout_s: float, told: str
 ) -> None:
     with pytest.raises(NoGraph) as refused:
-        own_graph(f"mine:{function}", 4, folder, timeout_s)
+        own_model(f"mine:{function}", (4,), folder, timeout_s)
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -108,8 +122,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], s
 
 
 def refusal(target: str) -> str:
-    with pytest.raises(CannotBuild) as refused:
-        own_program.built(target, 2, [], [])
+    with pytest.raises(ValueError) as refused:
+        made_of(called(target, 2, [], []), target)
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -201,7 +215,7 @@ def test_batches_of_several_tensors_are_given_as_the_example_has_them() -> None:
     assert model.words.weight.grad is not None
     images = OwnNetwork(nn.Flatten(), (torch.zeros(2, 3, 8, 8),), {}).draw(3)
     assert images.shape == (3, 3, 8, 8) and images.std() > 0
-    with pytest.raises(CannotBuild, match="no tensor that depends on its parameters"):
+    with pytest.raises(ValueError, match="no tensor that depends on its parameters"):
         OwnNetwork(nn.Flatten(), (words,), {})(words)
 
 
@@ -222,14 +236,24 @@ def test_a_known_model_is_a_network_of_this_process_alone(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(catalogue, "_OWN", {})
     monkeypatch.setattr(extraction, "_PRIMITIVES", {})
+    monkeypatch.setattr(extraction, "_STEPS", {})
     graph = PrimitiveGraph("own-1234abcd", 24, (Primitive("input"),), (), 0)
     with pytest.raises(networks.UnknownNetwork, match="of which only its name is kept"):
         networks.check("own-1234abcd", 24, "pytorch")
-    extraction.know(graph, ("mine:build", "/there"))
+    step = OperationGraph("own-1234abcd", 8, 24, 5, ())
+    steps = {8: step, 16: "it fails"}
+    model = OwnModel("own-1234abcd", "pytorch", 24, 5, graph, steps)
+    extraction.know(model, ("mine:build", "/there"))
     networks.check("own-1234abcd", 24, "pytorch")
     assert extraction.primitive_graphs([("own-1234abcd", 24)]) == {("own-1234abcd", 24): graph}
     assert catalogue.source("own-1234abcd") == ("mine:build", "/there")
     assert catalogue.source("resnet18") is None
     assert "own-1234abcd" not in networks.names("pytorch")
+    assert extraction.extracted("own-1234abcd", 8, 24, "pytorch") is step
+    for size, told in ((16, "it fails"), (32, "its training step was not traced")):
+        with pytest.raises(ValueError, match=told):
+            extraction.extracted("own-1234abcd", size, 24, "pytorch")
+    with pytest.raises(networks.UnknownNetwork, match="of which only its name is kept"):
+        networks.check("own-1234abcd", 24, "tensorflow")
     with pytest.raises(ValueError, match="was traced with images of 24 pixels a side, found 32"):
         networks.check("own-1234abcd", 32, "pytorch")

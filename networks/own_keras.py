@@ -1,0 +1,313 @@
+"""Traces training steps of a user's Keras model, as TensorFlow graphs that any program can import.
+
+A step is a forward pass in training mode, the cross-entropy of the flattened first output, and the
+gradients, by TensorFlow's own tape: whatever Keras, layers or loops the model is made of. Variables
+are inputs of the graph, so that whoever imports it places them. Keras 3 and tf_keras are both fine.
+
+`networks/own_program.py` loads this file where no package of ours may be imported.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+NAMED_AT = 2
+"""The batch whose forward pass gives a model its name."""
+_WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+_NOT_NAMED = ("seed", "seed2", "shared_name", "container")
+"""Attributes that differ from one process to the next."""
+_HINT = "call the model with the example batch yourself until that works"
+
+
+def is_model(model: object) -> bool:
+    """Tell whether something is a model of Keras; loads none."""
+    loaded = (sys.modules.get(name) for name in ("keras", "tf_keras"))
+    kinds = [getattr(one, "Model", None) for one in loaded]
+    return any(isinstance(kind, type) and isinstance(model, kind) for kind in kinds)
+
+
+def traced(made: object, target: str, batch_sizes: Sequence[int], out: Path) -> dict[str, Any]:
+    """Return what is known of a model, and write its step at each batch to `out`.
+
+    Raises:
+        ValueError: it has no graph; the message says why and what to do.
+    """
+    model, batch = _made_of(made, target)
+    _check_backend(target)
+    import tensorflow as tf
+
+    if not getattr(model, "built", False):
+        one = tf.nest.map_structure(lambda leaf: tf.constant(leaf[:1]), batch)
+        _tried(target, lambda: model(one))
+    named = _tried(target, lambda: _forward(model, batch), " with a batch of 2")
+    shape = tf.nest.flatten(batch)[0].shape
+    variables = [_resource(one) for one in model.trainable_variables]
+    steps = {}
+    for size in batch_sizes:
+        try:
+            step = _step(model, batch, size, variables)
+            steps[str(size)] = {"file": str(_written(step, out / f"step-{size}"))}
+        except Exception as error:
+            told = str(error) if type(error) is ValueError else f"{_first_line(error)}; {_HINT}"
+            steps[str(size)] = {"error": told}
+    errors = [one["error"] for one in steps.values() if "error" in one]
+    if len(errors) == len(steps):
+        raise ValueError(f"{target}: its training step cannot be traced: {errors[0]}")
+    shapes = [[*one.shape, one.dtype.name, str(one.trainable)] for one in named.variables]
+    return {
+        "keras": _digest(named.graph.as_graph_def(), sorted(map(str, shapes))),
+        "image_size": int(shape[1]) if len(shape) == 4 else 0,
+        "parameter_count": sum(int(one.shape.num_elements()) for one in variables),
+        "steps": steps,
+    }
+
+
+def _made_of(made: object, target: str) -> tuple[Any, Any]:
+    """Return a model and its batch, of arrays.
+
+    Raises:
+        ValueError: one is missing, or there is text in the batch.
+    """
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise ValueError(
+            f"{target}: expected a Keras model and an example batch, found the model alone; return "
+            "both: `return model, numpy.zeros((8, 64, 64, 3), 'float32')`"
+        )
+    import numpy
+    import tensorflow as tf
+
+    batch = tf.nest.map_structure(numpy.asarray, made[1])
+    leaves = tf.nest.flatten(batch)
+    for leaf in leaves or [numpy.zeros(())]:
+        if not leaf.ndim or not leaf.size or leaf.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{target}: expected as an example batch arrays of numbers whose first dimension "
+                f"is the batch, found {leaf.dtype.name} of shape {list(leaf.shape)}; text is "
+                "turned into numbers before the model"
+            )
+
+    def as_keras(leaf: Any) -> Any:
+        return leaf.astype("float32") if leaf.dtype.kind == "f" else leaf
+
+    return made[0], tf.nest.map_structure(as_keras, batch)
+
+
+def _check_backend(target: str) -> None:
+    keras: Any = sys.modules.get("keras")
+    backend = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
+    if backend != "tensorflow":
+        raise ValueError(
+            f"{target}: Keras runs on {backend} here, and its graph is TensorFlow's; unset "
+            "KERAS_BACKEND"
+        )
+
+
+def _tried(target: str, make: Callable[[], Any], where: str = "") -> Any:
+    """Return what a call of the model makes.
+
+    Raises:
+        ValueError: it failed.
+    """
+    try:
+        return make()
+    except Exception as error:
+        told = _first_line(error)
+        hint = "leave batch_size out of keras.Input, and " if where else ""
+        raise ValueError(f"{target}: its forward pass failed{where}: {told}; {hint}{_HINT}") from (
+            error
+        )
+
+
+def _specs(batch: Any, size: int) -> Any:
+    import tensorflow as tf
+
+    def spec(leaf: Any) -> Any:
+        return tf.TensorSpec((size, *leaf.shape[1:]), leaf.dtype)
+
+    return tf.nest.map_structure(spec, batch)
+
+
+def _forward(model: Any, batch: Any) -> Any:
+    import tensorflow as tf
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def forward(given: Any) -> Any:
+        return model(given, training=True)
+
+    return forward.get_concrete_function(_specs(batch, NAMED_AT))
+
+
+def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[str, Any]:
+    """Return a training step: its graph, and what of it is given, read and returned.
+
+    Raises:
+        ValueError: nothing that it returns depends on its variables, or it reads a table.
+    """
+    import tensorflow as tf
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def step(given: Any) -> Any:
+        with tf.GradientTape() as tape:
+            logits = _logits(model(given, training=True), size)
+            labels = tf.constant([index % logits.shape[1] for index in range(size)])
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+            loss = tf.add_n([tf.reduce_mean(losses), *model.losses])
+        return loss, tape.gradient(loss, variables)
+
+    found = step.get_concrete_function(_specs(batch, size))
+    loss, slopes = found.graph.structured_outputs
+    if all(one is None for one in slopes):
+        raise ValueError("the model returns nothing that depends on its variables")
+    read = {id(one.handle): one for one in found.variables}
+    captured = [(read.get(id(outer)), outer, inner) for outer, inner in found.graph.captures]
+    graph = _plain(found.graph.as_graph_def(), captured)
+    _check_loops(graph)
+    places = {id(one): inner.name for one, _, inner in captured if one is not None}
+    order = [*variables, *(one for one in read.values() if not one.trainable)]
+    return {
+        "graph": graph,
+        "inputs": [
+            {"name": inner.name, **_values_of(leaf, size)}
+            for inner, leaf in zip(found.graph.inputs, tf.nest.flatten(batch), strict=False)
+        ],
+        "variables": [
+            {"name": places[id(one)], **_described(one)} for one in order if id(one) in places
+        ],
+        "loss": _before(loss),
+        "slopes": {
+            places[id(one)]: _slope(slope)
+            for one, slope in zip(variables, slopes, strict=True)
+            if slope is not None
+        },
+        "updates": [one.name for one in found.graph.get_operations() if one.type in _WRITES],
+    }
+
+
+def _logits(out: Any, size: int) -> Any:
+    import tensorflow as tf
+
+    floating = [one for one in tf.nest.flatten(out) if one.dtype.is_floating]
+    if not floating:
+        raise ValueError("the model returns no numbers that depend on its variables")
+    logits = tf.cast(tf.reshape(floating[0], (size, -1)), tf.float32)
+    if logits.shape[1] is None:
+        raise ValueError("the shape of what the model returns depends on the values of its batch")
+    return logits
+
+
+def _plain(graph: Any, captured: Iterable[tuple[Any, Any, Any]]) -> Any:
+    """Return a GraphDef without devices, with captured constants in it.
+
+    Raises:
+        ValueError: it reads a resource that is no variable.
+    """
+    import tensorflow as tf
+
+    constants = {}
+    for variable, outer, inner in captured:
+        if variable is None and outer.dtype == tf.resource:
+            raise ValueError(f"it reads a table ({inner.name}); look words up before the model")
+        if variable is None:
+            constants[inner.op.name] = tf.make_tensor_proto(outer)
+    for node in graph.node:
+        node.device = ""
+        node.attr.pop("_class", None)
+        if node.name in constants:
+            node.op = "Const"
+            node.attr.pop("shape", None)
+            node.attr["value"].tensor.CopyFrom(constants[node.name])
+    return graph
+
+
+def _check_loops(graph: Any) -> None:
+    """Refuse loops: nobody knows how often their operations run.
+
+    Raises:
+        ValueError: naming the loop.
+    """
+    for node in graph.node:
+        if node.op in ("While", "StatelessWhile"):
+            raise ValueError(
+                f"it has a loop ({node.name}), and no system tells how often that runs; unroll it, "
+                "as by keras.layers.LSTM(…, unroll=True)"
+            )
+
+
+def _described(variable: Any) -> dict[str, Any]:
+    """Return what a variable is, and the scale of its values: programs draw such ones anew."""
+    values = variable.numpy()
+    drawn = values.dtype.kind == "f"
+    return {
+        "shape": list(variable.shape),
+        "dtype": variable.dtype.name,
+        "trained": bool(variable.trainable),
+        "mean": float(values.mean()) if drawn and values.size else 0.0,
+        "deviation": float(values.std()) if drawn and values.size else 0.0,
+    }
+
+
+def _values_of(leaf: Any, size: int) -> dict[str, Any]:
+    whole = leaf.dtype.kind != "f"
+    return {
+        "shape": [size, *leaf.shape[1:]],
+        "dtype": leaf.dtype.name,
+        "least": int(leaf.min()) if whole else None,
+        "most": int(leaf.max()) if whole else None,
+    }
+
+
+def _slope(slope: Any) -> list[str]:
+    """Return the tensor of a gradient; of some rows alone also their places and the shape."""
+    if hasattr(slope, "indices"):
+        return [_before(one) for one in (slope.values, slope.indices, slope.dense_shape)]
+    return [_before(slope)]
+
+
+def _before(tensor: Any) -> str:
+    """Return the tensor that a result copies: the copy waits for all updates of variables."""
+    copied = tensor.op.type == "Identity" and tensor.op.control_inputs
+    return str((tensor.op.inputs[0] if copied else tensor).name)
+
+
+def _resource(variable: Any) -> Any:
+    """Return TensorFlow's variable, which Keras 3 wraps."""
+    import tensorflow as tf
+
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+def _written(step: Mapping[str, Any], stem: Path) -> Path:
+    stem.with_suffix(".pb").write_bytes(step["graph"].SerializeToString())
+    about = {name: one for name, one in step.items() if name != "graph"}
+    stem.with_suffix(".json").write_text(json.dumps(about))
+    return stem.with_suffix(".json")
+
+
+def _digest(graph: Any, shapes: Sequence[str]) -> str:
+    """Return a hash of what a graph computes, whatever its nodes are called."""
+    places = {node.name: place for place, node in enumerate(graph.node)}
+
+    def source(name: str) -> str:
+        node, _, port = name.removeprefix("^").partition(":")
+        return f"{'^' if name[0] == '^' else ''}{places[node]}:{port}"
+
+    def attributes(node: Any) -> list[str]:
+        kept = {
+            name: one.SerializeToString(deterministic=True).hex()
+            for name, one in node.attr.items()
+            if name not in _NOT_NAMED and name[0] != "_" and one.WhichOneof("value") != "func"
+        }
+        return sorted(f"{name}={text}" for name, text in kept.items())
+
+    nodes = [[node.op, list(map(source, node.input)), attributes(node)] for node in graph.node]
+    inner = [[node.op for node in one.node_def] for one in graph.library.function]
+    text = json.dumps([nodes, sorted(inner), list(shapes)])
+    return sha256(text.encode()).hexdigest()[:8]
+
+
+def _first_line(error: Exception) -> str:
+    told = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {told[0].strip():.200}" if told else type(error).__name__
