@@ -1,20 +1,20 @@
 """One answer for a job: every system is asked about every way to run it within what is on offer."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from forecasting.asked.answer import Answer, predict_asked
 from forecasting.asked.runs import visible_runs
-from forecasting.decisions.candidates import candidates_of, most_trusted
+from forecasting.decisions.candidates import Ranked, candidates_of, most_trusted
 from forecasting.decisions.enumerating import Known, curves_of, known_of
 from forecasting.decisions.evidence import read_evidence
 from forecasting.decisions.measuring import Measurement, measurements
 from forecasting.decisions.offered import Offered, offered
 from forecasting.decisions.question import Question
 from models.choosing.candidates import Candidate
-from models.choosing.deciding import Aim, Decision, decide, rules_of_thumb
+from models.choosing.deciding import Aim, Decision, best, decide, rules_of_thumb
 from models.choosing.offers import Markets
 from models.system import System
 from warehouse.records import Backend, BadInput, Recommendation
@@ -37,9 +37,11 @@ class Says:
     """What one system would choose of the candidates that it forecasts.
 
     `of_choice` is what it says training takes on the overall choice, seconds; None: nothing.
+    `is_judged`: forecasts of it have been measured on this backend.
     """
 
     system: str
+    is_judged: bool
     candidates: int
     choice: Candidate | None
     of_choice: float | None
@@ -130,28 +132,28 @@ def answer(
         candidates=chosen,
         decision=decision,
         rules=rules,
-        says=list(_says([one for _, one in everything], decision, question.aim)),
+        says=list(_says(everything, decision, question.aim)),
         measurements=measurements(chosen, question.aim, scenarios),
         offered=prices,
         recommendation_id=warehouse.record_recommendation(record),
     )
 
 
-def _says(everything: Sequence[Candidate], decision: Decision, aim: Aim) -> list[Says]:
-    """Return what each system would choose, the best known first."""
-    by_system: dict[str, list[Candidate]] = {}
-    for one in everything:
-        by_system.setdefault(one.system, []).append(one)
+def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterator[Says]:
+    """Yield what each system would choose, in the order in which they were asked."""
+    by_system: dict[str, list[Ranked]] = {}
+    for rank, one in everything:
+        by_system.setdefault(one.system, []).append((rank, one))
     chosen = decision.choice and decision.choice.key
-    return [
-        Says(
-            name,
-            len(mine),
-            decide(mine, aim).choice,
-            next((one.train_s for one in mine if one.key == chosen), None),
+    for name, ranked in by_system.items():
+        mine = [one for _, one in ranked]
+        yield Says(
+            system=name,
+            is_judged=not all(rank[0] for rank, _ in ranked),
+            candidates=len(mine),
+            choice=best(mine, aim),
+            of_choice=next((one.train_s for one in mine if one.key == chosen), None),
         )
-        for name, mine in by_system.items()
-    ]
 
 
 def _nothing(found: Answer, question: Question) -> str:

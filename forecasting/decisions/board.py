@@ -123,7 +123,7 @@ def _decided(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator[di
     question = _question(menu, aim, seed)
     for late in (None, LATE):
         wanted = Aim(aim.minimize, aim.limits, late)
-        everything = candidates(menu, Evidence(known, late))
+        everything = candidates(menu, Evidence(known, late, other_day=False))
         by_system: dict[str, list[Candidate]] = {}
         for _, one in everything:
             by_system.setdefault(one.system, []).append(one)

@@ -33,32 +33,44 @@ class Errors:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All past errors on one backend; `late` is the level that intervals are needed at."""
+    """All past errors on one backend.
+
+    Attributes:
+        rows: of query time_ratios.
+        late: the level that intervals are needed at.
+        other_day: whether training is on another day than profiles, as whatever is recommended.
+    """
 
     rows: pl.DataFrame
     late: float | None
+    other_day: bool = True
 
     def errors(self, system: str, split: str, metric: str) -> Errors:
         """Return what past errors say of a forecast of a system, that far from what its fit saw.
 
         Those count of other days at this distance; else of other days at any distance; else those
         of the same day at this distance, widened; else a default, of a system that nobody judged.
-        There have to be enough for an interval.
+        There have to be enough for an interval. Where training is on the day of the profiles, those
+        of the same day count first, as they are.
         """
         mine = self.rows.filter(system=system, metric=metric)
         there = mine.filter(split=split)
-        far = pl.col("hours_apart") >= HOURS_APART
         distance = split.replace("_", " ")
-        for rows, where in ((there, distance), (mine, "any distance")):
-            if len(found := _values(rows.filter(far))) >= self._needed:
-                basis = f"{where}, other days, n = {len(found)}"
-                return _known(Ratios(values=found, basis=basis))
-        for rows, where in ((there, distance), (mine, "any distance")):
-            if len(found := _values(rows.filter(~far))) >= self._needed:
-                basis = f"{where}, same day, widened, n = {len(found)}"
-                return _known(widened(found, WIDENED, basis))
+        for is_other in (True, False) if self.other_day else (False, True):
+            for rows, where in ((there, distance), (mine, "any distance")):
+                found = _values(rows, is_other)
+                if len(found) >= self._needed:
+                    return self._known(found, where, is_other)
         basis = f"default: {ACROSS_DAYS:.1%} in the mean"
         return Errors(normal(ACROSS_DAYS * sqrt(pi / 2), basis), (True, ACROSS_DAYS))
+
+    def _known(self, found: Sequence[float], where: str, is_other: bool) -> Errors:
+        day = "other days" if is_other else "same day"
+        if self.other_day and not is_other:
+            ratios = widened(found, WIDENED, f"{where}, {day}, widened, n = {len(found)}")
+        else:
+            ratios = Ratios(values=tuple(found), basis=f"{where}, {day}, n = {len(found)}")
+        return Errors(ratios, (False, ratios.spread))
 
     @property
     def _needed(self) -> int:
@@ -78,9 +90,6 @@ def level(late: float | None) -> float:
     return late or _LEVEL
 
 
-def _known(ratios: Ratios) -> Errors:
-    return Errors(ratios, (False, ratios.spread))
-
-
-def _values(rows: pl.DataFrame) -> Sequence[float]:
-    return tuple(rows["ratio"].to_list())
+def _values(rows: pl.DataFrame, is_other_day: bool) -> Sequence[float]:
+    apart = pl.col("hours_apart") >= HOURS_APART
+    return tuple(rows.filter(apart if is_other_day else ~apart)["ratio"].to_list())

@@ -61,7 +61,7 @@ def _limits(found: Answered) -> Iterator[str]:
     if asked.max_usd_per_hour is not None:
         yield f", at ${asked.max_usd_per_hour:g} an hour at most"
     if asked.late is not None and (asked.max_hours or asked.budget_usd):
-        yield f" with a probability of {1 - asked.late:.0%}"
+        yield f" with a probability of {100 * (1 - asked.late):.0f} %"
 
 
 def _rows(found: Answered) -> Iterator[tuple[str, Candidate | None]]:
@@ -111,28 +111,42 @@ def _risks(found: Answered, one: Candidate) -> Iterator[str]:
         if found.aim.limits.of(limit) is not None:
             chance = one.chance_of_exceeding(found.aim.limits, limit)
             if limit != "usd_per_hour":
-                yield f"{_SAID[limit]} {'' if chance == 1 else 'at most '}{chance:.0%}"
+                yield f"{_SAID[limit]}: {_percent(chance)}"
             elif chance:
                 yield _SAID[limit]
+
+
+def _percent(chance: float) -> str:
+    """Return a probability, of which only an upper bound is known."""
+    if chance == 1:
+        return "surely"
+    return "below 1 %" if chance < 0.01 else f"at most {100 * chance:.0f} %"
 
 
 def _agreement(found: Answered) -> Iterator[str]:
     """Yield whether the systems choose the same, and how far their forecasts of it lie apart."""
     choice = found.decision.choice
-    several = [one for one in found.says if one.candidates > 1]
-    if choice is None or len(several) < 2:
-        return
-    same = [one for one in several if one.choice is not None and one.choice.key == choice.key]
-    yield f"{len(same)} of {len(several)} systems that forecast several of these choose the same."
-    for one in several:
-        if one not in same:
-            yield f"  {one.system} would rent {_chosen(one)}, of {one.candidates} that it forecasts"
-    forecasts = {one.system: one.of_choice for one in found.says if one.of_choice is not None}
+    unjudged = [f"{one.system} ({_chosen(one)})" for one in found.says if not one.is_judged]
+    several = [one for one in found.says if one.is_judged and one.candidates > 1]
+    if choice is not None and several:
+        same = [one for one in several if one.choice and one.choice.key == choice.key]
+        judged = f"{count(len(several), 'system')} that have been judged"
+        yield f"{len(same)} of {judged} choose the same."
+        for one in several:
+            if one not in same:
+                yield f"  {one.system} would rent {_chosen(one)}"
+        yield from _apart(found, choice)
+    if unjudged:
+        yield f"Never judged on this backend, so not counted: {', '.join(unjudged)}."
+
+
+def _apart(found: Answered, choice: Candidate) -> Iterator[str]:
+    forecasts = {one.system: one.of_choice for one in found.says if one.of_choice and one.is_judged}
     if len(forecasts) > 1:
         least, most = min(forecasts.items(), key=_second), max(forecasts.items(), key=_second)
         yield (
-            f"Training on {choice.label} takes {_hours(least[1])} ({least[0]}) to "
-            f"{_hours(most[1])} ({most[0]}), say {count(len(forecasts), 'system')}."
+            f"They say that training on {choice.label} takes {_hours(least[1])} ({least[0]}) to "
+            f"{_hours(most[1])} ({most[0]})."
         )
 
 
@@ -156,7 +170,7 @@ def _measurements(found: Answered) -> Iterator[str]:
         saved = f"${saving:.2g}" if by_cost else _hours(saving)
         yield (
             f"  measure {one.candidate.label} ({one.probe}, about {one.minutes:.0f} min, "
-            f"${one.usd:.2g}): another choice with a probability of {one.worth.chance:.0%}"
+            f"${one.usd:.2g}): another choice with a probability of {100 * one.worth.chance:.0f} %"
             + (f", better by {saved} in the mean" if saving > 0 else "")
         )
 
