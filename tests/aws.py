@@ -210,8 +210,11 @@ def listed(asked: dict[str, Any], name: str) -> list[Any]:
 @cache
 def model(operation: str) -> OperationModel:
     """Return botocore's model of an operation."""
-    service = Session().get_service_model("pricing" if operation == "GetProducts" else "ec2")
-    return service.operation_model(operation)
+    session = Session()
+    services = (session.get_service_model(name) for name in ("ec2", "pricing", "ssm"))
+    return next(one for one in services if operation in one.operation_names).operation_model(
+        operation
+    )
 
 
 def written(operation: str, answer: Answer) -> bytes:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from profilers.nodes.mailbox import Exchange, Gone
+from profilers.nodes.mailbox import FIRST_PAUSE_S, Exchange, Gone
 
 _LAST_WORDS_S = 0.5
 
@@ -45,9 +45,10 @@ def serve(told: str) -> None:
     first = Exchange(urls, silence_s, {}, {})
     while not first.heard.get("command"):
         with suppress(OSError, ValueError):
-            first.turn()
+            first.fetch()
         if first.is_silent or first.heard.get("stop") or time.monotonic() > deadline_s:
             return
+        time.sleep(FIRST_PAUSE_S)
     program = subprocess.Popen(
         ["sh", "-c", str(first.heard["command"])],
         stdin=subprocess.PIPE,

@@ -83,7 +83,7 @@ class Exchange:
         self.silence_s, self.changed = silence_s, threading.Event()
         self.outgoing = {name: Outgoing(pipe, self.changed) for name, pipe in outgoing.items()}
         self.incoming = {name: Incoming(pipe) for name, pipe in incoming.items()}
-        self._beat, self._beat_at_s, self._last, self._tag = 0, 0.0, b"", ""
+        self._beat, self._beat_at_s, self._last, self._tag = 0, 0.0, "", ""
         self._pause_s = FIRST_PAUSE_S
 
     @property
@@ -140,12 +140,15 @@ class Exchange:
         """Write our object if it says something new, or it is time for a word; tell whether."""
         head = {**self.said, "taken": {name: one.taken for name, one in self.incoming.items()}}
         streams = {name: one.state for name, one in self.outgoing.items()}
-        content, now_s = packed(head, streams), time.monotonic()
-        if content == self._last and now_s < self._beat_at_s + self.silence_s / BEATS:
+        ends = {name: (first + len(piece), over) for name, (first, piece, over) in streams.items()}
+        # What is confirmed is no news: the other side may have removed the objects after it.
+        said, now_s = repr((head, ends)), time.monotonic()
+        is_new = said != self._last
+        if not is_new and now_s < self._beat_at_s + self.silence_s / BEATS:
             return False
         self._beat += 1
         self.put(packed({**head, "beat": self._beat}, streams))
-        is_new, self._last, self._beat_at_s = content != self._last, content, now_s
+        self._last, self._beat_at_s = said, now_s
         return is_new
 
     def put(self, content: bytes) -> None:

@@ -24,6 +24,7 @@ from botocore.parsers import create_parser
 from botocore.validate import ParamValidator
 
 from tests.aws import Aws, listed, model, two_regions, written
+from tests.profilers.renting import objects
 
 REGION = "us-east-1"
 ZONES = ("us-east-1a", "us-east-1b")
@@ -34,6 +35,12 @@ _SAID = {
     "throttled": (503, "RequestLimitExceeded", "Request limit exceeded"),
     "expired": (400, "RequestExpired", "The request is too old"),
     "unavailable": (503, "Unavailable", "The service is unavailable"),
+}
+_SAID_BY_SSM = {
+    "refused": (400, "AccessDeniedException"),
+    "throttled": (400, "ThrottlingException"),
+    "expired": (400, "ExpiredTokenException"),
+    "unavailable": (500, "InternalServerError"),
 }
 _PRICES = ("DescribeInstanceTypes", "DescribeSpotPriceHistory", "GetProducts")
 _ID = re.compile(rb"<instanceId>(i-[0-9a-f]+)</instanceId>")
@@ -57,6 +64,8 @@ class Cloud:
         on_end: told the ids that are ended.
         addresses: that instances have in place of moto's.
         room: how many more instances there may be.
+        managed: answers what Systems Manager is asked.
+        object_faults: of the next questions to S3, as `faults`.
         at_call: a process that is killed at a call (their number), before (0) or after it is done.
     """
 
@@ -72,6 +81,8 @@ class Cloud:
     addresses: dict[str, str] = field(default_factory=dict)
     room: Callable[[], int] = lambda: 1_000
     at_call: tuple[int, int, int] | None = None
+    managed: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
+    object_faults: list[str] = field(default_factory=list)
     _answers: dict[str, tuple[Asked, bytes]] = field(default_factory=dict)
     _subnets: dict[str, str] = field(default_factory=dict)
     _volumes_go: bool = False
@@ -107,6 +118,8 @@ class Cloud:
         """Return status and body of the answer to a question; None: it is lost."""
         with self._lock:
             if target := headers.get("X-Amz-Target"):
+                if target.startswith("AmazonSSM."):
+                    return self._commands(target.rpartition(".")[2], json.loads(body))
                 return self._prices(target.rpartition(".")[2], headers, json.loads(body))
             asked = dict(parse_qsl(body.decode()))
             operation = asked["Action"]
@@ -122,6 +135,36 @@ class Cloud:
             told = self._done(operation, headers, asked)
             self._kill(1)
             return None if fault == "after" else told
+
+    def object(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, dict[str, str], bytes] | None:
+        """Return status, headers and body of S3's answer; None: it is lost."""
+        with self._lock:
+            fault = self.object_faults.pop(0) if self.object_faults else "fine"
+        if fault == "before":
+            return None
+        if fault in objects.REFUSALS:
+            return objects.refused(fault)
+        told = objects.answer(self.moto, method, url, headers, body)
+        return None if fault == "after" else told
+
+    def _commands(self, operation: str, asked: dict[str, Any]) -> tuple[int, bytes] | None:
+        """Answer as SSM does, whose errors are JSON."""
+        self.asked.append(operation)
+        fault = self.faults.pop(0) if self.faults else "fine"
+        if fault == "before":
+            return None
+        if fault in _SAID_BY_SSM:
+            status, code = _SAID_BY_SSM[fault]
+            return status, json.dumps({"__type": code}).encode()
+        assert self.managed is not None
+        try:
+            told = json.dumps(self.managed(operation, asked)).encode()
+        except KeyError as error:
+            return 400, json.dumps({"__type": error.args[0]}).encode()
+        check(operation, told)
+        return None if fault == "after" else (200, told)
 
     def _kill(self, when: int) -> None:
         if self.at_call is not None and self.at_call[:2] == (len(self.asked) - 1, when):

@@ -30,6 +30,8 @@ def serve() -> Iterator[tuple[Cloud, dict[str, str]]]:
             {
                 "AWS_ENDPOINT_URL_EC2": url,
                 "AWS_ENDPOINT_URL_PRICING": url,
+                "AWS_ENDPOINT_URL_S3": url,
+                "AWS_ENDPOINT_URL_SSM": url,
                 "AWS_ACCESS_KEY_ID": "testing",
                 "AWS_SECRET_ACCESS_KEY": "testing",
                 "AWS_CONFIG_FILE": "/nowhere",
@@ -50,14 +52,29 @@ def _handler(cloud: Cloud) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             answer = cloud.answer(dict(self.headers), body)
+            self._answered(None if answer is None else (answer[0], {}, answer[1]))
+
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            answer = cloud.object(self.command, self.path, dict(self.headers), body)
+            self._answered(answer)
+
+        do_PUT = do_DELETE = do_GET
+
+        def _answered(self, answer: tuple[int, dict[str, str], bytes] | None) -> None:
             if answer is None:
                 self.close_connection = True
                 self.connection.close()
                 return
-            self.send_response(answer[0])
-            self.send_header("Content-Length", str(len(answer[1])))
+            status, headers, body = answer
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            if status not in (204, 304):
+                self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(answer[1])
+            if status not in (204, 304):
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
@@ -79,7 +96,7 @@ def served() -> Iterator[tuple[Cloud, dict[str, str]]]:
 def cloud(served: tuple[Cloud, dict[str, str]]) -> Iterator[Cloud]:
     """A cloud in which nothing lives, nothing goes wrong and all is to be had."""
     found = served[0]
-    found.faults, found.full, found.asked = [], set(), []
+    found.faults, found.full, found.asked, found.object_faults = [], set(), [], []
     if left := found.alive():
         found.direct.terminate_instances(InstanceIds=list(left))
     yield found

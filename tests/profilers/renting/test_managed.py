@@ -1,0 +1,228 @@
+"""A cluster of instances that have no open port: commands go by SSM, their words through S3."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from profilers import allreduce
+from profilers.clusters import Cluster, Node, open_cluster
+from profilers.clusters.fleet import VARIABLE
+from profilers.clusters.node_types import node_group
+from profilers.nodes.streams import WINDOW_BYTES
+from profilers.renting import ssm
+from profilers.renting.allowance import Allowance, Rate, allowed
+from profilers.result import RunContext
+from profilers.steady import hostlock
+from tests.profilers.renting import served as standing_in
+from tests.profilers.renting.cloud import REGION, Cloud
+from tests.profilers.renting.instances import NODE_TYPE
+from tests.profilers.renting.managed import BUCKET, CUT_CHARACTERS, Instance, Managed, managed, moto
+from warehouse.records import ProbeFailed
+
+pytestmark = pytest.mark.cluster
+served = standing_in.served
+RATE = Rate(usd_per_hour=0.096, most_usd_per_hour=0.096, source="test")
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    served: tuple[Cloud, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Cluster, Managed]]:
+    """A cluster of two instances, which tests of this module share."""
+    folder = tmp_path_factory.mktemp("managed")
+    with pytest.MonkeyPatch.context() as patch, managed(folder, served[0]) as (found, fleet):
+        patch.setenv("STEPCAST_HOME", str(folder))
+        patch.setenv(VARIABLE, str(fleet))
+        # Nothing is measured here that others would spoil, so nobody is waited for.
+        patch.setattr(hostlock, "NAME", f"\0stepcast-test-{folder}")
+        patch.setattr("profilers.renting.ssm._EVERY_S", 0.1)
+        workers = (node_group("worker", NODE_TYPE, 2),)
+        with allowed(Allowance(1.0, {(NODE_TYPE, "on_demand"): RATE}, account="a")):
+            with open_cluster("ec2", workers, None) as one:
+                yield one, found
+        assert found.alive == {}
+
+
+@pytest.fixture
+def cloud_of(served: tuple[Cloud, dict[str, str]]) -> Cloud:
+    return served[0]
+
+
+def running(instance: Instance) -> list[str]:
+    """Return what runs on an instance but what keeps its lock and the errands themselves."""
+    return [one for one in instance.processes() if "sleep 1000" in one]
+
+
+def awaited(ask: Callable[[], object], within_s: float = 60.0) -> bool:
+    """Wait until something is so; tell whether it is."""
+    deadline_s = time.monotonic() + within_s
+    while not (so := ask()) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    return bool(so)
+
+
+def instance_of(found: Managed, node: Node) -> Instance:
+    return next(one for one in found.alive.values() if one.address == node.address)
+
+
+def test_programs_run_where_nothing_listens_and_speak_both_ways(
+    cluster: tuple[Cluster, Managed], tmp_path: Path
+) -> None:
+    one, found = cluster
+    first, second = one.nodes
+    assert {one.run(node, ["pwd"]).strip() for node in one.nodes} == {
+        str(instance.folder / "lib") for instance in found.alive.values()
+    }
+    assert one.lost() is None
+    process = one.popen(second, ["sh", "-c", "read a; echo got $a; echo bad >&2; exit 3"])
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write("word\n")
+    assert process.stdout.readline() == "got word\n"
+    assert process.wait(timeout=30) == 3
+    with pytest.raises(ProbeFailed, match="exited with 7: no such luck"):
+        one.run(first, ["sh", "-c", "echo no such luck >&2; exit 7"])
+
+
+def test_output_and_input_arrive_whole(cluster: tuple[Cluster, Managed], tmp_path: Path) -> None:
+    one, _ = cluster
+    (node, _), size = one.nodes, 5 * 2**20
+    assert size > WINDOW_BYTES
+    content = os.urandom(size)
+    folder = one.folder(node, tmp_path)
+    one.write(node, folder / "big", content)
+    assert one.read(node, folder / "big") == content
+    text = one.run(node, ["seq", "20000"])
+    assert len(text) > 4 * CUT_CHARACTERS
+    assert text.split() == [str(number) for number in range(1, 20_001)]
+
+
+def test_a_program_that_is_killed_here_ends_there_and_its_objects_go(
+    cluster: tuple[Cluster, Managed], cloud_of: Cloud
+) -> None:
+    one, found = cluster
+    node = one.nodes[0]
+    process = one.popen(node, ["sh", "-c", "echo up; exec sleep 1000"])
+    assert process.stdout is not None and process.stdout.readline() == "up\n"
+    assert running(instance_of(found, node))
+    process.kill()
+    assert process.wait(timeout=10) == -signal.SIGKILL
+    assert awaited(lambda: not running(instance_of(found, node)))
+    # What keeps the machines' locks goes on.
+    assert awaited(lambda: len(kept(cloud_of)) == 2 * len(one.nodes), 5), (kept(cloud_of), [i.processes() for i in found.alive.values()])
+
+
+def test_a_program_that_is_killed_there_counts_as_killed(
+    cluster: tuple[Cluster, Managed],
+) -> None:
+    one, _ = cluster
+    process = one.popen(one.nodes[0], ["sh", "-c", "echo up; exec sleep 1000"])
+    assert process.stdout is not None and process.stdout.readline() == "up\n"
+    one.signal(process, signal.SIGKILL)
+    assert process.wait(timeout=30) == -signal.SIGKILL
+
+
+def test_faults_on_the_way_change_nothing(
+    cluster: tuple[Cluster, Managed], cloud_of: Cloud
+) -> None:
+    """Calls are throttled, answers lost, credentials expire; the command runs once all the same."""
+    one, found = cluster
+    node, before = one.nodes[0], len(found.ran)
+    cloud_of.faults = ["throttled", "after", "expired", "unavailable"]
+    cloud_of.object_faults = ["throttled", "expired", "fine", "fine", *["throttled", "before"] * 6]
+    said = one.run(node, ["sh", "-c", "echo once >> times; cat times"], timeout_s=60)
+    assert said == "once\n"
+    assert cloud_of.faults == []
+    assert len(found.ran) == before + 2  # the command whose answer was lost was delivered too
+
+
+def test_an_instance_without_python_says_so(cluster: tuple[Cluster, Managed]) -> None:
+    one, found = cluster
+    reach = reach_of(one, found)
+    ran = session_of(reach.model_copy(update={"python": "/no/python"}), "true")
+    assert ran.returncode == 255
+    assert "Failed: no /no/python here" in ran.stderr
+
+
+def test_an_errand_ends_when_its_time_is_over_though_its_controller_is_there(
+    cluster: tuple[Cluster, Managed],
+) -> None:
+    one, found = cluster
+    reach = reach_of(one, found).model_copy(update={"life_s": 3.0})
+    ran = session_of(reach, "echo up; exec sleep 1000")
+    assert (ran.returncode, ran.stdout) == (-signal.SIGKILL, "up\n")
+    assert awaited(lambda: not running(next(iter(found.alive.values()))))
+
+
+def test_an_errand_ends_when_its_controllers_are_killed(
+    cluster: tuple[Cluster, Managed],
+) -> None:
+    """The program here and the process that watches it are killed at once, so nobody ends it."""
+    one, found = cluster
+    reach = reach_of(one, found).model_copy(update={"silence_s": 5.0})
+    words = [*ssm.words(reach), "echo up; exec sleep 1000"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as here:
+        assert here.stdout is not None and here.stdout.readline() == "up\n"
+        assert running(next(iter(found.alive.values())))
+        children = Path(f"/proc/{here.pid}/task/{here.pid}/children").read_text().split()
+        for pid in (*children, here.pid):
+            os.kill(int(pid), signal.SIGKILL)
+    assert awaited(lambda: not running(next(iter(found.alive.values()))))
+
+
+def test_a_command_that_was_not_delivered_is_cancelled(
+    cluster: tuple[Cluster, Managed],
+) -> None:
+    one, found = cluster
+    found.is_delivered = False
+    process = one.popen(one.nodes[0], ["true"])
+    before = set(found.ran)
+    assert awaited(lambda: set(found.ran) - before)
+    (command,) = set(found.ran) - before
+    found.is_delivered = True
+    # Its id is known to the process that watches, once this one has read the answer.
+    assert awaited(lambda: found.ran[command].asked > 0)
+    process.kill()
+    assert process.wait(timeout=10) == -signal.SIGKILL
+    assert awaited(lambda: command in found.cancelled)
+
+
+def test_all_reduces_are_measured(cluster: tuple[Cluster, Managed], tmp_path: Path) -> None:
+    one, _ = cluster
+    context = RunContext("test", 1, "profile", tmp_path)
+    (result,) = allreduce.measure(one, context, sizes_bytes=[4096], world_sizes=[2], trials=2)
+    assert result.run.status == "ok", result.run.error
+    assert result.run.backend == "ec2"
+    assert result.tables["allreduce"].height == 2 * 2
+    assert result.tables["allreduce"]["seconds"].min() > 0  # type: ignore[operator]
+
+
+def reach_of(one: Cluster, found: Managed) -> ssm.Reach:
+    """Return how the first instance is reached."""
+    id_ = next(iter(found.alive))
+    return ssm.Reach(
+        region=REGION,
+        instance=id_,
+        bucket=BUCKET,
+        folder=f"{ssm.PREFIX}/test",
+        python=sys.executable,
+        life_s=600.0,
+    )
+
+
+def session_of(reach: ssm.Reach, command: str) -> "subprocess.CompletedProcess[str]":
+    words = [*ssm.words(reach), command]
+    return subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def kept(cloud: Cloud) -> list[str]:
+    """Return the objects that are in the bucket."""
+    told = moto(cloud, "s3").list_objects_v2(Bucket=BUCKET).get("Contents", ())
+    return [one["Key"] for one in told]
