@@ -52,11 +52,11 @@ def ask(study: Path, purpose: Purpose, backend: Backend) -> str:
     return _ASKED.dump_json(asked, indent=1).decode()
 
 
-def measure(asked: Asked, folder: Path, most_s: float) -> None:
+def measure(asked: Asked, folder: Path, most_s: float, repeat: int = 1) -> None:
     """Measure needs in their order, and keep each result as a folder of its run."""
     started_s = time.monotonic()
     with TemporaryDirectory() as scratch:
-        context = RunContext(asked.study, 1, asked.purpose, Path(scratch))
+        context = RunContext(asked.study, repeat, asked.purpose, Path(scratch))
         for number, start in enumerate(asked.starts, 1):
             left_s = most_s - (time.monotonic() - started_s)
             if left_s < 0:
@@ -116,6 +116,7 @@ def main(words: Sequence[str] | None = None) -> None:
     measuring.add_argument("asked", type=Path)
     measuring.add_argument("folder", type=Path)
     measuring.add_argument("--most-s", type=float, default=300.0)
+    measuring.add_argument("--round", type=int, default=1)
     landing = verbs.add_parser("land")
     landing.add_argument("folder", type=Path)
     landing.add_argument("landing", type=Path)
@@ -124,7 +125,7 @@ def main(words: Sequence[str] | None = None) -> None:
         sys.stdout.write(ask(told.study, told.purpose, told.backend))
     elif told.verb == "measure":
         asked = _ASKED.validate_json(told.asked.read_text())
-        measure(asked, told.folder, told.most_s)
+        measure(asked, told.folder, told.most_s, told.round)
     else:
         say(f"{land_all(told.folder, told.landing)} landed")
 

@@ -342,6 +342,7 @@ def gpu(of: Chosen) -> str:
         "probes:",
         "  inventory: {turns: 5, seconds: 0.5}",
         "  torch_throughput: {iterations: 100, interval: 0.02, most_s: 4}",
+        "again: {profiles: false}",
         "",
         "train:",
         *gpu_templates(sorted(of.trained), (16, 64)),
