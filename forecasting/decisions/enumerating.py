@@ -16,6 +16,8 @@ from warehouse.records import BadInput
 _ALL_UP_TO = 16
 """Up to so many nodes of a type every number of them is asked about, beyond only powers of two."""
 
+_OPTIONS = {"worker": "--capacity", "image_size": "--image-size", "link_mbps": "--link-mbps"}
+"""What says a field of a scenario."""
 Framework = Literal["tensorflow", "pytorch"]
 
 
@@ -95,7 +97,11 @@ def _curve(fields: Mapping[str, Any]) -> Curve:
     try:
         return Curve.model_validate(fields)
     except ValidationError as error:
-        raise BadInput(fault(error, Curve)) from None
+        told = fault(error, Curve)
+        for field, option in _OPTIONS.items():
+            if told.startswith(f"{field}:"):
+                told = option + told.removeprefix(field)
+        raise BadInput(told) from None
 
 
 def known_of(question: Question, runs: Sequence[VisibleRun]) -> Known:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
+from tests.warehouse.test_decisions import decide, decided
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
 from warehouse.warehouse import QUERIES
 
@@ -56,6 +57,7 @@ def tell_all(make: "Maker") -> None:
         update={"study": None, "repeat": None}
     )
     make.warehouse.record_asked([], [], [make.scenario(4)], [asked])
+    decide(make, decided(make, "async_sgd", 2, max_hours=1.0))
     change(make)
 
 

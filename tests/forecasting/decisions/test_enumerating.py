@@ -1,0 +1,103 @@
+"""Which scenarios are asked about: each type and number of nodes that divides the batch."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from forecasting.asked.runs import VisibleRun
+from forecasting.decisions.enumerating import Known, counts, curves_of, known_of
+from forecasting.decisions.question import Question
+from studies.curve import Curve
+from warehouse.asks import Subject
+from warehouse.records import BadInput
+
+KNOWN = Known(32, 200.0, ("pytorch", "tensorflow"))
+TYPE = "emu.avx512.s15"
+
+
+def asked(known: Known = KNOWN, capacity: int = 4, **fields: object) -> set[tuple[object, ...]]:
+    """Return framework, servers, batch of a device and workers of each scenario."""
+    question = Question.model_validate({"dnn": "small_cnn", "samples": 1} | fields)
+    return {
+        (curve.framework, curve.servers if curve.server else 0, curve.batch_size, workers)
+        for curve in curves_of(question, known, {TYPE: capacity})
+        for workers in curve.workers
+    }
+
+
+def test_a_global_batch_is_divided_among_devices() -> None:
+    only = Known(32, 200.0, ("pytorch",))
+    assert asked(only, global_batch=12) == {("pytorch", 0, 12 // n, n) for n in (1, 2, 3, 4)}
+    assert asked(only, global_batch=10) == {("pytorch", 0, 10 // n, n) for n in (1, 2)}
+    assert asked(only, global_batch=12, devices_per_node=2) == {
+        ("pytorch", 0, 6 // n, n) for n in (1, 2, 3)
+    }
+
+
+def test_servers_are_counted_too() -> None:
+    found = asked(batch_size=8, server="emu.server", servers=2, capacity=2)
+    synchronous = {(name, 0, 8, n) for name in ("pytorch", "tensorflow") for n in (1, 2)}
+    assert found == synchronous | {("tensorflow", m, 8, n) for m in (1, 2) for n in (1, 2)}
+
+
+def test_many_nodes_are_asked_about_in_powers_of_two() -> None:
+    assert counts(16) == tuple(range(1, 17))
+    assert counts(100) == (1, 2, 4, 8, 16, 32, 64, 100)
+    assert counts(64) == (1, 2, 4, 8, 16, 32, 64)
+
+
+def test_a_batch_that_nothing_divides_is_refused() -> None:
+    with pytest.raises(BadInput, match="nothing on offer divides a global batch of 7"):
+        asked(Known(32, 200.0, ("pytorch",)), global_batch=7, devices_per_node=2)
+
+
+def test_a_type_that_nobody_knows_is_refused() -> None:
+    question = Question(dnn="small_cnn", samples=1, batch_size=8)
+    with pytest.raises(BadInput, match="--capacity: unknown node type 'nowhere'"):
+        curves_of(question, KNOWN, {"nowhere": 1})
+
+
+def run(image_size: int, link_mbps: float) -> VisibleRun:
+    """Return a run about small_cnn."""
+    curve = Curve.model_validate(
+        {
+            "dnn": "small_cnn",
+            "framework": "pytorch",
+            "strategy": "all_reduce",
+            "image_size": image_size,
+            "batch_size": 8,
+            "worker": TYPE,
+            "link_mbps": link_mbps,
+            "workers": 2,
+        }
+    )
+    scenario = curve.scenario(2, "emulated")
+    about = Subject("torch_throughput", scenario, link_mbps)
+    return VisibleRun("r", about, ("s", 1), "emulated", "h", datetime(2030, 1, 1, tzinfo=UTC))
+
+
+def test_what_a_question_does_not_say_is_what_was_profiled() -> None:
+    question = Question(dnn="small_cnn", samples=1, framework="pytorch")
+    assert known_of(question, [run(32, 200)]) == Known(32, 200, ("pytorch",))
+    larger = question.model_copy(update={"image_size": 64, "link_mbps": 500})
+    assert known_of(larger, [run(32, 200)]) == Known(64, 500, ("pytorch",))
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([run(32, 200), run(64, 200)], "profiled at 32 and 64 px: say which with --image-size"),
+        ([run(32, 200), run(32, 500)], "links of 200 and 500 Mb/s were probed: say which with --l"),
+        ([], "small_cnn was profiled at no px: say which with --image-size"),
+    ],
+)
+def test_what_was_profiled_in_several_ways_has_to_be_said(
+    runs: list[VisibleRun], said: str
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        known_of(Question(dnn="small_cnn", samples=1), runs)
+
+
+def test_a_network_that_neither_framework_has_is_refused() -> None:
+    with pytest.raises(BadInput, match="nothing_net"):
+        known_of(Question(dnn="nothing_net", samples=1, image_size=32), [run(32, 200)])

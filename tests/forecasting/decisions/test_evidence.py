@@ -1,0 +1,87 @@
+"""Which past errors count: of other days at this distance first, and a default at last."""
+
+from math import exp, log
+
+import polars as pl
+import pytest
+
+from forecasting.decisions.evidence import ACROSS_DAYS, WIDENED, Evidence
+
+NINE = [0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3]
+
+
+def rows(
+    ratios: list[float],
+    *,
+    hours: float = 24,
+    split: str = "held_out_dnn",
+    system: str = "srift",
+    metric: str = "step_time_s",
+) -> pl.DataFrame:
+    """Return rows as query time_ratios has them."""
+    return pl.DataFrame({"ratio": ratios}).with_columns(
+        system=pl.lit(system),
+        metric=pl.lit(metric),
+        split=pl.lit(split),
+        hours_apart=pl.lit(hours),
+    )
+
+
+def basis(*some: pl.DataFrame, other_day: bool = True) -> str:
+    """Return what an answer rests on."""
+    evidence = Evidence(pl.concat(some), 0.1, other_day)
+    return evidence.errors("srift", "held_out_dnn", "step_time_s").ratios.basis
+
+
+def test_other_days_at_this_distance_come_first() -> None:
+    assert basis(rows(NINE), rows(NINE * 2, hours=1)) == "held out dnn, other days, n = 9"
+
+
+def test_then_other_days_at_any_distance() -> None:
+    few, far = rows(NINE[:8]), rows(NINE, split="seen")
+    assert basis(few, far, rows(NINE, hours=1)) == "any distance, other days, n = 17"
+
+
+def test_then_the_same_day_widened() -> None:
+    same = rows(NINE, hours=1)
+    assert basis(same, rows(NINE[:8])) == "held out dnn, same day, widened, n = 9"
+    evidence = Evidence(same, 0.1)
+    ratios = evidence.errors("srift", "held_out_dnn", "step_time_s").ratios
+    assert ratios.high(0.1) == pytest.approx(exp(WIDENED * log(1.3)))
+    assert ratios.low(0.1) == pytest.approx(exp(WIDENED * log(0.8)))
+
+
+def test_on_the_day_of_profiles_errors_of_that_day_count_as_they_are() -> None:
+    same = rows(NINE, hours=1)
+    assert basis(same, rows(NINE), other_day=False) == "held out dnn, same day, n = 9"
+    assert basis(rows(NINE), other_day=False) == "held out dnn, other days, n = 9"
+
+
+@pytest.mark.parametrize(
+    "others", [rows(NINE, system="ceer"), rows(NINE, metric="other"), rows(NINE[:8])]
+)
+def test_a_system_that_was_not_judged_often_enough_has_the_default(others: pl.DataFrame) -> None:
+    errors = Evidence(others, 0.1).errors("srift", "held_out_dnn", "step_time_s")
+    assert errors.ratios.basis == "default: 10.6% in the mean"
+    assert sum(abs(log(one)) for one in errors.ratios.values) / 99 == pytest.approx(
+        ACROSS_DAYS, rel=0.05
+    )
+    assert errors.rank[0]
+
+
+def test_one_that_errs_less_is_trusted_more_and_one_that_was_judged_most() -> None:
+    good = [1 + (one - 1) / 2 for one in NINE]
+    evidence = Evidence(pl.concat([rows(NINE), rows(good, system="ceer")]), 0.1)
+    order = sorted(
+        ("srift", "ceer", "linear"),
+        key=lambda name: evidence.errors(name, "held_out_dnn", "step_time_s").rank,
+    )
+    assert order == ["ceer", "srift", "linear"]
+
+
+def test_being_surer_takes_more_errors() -> None:
+    """A chance of a twentieth takes nineteen."""
+    evidence = Evidence(rows(NINE * 2), 0.05)
+    assert evidence.errors("srift", "held_out_dnn", "step_time_s").ratios.basis.startswith("def")
+    evidence = Evidence(rows([*NINE * 2, 1.0]), 0.05)
+    assert "n = 19" in evidence.errors("srift", "held_out_dnn", "step_time_s").ratios.basis
