@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
-from networks.catalogue import OWN, check, learn
+from networks.catalogue import OWN, UnknownNetwork, check, learn
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
 from networks.primitives import PrimitiveGraph
@@ -102,6 +102,21 @@ def own_step(dnn: str, batch_size: int) -> OperationGraph | Path | str:
     """Return a training step of a user's model, of Keras's its file; or why nobody knows it."""
     unknown = "its training step was not traced: give the package.module:function that builds it"
     return _STEPS.get((dnn, batch_size), unknown)
+
+
+def step_file(dnn: str, batch_size: int) -> str:
+    """Return the file of a user's Keras model's traced step; nothing of a network of ours.
+
+    Raises:
+        UnknownNetwork: it is a user's model, and was not traced in this process.
+    """
+    if not dnn.startswith(OWN):
+        return ""
+    check(dnn, framework="tensorflow")
+    step = own_step(dnn, batch_size)
+    if not isinstance(step, Path):
+        raise UnknownNetwork(f"{dnn}: it has no step of {batch_size} samples: {step}")
+    return str(step)
 
 
 def _told(what: str, arguments: list[str]) -> list[str]:

@@ -157,14 +157,17 @@ def _check_framework(target: str, framework: str, options: Options) -> None:
 def to_profile(answer: Answer, own: Own) -> Iterator[str]:
     """Yield the command that measures what systems lack of the model and its nodes."""
     lacking = {needed.probe for one in answer.refused for needed in one.lacking}
-    exchange = bool(lacking & {"links", "allreduce"})
-    if exchange or "torch_compute" in lacking:
+    exchange = bool(lacking & {"links", "allreduce"}) or "tf_trace" in lacking
+    served = own.curves[0].server is not None
+    if lacking & {"torch_compute", "tf_trace"} or (exchange and own.model.framework == "pytorch"):
         one, largest = own.curves[0], max(curve.batch_size for curve in own.curves)
         types = dict.fromkeys(name for curve in own.curves for name in curve.worker)
         # Machines of a fleet do not see the files of a model.
         for worker in (name for name in types if name not in fleet_types()):
-            workers = ",".join(map(str, one.workers))
-            more = f" --workers {workers} --link-mbps {one.link_mbps:g}" if exchange else ""
+            workers = "" if served else f" --workers {','.join(map(str, one.workers))}"
+            more = f"{workers} --link-mbps {one.link_mbps:g}" if exchange else ""
+            if served:
+                more += f" --server {one.server} --servers {one.servers}"
             yield (
                 f"To measure that on this machine, `stepcast profile {own.target} --worker "
                 f"{worker} --batch-size {largest}{more}`."

@@ -1,4 +1,4 @@
-"""`stepcast profile`: passes of the user's own model on one node, so that more systems can tell."""
+"""`stepcast profile`: the user's own model on nodes of this machine, for more systems to tell."""
 
 from typing import Annotated
 
@@ -9,7 +9,8 @@ from profilers.clusters import BackendChoice
 
 def profile(
     target: Annotated[
-        str, typer.Argument(help="What builds your PyTorch model: package.module:function.")
+        str,
+        typer.Argument(help="What builds your model: package.module:function, or hf:CONFIG."),
     ],
     worker: Annotated[str, typer.Option(help="The node type.")],
     batch_size: Annotated[str, typer.Option(help="The largest batch of a device.")],
@@ -18,6 +19,13 @@ def profile(
     ] = "1",
     link_mbps: Annotated[
         str | None, typer.Option(help="Speed of links: times links and all-reduces, too.")
+    ] = None,
+    server: Annotated[
+        str | None, typer.Option(help="Node type of parameter servers, of Keras models.")
+    ] = None,
+    servers: Annotated[str | None, typer.Option(help="Number of parameter servers.")] = None,
+    sequence_length: Annotated[
+        int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
     ] = None,
     backend: Annotated[
         BackendChoice, typer.Option(help="Where: this host's nodes; emulated if it permits these.")
@@ -29,10 +37,22 @@ def profile(
     With --link-mbps, links and all-reduces of such nodes are timed as well, which srift needs where
     nobody has measured them.
 
+    Of a Keras model, with --server and --link-mbps, 70 steps of one worker with its parameter
+    servers are run, 40 of them traced: async_sgd and other systems of such training rest on them.
+
     Example: stepcast profile my_package.my_module:build_model --worker emu.avx512.s15
     --batch-size 8 --workers 1,2,4 --link-mbps 500
+
+    Example: stepcast profile my_package.my_module:build_keras --worker emu.avx512.s15
+    --batch-size 8 --server emu.server --link-mbps 500
     """
     from pipelines.cli import profile_job
 
-    options = {"batch_size": batch_size, "worker": worker, "workers": workers}
-    profile_job.profile(target, options, link_mbps, backend)
+    options = {
+        "batch_size": batch_size,
+        "worker": worker,
+        "workers": workers,
+        "server": server,
+        "servers": servers,
+    }
+    profile_job.profile(target, options, link_mbps, backend, sequence_length)

@@ -26,14 +26,28 @@ from warehouse.warehouse import Warehouse
 Probes = Mapping[str, Mapping[str, object]]
 _PASSES: Probes = {"torch_compute": {"interval": 0.04, "most_s": 60}}
 _EXCHANGE: Probes = {"links": {}, "allreduce": {}}
+_TRACES: Probes = {"links": {}, "tf_trace": {}}
 _LINK_MBPS = "1000"
 """One node has nobody to talk to: no run knows of it."""
 
 
 def profile(
-    target: str, options: Mapping[str, str], link_mbps: str | None, backend: BackendChoice
+    target: str,
+    options: Mapping[str, str | None],
+    link_mbps: str | None,
+    backend: BackendChoice,
+    sequence_length: int | None = None,
 ) -> None:
     """Time passes of a model on one node, and all-reduces of such nodes if links have a speed.
+
+    Steps of a Keras model are traced, with parameter servers.
+
+    Args:
+        target: what builds the model.
+        options: of the command, by name.
+        link_mbps: speed of links; None: passes on one node alone.
+        backend: where.
+        sequence_length: words of a sample, of models of Hugging Face.
 
     Raises:
         BadInput: an option is wrong, or the model cannot be built; one line says why.
@@ -48,8 +62,8 @@ def profile(
             f"{elsewhere}: machines of a fleet do not see the files of your model; profile it on "
             "nodes of this machine, `stepcast node-types`"
         )
-    own = asked_of(target, {**options, "link_mbps": link_mbps or _LINK_MBPS})
-    probes = {**_PASSES, **(_EXCHANGE if link_mbps else {})}
+    own = asked_of(target, {**options, "link_mbps": link_mbps or _LINK_MBPS}, sequence_length)
+    probes = _probes(own, link_mbps)
     chosen, why = chosen_backend(backend)
     warehouse = Warehouse(home())
     landed, here = landed_runs(warehouse.landing), host_id(chosen)
@@ -59,7 +73,24 @@ def profile(
     typer.echo(f"backend {chosen}: {why}", err=True)
     _measure(round_, probes, warehouse.landing, Taken(landed, here, warehouse.landing))
     warehouse.load()
-    typer.echo(f"Its passes on {worker} have landed; `stepcast predict {target} …` rests on them.")
+    what = "steps" if "tf_trace" in probes else "passes"
+    typer.echo(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
+
+
+def _probes(own: Own, link_mbps: str | None) -> Probes:
+    """Return what is measured of a model.
+
+    Raises:
+        BadInput: a Keras model without parameter servers, or without the speed of their links.
+    """
+    if own.model.framework == "pytorch":
+        return {**_PASSES, **(_EXCHANGE if link_mbps else {})}
+    if own.curves[0].server is None or link_mbps is None:
+        raise BadInput(
+            f"{own.target}: a Keras model is profiled with its parameter servers; give --server "
+            "and --link-mbps (without servers Ceer alone knows such training, and needs no profile)"
+        )
+    return _TRACES
 
 
 def _study(own: Own, target: str, probes: Probes) -> Study:

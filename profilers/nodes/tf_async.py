@@ -9,8 +9,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from networks.own_step import imported_slopes
 from networks.placement import Greedy
 from networks.transfer_order import EnforcedOrder
 from profilers.nodes import tf_order
@@ -28,7 +30,10 @@ from warehouse.records import Order, Placement
 
 @dataclass(frozen=True)
 class NodeConfig:
-    """What a node of the job must know; `cluster` maps role to host:port of each task."""
+    """What a node of the job must know; `cluster` maps role to host:port of each task.
+
+    `source`: of a user's own model, the file of its traced step; nodes see the same files.
+    """
 
     cluster: dict[str, list[str]]
     role: str
@@ -40,6 +45,7 @@ class NodeConfig:
     inter_op_threads: int
     order: Order
     placement: Placement
+    source: str = ""
 
     def to_json(self) -> str:
         """Encode for the command line."""
@@ -62,8 +68,13 @@ def worker(config: NodeConfig, say: Say) -> FreeStepper:
         ps_strategy=None if config.placement == "round_robin" else _greedy(config),
     )
     with tf.device(placement):
-        loss = networks.training_loss(config.dnn, config.batch_size, config.image_size)
-        minimize = tf.train.GradientDescentOptimizer(LEARNING_RATE).minimize(loss)
+        optimizer = tf.train.GradientDescentOptimizer(LEARNING_RATE)
+        if config.source:
+            slopes = imported_slopes(Path(config.source), config.dnn)
+            minimize = optimizer.apply_gradients(slopes)
+        else:
+            loss = networks.training_loss(config.dnn, config.batch_size, config.image_size)
+            minimize = optimizer.minimize(loss)
         step = tf.group(minimize, *tf.get_collection(tf.GraphKeys.UPDATE_OPS))
         initializer = tf.global_variables_initializer()
     graph = tf.get_default_graph()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from networks.extraction import step_file
 from profilers.clusters import Cluster, Node
 from profilers.nodes.programs import Job, Message
 from profilers.nodes.tf_async import NodeConfig
@@ -111,6 +112,7 @@ class AsyncJob(Job):
                     inter_op_threads=node.group.inter_op_threads,
                     order=self.scenario.strategy.order,
                     placement=self.scenario.strategy.placement,
+                    source=step_file(load.dnn, load.batch_size),
                 )
                 self._launch(node, config)
         started = [node.name for members in nodes.values() for node in members]
