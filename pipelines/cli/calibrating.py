@@ -33,9 +33,8 @@ def told(text: str, curves: Sequence[Curve]) -> Steps:
             f"workers), such as {EXAMPLE}, or {ONE_NODE}"
         )
     ((name, figure),) = figures.items()
-    fields = {**curves[0].model_dump(exclude={"mix"}), **given}
-    if (batch := fields.get("batch_size")) is not None:
-        fields["batch_size"] = int(batch) if str(batch).isdecimal() else batch
+    numbers = {name: int(one) if one.isdecimal() else one for name, one in given.items()}
+    fields = {**curves[0].model_dump(exclude={"mix"}), **numbers}
     try:
         curve = Curve.model_validate(fields)
     except ValidationError as error:

@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from forecasting import fits
-from forecasting.asked import answer as asking
-from forecasting.asked import history
+from forecasting.asked import calibrated, history, writing
 from forecasting.asked.answer import Answer, predict_asked
 from forecasting.asked.lacking import lacking, minutes
 from forecasting.asked.runs import VisibleRun, met
@@ -66,7 +65,7 @@ def committed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def of_version(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     """Let the code be of a version."""
-    for module in (fits, asking, history):
+    for module in (fits, writing, calibrated, history):
         monkeypatch.setattr(module, "code_version", lambda: version)
 
 

@@ -60,6 +60,12 @@ FIELDS = {
     "past_n",
     "noise_floor_percent",
     "noise_n",
+    "nearest",
+    "nearest_mape_percent",
+    "nearest_inside",
+    "nearest_intervals",
+    "far_out",
+    "corrected_by",
     "changed_since",
 }
 CHANGED_AT = datetime(2031, 5, 4, 3, 2, tzinfo=UTC)

@@ -1,0 +1,150 @@
+"""Forecasts that are corrected by a measured step."""
+
+from pathlib import Path
+from shutil import copytree
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecasting.asked.calibrated import Steps, predict_corrected, seconds, shifted, tells
+from forecasting.asked.runs import visible_runs
+from forecasting.chosen import named
+from studies.curve import Curve
+from tests.forecasting.test_asked import async_curve, torch_curves
+from tests.forecasting.test_near import asynchronous, scenario
+from warehouse.landing import land
+from warehouse.records import Run
+from warehouse.warehouse import Warehouse
+
+SECONDS = st.floats(1e-3, 1e3)
+
+
+@pytest.fixture
+def warehouse(small_history: Path, tmp_path: Path) -> Warehouse:
+    """Return a copy of the history, which a test may change."""
+    return Warehouse(Path(copytree(small_history, tmp_path / "copy")))
+
+
+def test_passes_that_take_longer_are_added() -> None:
+    # 0.3 s were forecast of one node, it took 0.4; so 0.5 s of several become 0.6.
+    assert shifted(0.5, 0.3, 0.4) == pytest.approx(0.6)
+    assert shifted(0.5, 0.3, 0.2) == pytest.approx(0.4)
+    # A step cannot lose more than its part: half the time is half the time.
+    assert shifted(0.1, 0.3, 0.15) == pytest.approx(0.05)
+
+
+@given(SECONDS, SECONDS, SECONDS)
+def test_corrections(forecast_s: float, anchor_s: float, measured_s: float) -> None:
+    """They are positive, of the measured step what it took, and nothing if it was as forecast."""
+    assert shifted(forecast_s, anchor_s, measured_s) > 0
+    assert shifted(anchor_s, anchor_s, measured_s) == pytest.approx(measured_s)
+    assert shifted(forecast_s, anchor_s, anchor_s) == pytest.approx(forecast_s)
+    slower = shifted(forecast_s, anchor_s, anchor_s * 1.5)
+    assert slower == pytest.approx(forecast_s + anchor_s * 0.5)
+
+
+def test_steps_of_all_workers_are_seconds_of_each() -> None:
+    assert seconds(scenario(4), "step_time_s", 0.5) == 0.5
+    assert seconds(asynchronous(), "throughput_steps_per_s", 8.0) == pytest.approx(2 / 8)
+
+
+def test_a_step_tells_of_the_same_passes_with_as_many_workers_or_more() -> None:
+    one = scenario(2)
+    assert tells(one, scenario(2))
+    assert tells(one, scenario(8, link_mbps=100))
+    others = (
+        scenario(1),
+        scenario(4, dnn="resnet50"),
+        scenario(4, batch_size=16),
+        scenario(4, image_size=32),
+        scenario(4, worker="emu.avx512.s15"),
+        asynchronous(),
+    )
+    assert not any(tells(one, other) for other in others)
+
+
+def test_one_measured_step_corrects_all_forecasts_of_its_curve(warehouse: Warehouse) -> None:
+    curves = torch_curves(workers=[2, 4])
+    steps = Steps({curves[0].model_copy(update={"workers": (2,)}): 0.5})
+    systems = named(["srift", "ideal_scaling"])
+    answer = predict_corrected(warehouse, curves, systems, steps)
+    of = {(one.system.name, one.scenario): one for one in answer.forecasts}
+    assert len(of) == 2 * 4 + 2 * 2
+    for name in ("srift", "ideal_scaling"):
+        two, four = curves[0].scenarios("emulated")
+        anchor, base, found = of[name, two], of[name, four], of[f"{name}_calibrated", four]
+        assert anchor.value and base.value and found.value
+        assert of[f"{name}_calibrated", two].value == pytest.approx(0.5)
+        assert found.value == pytest.approx(base.value + 0.5 - anchor.value)
+        assert found.corrected_by is not None
+        assert found.corrected_by.startswith(f"{two.label}: 0.5 s measured, ")
+        # Of the other type nobody measured a step.
+        assert (f"{name}_calibrated", curves[1].scenarios("emulated")[0]) not in of
+    base, found = of["srift", four], of["srift_calibrated", four]
+    assert base.value and base.low and found.value and found.low and found.high
+    # Intervals stay as wide, as part of the forecast.
+    assert found.low / found.value == pytest.approx(base.low / base.value)
+    assert answer.written == len(of)
+    again = predict_corrected(warehouse, curves, systems, steps)
+    assert again.written == 0
+    fits = warehouse.query("fits", system="srift_calibrated")
+    assert fits["parameters"].str.json_decode(pl.Struct({"fit_id": pl.String}))[0] == {
+        "fit_id": base.fit.fit_id
+    }
+
+
+def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> None:
+    curve = async_curve(workers=[4])
+    alone = async_curve(workers=[1])
+    systems = named(["linear"])
+    plain = predict_corrected(warehouse, [curve, alone], systems, Steps(), dry_run=True)
+    four, one = (found.value for found in plain.forecasts)
+    assert four and one
+    steps = Steps({alone: 2 / one}, {})
+    answer = predict_corrected(warehouse, [curve], systems, steps, dry_run=True)
+    names = [found.system.name for found in answer.forecasts]
+    assert names == ["linear", "linear_calibrated"]
+    # Four workers do four times the steps of one; each now takes a step of one longer.
+    assert answer.forecasts[1].value == pytest.approx(4 / (4 / four + 1 / one))
+    assert answer.written == 0
+
+
+def test_runs_that_correct_are_seen_by_no_fit(warehouse: Warehouse) -> None:
+    before = visible_runs(warehouse)
+    newest = before[0]
+    curve: Curve = torch_curves(workers=[1])[0]
+    one = curve.scenarios("emulated")[0]
+    table = warehouse.visible_tables(["run"])["run"].filter(run_id=newest.run_id)
+    (row,) = table.select("started_at", "ended_at").to_dicts()
+    run = Run(
+        run_id="corrects",
+        probe="torch_throughput",
+        purpose="profile",
+        study="calibrate.1",
+        repeat=1,
+        scenario_id=one.scenario_id,
+        backend="emulated",
+        status="ok",
+        host_id=newest.host_id,
+        host={},
+        software={},
+        config={},
+        **row,
+    )
+    sample = {"metric": ["step_time_s"], "unit": ["s"], "window": [None], "value": [0.25]}
+    frame = pl.DataFrame(sample).with_columns(pl.col("window").cast(pl.Int16))
+    land(warehouse.landing, run, one, {"sample": frame})
+    warehouse.load()
+    assert visible_runs(warehouse) == before
+    # The ledger names it beside the runs of the fit that it corrects.
+    answer = predict_corrected(
+        warehouse,
+        torch_curves(workers=[2])[:1],
+        named(["ideal_scaling"]),
+        Steps({curve: 0.25}, {curve: "corrects"}),
+    )
+    assert answer.written == 3
+    (runs,) = warehouse.query("fits", system="ideal_scaling_calibrated")["run_ids"].to_list()
+    assert "corrects" in runs

@@ -1,0 +1,168 @@
+"""Distances of scenarios, the nearest that were judged, and how far forecasts reach."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecasting.asked.coordinates import UNKNOWN, coordinates
+from forecasting.asked.near import NEAREST, Judged, Neighbour, how_far, reach
+from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+
+
+def scenario(
+    workers: int = 2,
+    *,
+    dnn: str = "resnet18",
+    batch_size: int = 8,
+    image_size: int = 64,
+    worker: str = "emu.avx2.s15",
+    link_mbps: float | None = 500,
+) -> Scenario:
+    """Return an all-reduce of PyTorch."""
+    return Scenario(
+        workload=Workload(
+            dnn=dnn, framework="pytorch", image_size=image_size, batch_size=batch_size
+        ),
+        strategy=Strategy(kind="all_reduce", workers=workers),
+        nodes=(NodeGroup(role="worker", node_type=worker, count=workers),),
+        link_mbps=link_mbps,
+    )
+
+
+def asynchronous(servers: int = 1, cross_traffic: float | None = None) -> Scenario:
+    """Return asynchronous training of two workers."""
+    return Scenario(
+        workload=Workload(dnn="resnet18", image_size=64, batch_size=8),
+        strategy=Strategy(workers=2, servers=servers),
+        nodes=(
+            NodeGroup(role="worker", node_type="emu.avx2.s15", count=2),
+            NodeGroup(role="server", node_type="emu.server", count=servers),
+        ),
+        link_mbps=500,
+        cross_traffic=cross_traffic,
+    )
+
+
+def apart(one: Scenario, other: Scenario) -> float:
+    """Return the distance, which is the same both ways."""
+    found = coordinates(one).distance(coordinates(other))
+    assert found == pytest.approx(coordinates(other).distance(coordinates(one)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("other", "distance"),
+    [
+        (scenario(), 0),
+        (scenario(8), 2),
+        (scenario(link_mbps=1000), 1),
+        (scenario(link_mbps=None), 0),
+        (scenario(worker="emu.avx512.s15"), 1),
+        # Operations of a step: twice the images, or four times the area of each.
+        (scenario(batch_size=16), 1),
+        (scenario(image_size=128), 2),
+        (scenario(8, batch_size=4, worker="emu.avx512.s15"), 4),
+        (asynchronous(), float("inf")),
+    ],
+)
+def test_a_doubling_counts_one_and_so_do_other_nodes(other: Scenario, distance: float) -> None:
+    assert apart(scenario(), other) == pytest.approx(distance)
+
+
+def test_servers_and_cross_traffic_count() -> None:
+    assert apart(asynchronous(), asynchronous(4, 0.3)) == pytest.approx(3)
+
+
+def test_networks_are_apart_by_their_sizes() -> None:
+    from math import log2
+
+    from networks.figures import figures
+
+    small, large = figures("resnet18", 64), figures("resnet50", 64)
+    assert small and large
+    expected = 1 + log2(large.flops / small.flops) + log2(large.parameters / small.parameters)
+    assert apart(scenario(), scenario(dnn="resnet50")) == pytest.approx(expected)
+    assert apart(scenario(), scenario(dnn="cuda_convnet")) == pytest.approx(1 + 2 * UNKNOWN)
+    # Of one network of unknown size, operations grow with the pixels.
+    one, other = scenario(dnn="cuda_convnet"), scenario(dnn="cuda_convnet", image_size=128)
+    assert apart(one, other) == pytest.approx(2)
+
+
+SIZES = st.sampled_from([1, 2, 3, 4, 8])
+SCENARIOS = st.builds(
+    scenario,
+    SIZES,
+    dnn=st.sampled_from(["resnet18", "resnet50", "cuda_convnet"]),
+    batch_size=SIZES,
+    worker=st.sampled_from(["emu.avx2.s15", "emu.avx512.s15"]),
+)
+
+
+@given(SCENARIOS, SCENARIOS)
+def test_distances_are_the_same_both_ways_and_zero_of_itself(
+    one: Scenario, other: Scenario
+) -> None:
+    assert apart(one, other) >= 0
+    assert (apart(one, other) == 0) == (coordinates(one) == coordinates(other))
+
+
+def judged(errors: Mapping[Scenario, float]) -> Judged:
+    """Return forecasts of srift that were off by so many percent."""
+    ours = [
+        Neighbour(
+            label=one.label,
+            scenario_id=one.scenario_id,
+            at=coordinates(one),
+            error=error,
+            size=abs(error),
+            inside=int(abs(error) < 5),
+            intervals=1,
+        )
+        for one, error in errors.items()
+    ]
+    return Judged({("srift", "step_time_s"): ours})
+
+
+def test_the_nearest_tell_how_wrong_forecasts_were() -> None:
+    errors = {scenario(workers): float(-workers) for workers in (1, 2, 3, 4, 5, 6, 8)}
+    case = how_far(judged(errors), "srift", "step_time_s", scenario(16))
+    workers = [one.neighbour.error for one in case.nearest]
+    assert workers == [-8, -6, -5, -4, -3]
+    assert len(case.nearest) == NEAREST
+    assert case.error == pytest.approx((8 + 6 + 5 + 4 + 3) / 5)
+    assert (case.inside, case.intervals) == (2, 5)
+    assert case.far is None
+
+
+def test_nothing_is_known_of_a_system_that_nobody_judged() -> None:
+    case = how_far(judged({scenario(): 1.0}), "ceer", "step_time_s", scenario())
+    assert (case.nearest, case.error, case.far) == ((), None, None)
+    of_other_training = how_far(judged({scenario(): 1.0}), "srift", "step_time_s", asynchronous())
+    assert of_other_training.nearest == ()
+
+
+def test_far_out_says_what_to_measure_first() -> None:
+    known = judged({scenario(workers): 1.0 for workers in (1, 2, 4, 8)})
+    assert how_far(known, "srift", "step_time_s", scenario(16)).far is None
+    far = how_far(known, "srift", "step_time_s", scenario(64)).far
+    assert far == "64 workers, where forecasts were judged from 1 to 8; measure 16 first"
+    # One judged batch tells nothing about how far others are.
+    assert how_far(known, "srift", "step_time_s", scenario(batch_size=64)).far is None
+
+
+def test_as_far_as_the_widest_gap_is_trusted() -> None:
+    assert reach([]) is None
+    assert reach([4.0]) is None
+    assert reach([1.0, 2.0, 8.0]) == (0.25, 32.0)
+    # Values that are close do not forbid a doubling.
+    assert reach([8.0, 10.0]) == (4.0, 20.0)
+
+
+@given(st.lists(st.floats(1, 1e6), min_size=2, unique=True).map(sorted))
+def test_what_was_judged_is_in_reach(values: list[float]) -> None:
+    found = reach(values)
+    assert found is not None
+    assert found[0] <= values[0] / 2
+    assert found[1] >= values[-1] * 2
