@@ -3,47 +3,19 @@
 A system joins a file with a function from the rows that may be seen to something that predicts.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import reduce
 from operator import mul
-from typing import Protocol
 
 import polars as pl
 
+from forecasting.public_set import Contender, PublicSet, subject
 from models import linear_rows, queue_rows
 from models.ceer import public_steps
 from models.ceer.public_layers import fit_layers
+from models.ceer.public_sums import fit_sums
 from models.predictddl.public import fit_sizes
 from models.srift import public as allreduces
 from models.srift.placements import fit_placements
-
-
-class FittedRows(Protocol):
-    """A model fitted to rows of `raw.external`."""
-
-    def predict(self, subjects: pl.DataFrame) -> pl.DataFrame:
-        """Return subject_id, value, low and high of the subjects it can speak of."""
-
-    def parameters_json(self) -> str:
-        """Return the fitted parameters."""
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A system and how it is fitted to a file's rows.
-
-    `fit` gets a row per measurement that may be seen: subject_id, what its subject holds in columns
-    of their own, value and repeat. `predict` gets the subjects held out in the same columns,
-    without value. `what` and `source` register a name that came with no schema.
-    """
-
-    system: str
-    version: str
-    fit: Callable[[pl.DataFrame], FittedRows]
-    what: str = ""
-    source: str = ""
-
 
 MEDIAN_POLISH = Contender(
     "median_polish",
@@ -80,28 +52,19 @@ LOG_LINEAR_SIZES = Contender(
     "Logarithms of steps by those of operations, activations, parameters and batch",
     "baseline",
 )
-
-
-@dataclass(frozen=True)
-class PublicSet:
-    """A study of a public file: the metric forecast, and which rows of `external` fits may see.
-
-    Only `rows` take part. `mapping`, of `mappings/subjects`, stands in for the file's own.
-    """
-
-    name: str
-    file: str
-    metric: str
-    unit: str
-    seen: pl.Expr
-    contenders: tuple[Contender, ...]
-    rows: pl.Expr = field(default_factory=lambda: pl.lit(value=True))
-    mapping: str | None = None
-
-
-def subject(key: str) -> pl.Expr:
-    """Return a key of the subject of `external`, as text."""
-    return pl.col("subject").str.json_path_match(f"$.{key}")
+SUMS = tuple(
+    Contender(name, "1", fit, f"Sums of timed operations of a step; S: {what}", source)
+    for name, fit, what, source in (
+        ("operations_sum", fit_sums("nothing"), "nothing", "baseline"),
+        (
+            "ceer_sum",
+            fit_sums("parameters"),
+            "linear in parameters",
+            "Hafeez, Gandhi, Ceer, section IV-C",
+        ),
+        ("ceer_sum_launches", fit_sums("launches"), "so much for each operation", "ours"),
+    )
+)
 
 
 def _allreduces_without(nodes: int) -> PublicSet:
@@ -176,6 +139,21 @@ def _families_without(letters: str) -> PublicSet:
     )
 
 
+def _sums_without(family: str) -> PublicSet:
+    """Leave out a family; traces of BERT and GPT-2 on A100-PCIE that clocks slowed are no sums."""
+    bad = (subject("node_type") == "NVIDIA_A100-PCIE-40GB") & (subject("family") != "OPT")
+    name = family.lower().replace("-", "_")
+    return PublicSet(
+        f"neusight_steps_{name}",
+        "neusight_steps",
+        "step_time_s",
+        "s",
+        subject("family") != family,
+        SUMS,
+        (subject("trace") == "present") & ~bad,
+    )
+
+
 def _layers(file: str, name: str, seen: pl.Expr) -> PublicSet:
     return PublicSet(
         f"{file}_{name}",
@@ -230,6 +208,7 @@ PUBLIC_SETS = (
     *(_allreduces_without(nodes) for nodes in (2, 8, 256)),
     *(_steps_without(dnn) for dnn in public_steps.PARAMETERS),
     *(_families_without(letters) for letters in ("abc", "defgh", "ijklm", "nopqr", "stuvwxyz")),
+    *(_sums_without(family) for family in ("BERT", "GPT-2", "OPT")),
     _layers(_CONVOLUTION, "every_fifth", ~_EVERY_FIFTH),
     _layers(_CONVOLUTION, "large", _OF_CONVOLUTION < _LARGE_CONVOLUTION),
     _layers(_DENSE, "every_fifth", ~_EVERY_FIFTH),

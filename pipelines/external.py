@@ -12,7 +12,8 @@ from pathlib import Path
 
 import polars as pl
 
-from forecasting.published import PUBLIC_SETS, Contender, FittedRows, PublicSet
+from forecasting.public_set import Contender, FittedRows, PublicSet
+from forecasting.published import PUBLIC_SETS
 from pipelines.importing import Part, Provenance, host_id, import_file, staged
 from profilers.readers import csv_table
 from profilers.readers.csv_mapping import FOLDER
@@ -59,10 +60,10 @@ def _judged(public: PublicSet, file: Path, warehouse: Warehouse) -> Iterator[str
     if held_out.is_empty():
         return
     seen, unseen = (Part(public.name, public.rows & one) for one in (public.seen, ~public.seen))
-    yield _imported(file, "profile", warehouse, _options(public), seen)
+    yield _imported(file, "profile", warehouse, _options(public, file), seen)
     for contender in public.contenders:
         yield _forecast(public, contender, file, held_out, warehouse)
-    yield _imported(file, "measurement", warehouse, _options(public), unseen)
+    yield _imported(file, "measurement", warehouse, _options(public, file), unseen)
 
 
 def _forecast(
@@ -143,7 +144,7 @@ def _predictions(fit: FitRecord, public: PublicSet, forecasts: pl.DataFrame) -> 
 def _held_out(public: PublicSet, file: Path) -> pl.DataFrame:
     """Return the subjects that are to be forecast; what was measured of them is dropped unread."""
     subjects, hosts = [], set()
-    for one in csv_table.read(file, _options(public)):
+    for one in csv_table.read(file, _options(public, file)):
         rows = one.tables["external"].drop("value")
         held_out = rows.filter(public.rows & ~public.seen, metric=public.metric)
         subjects.append(held_out.select("subject"))
@@ -176,12 +177,16 @@ def _imported(
     return f"{line}, {purpose}"
 
 
-def _options(public: PublicSet) -> Options:
-    if public.mapping is None:
-        return Options()
-    return Options(mapping=FOLDER / "subjects" / f"{public.mapping}.yaml")
+def _options(public: PublicSet, file: Path) -> Options:
+    if public.mapping is not None:
+        return Options(mapping=FOLDER / "subjects" / f"{public.mapping}.yaml")
+    is_named = file.name.startswith(f"{public.file}.csv")
+    return Options() if is_named else Options(mapping=FOLDER / f"{public.file}.yaml")
 
 
 def _file(data: Path, name: str) -> Path | None:
-    found = [data / f"{name}.csv", data / f"{name}.csv.gz"]
+    """Return the file of a mapping: `data/a_b.csv`, or `data/a/b.csv`, gzipped or not."""
+    folder, _, rest = name.partition("_")
+    stems = (data / name, data / folder / rest)
+    found = [stem.with_name(f"{stem.name}.csv{end}") for stem in stems for end in ("", ".gz")]
     return next((file for file in found if file.is_file()), None)

@@ -167,3 +167,37 @@ def test_a_name_is_of_a_whole_system_or_of_its_own(tmp_path: Path) -> None:
     entered = {one.system for public in PUBLIC_SETS for one in public.contenders}
     whole = {one.name for one in SYSTEMS if not one.name.startswith("linear")}
     assert entered & whole == {"lin", "cynthia"}
+
+
+def test_steps_are_forecast_from_sums_of_operations_of_other_families(tmp_path: Path) -> None:
+    """The file of a project's folder; traces that clocks slowed down are no part of it."""
+    data = tmp_path / "data"
+    (data / "neusight").mkdir(parents=True)
+    head = "device,model,model_family,mode,sequence_length,batch_size,options,gpus,trace,"
+    head += "operations_in_step,operations_forward_ms,operations_backward_ms,"
+    head += "bookkeeping_forward_ms,e2e_ms\n"
+    models = (("bert_large", "BERT"), ("gpt2_large", "GPT-2"), ("opt_13", "OPT"))
+    rows = [
+        f"{device},{dnn},{family},inf,512,{batch},,1,{trace},1000,{100 * batch + 4},,4,{step_ms}\n"
+        for device in ("P100", "NVIDIA_A100-PCIE-40GB")
+        for dnn, family in models
+        for batch, trace in ((1, "present"), (2, "present"), (4, "missing"))
+        for step_ms in (90 * batch,)
+    ]
+    (data / "neusight" / "steps.csv").write_text(head + "".join(rows))
+    lines, accuracy = judged(data, tmp_path / "home")
+    assert any("operations_sum saw 6 rows and forecasts step_time_s of 2 of 2" in x for x in lines)
+    assert set(accuracy["study"]) == {
+        "neusight_steps_bert",
+        "neusight_steps_gpt_2",
+        "neusight_steps_opt",
+    }
+    # On the A100, OPT alone is kept, so that nothing is there to see of its device.
+    labels = [json.loads(text) for text in accuracy["label"]]
+    assert {one["node_type"] for one in labels} == {"P100"}
+    assert {one["trace"] for one in labels} == {"present"}
+    alone = accuracy.filter(system="operations_sum")
+    # 100 ms a batch for 90.
+    assert alone["error_percent"].to_list() == pytest.approx([100 / 9] * 6)
+    others = accuracy.filter(pl.col("system") != "operations_sum")
+    assert others["system"].n_unique() == 2 and others.height == 12
