@@ -23,7 +23,10 @@ from pipelines.cli.results import print_results
 from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
 from profilers.clusters import host_id
+from profilers.clusters.fleet import fleet
+from profilers.renting.book import Book
 from reports import report
+from studies import instead
 from studies.changes import changes
 from studies.plan import Task, tasks
 from studies.renting import estimate
@@ -31,7 +34,7 @@ from studies.rounds import Round, latest_round, open_round, whole_round
 from studies.taken import Taken
 from warehouse.home import home
 from warehouse.landing import landed_runs
-from warehouse.records import BadInput
+from warehouse.records import BadInput, StepcastError
 from warehouse.upkeep import HISTORY
 from warehouse.warehouse import Warehouse
 
@@ -55,9 +58,16 @@ def run_study(path: Path, backend: str | None, minutes: float, money: Money) -> 
     check_cap(ready(path, backend).backend, money.max_usd)
     until_s = time.monotonic() + 60 * minutes
     try:
-        _run_round(path, backend, money)
-        while time.monotonic() < until_s:
-            _run_round(path, backend, money)
+        while True:
+            try:
+                _run_round(path, backend, money)
+            except StepcastError:
+                if (other := _of_next_type(path, backend, money)) is None:
+                    raise
+                path = other
+                continue
+            if time.monotonic() >= until_s:
+                return
     except KeyboardInterrupt:
         cap = [] if money.max_usd is None else [f"--max-usd {money.max_usd:g}"]
         command = " ".join(["stepcast run", str(path), *_backend_option(backend), *cap])
@@ -77,6 +87,26 @@ def _run_round(path: Path, backend: str | None, money: Money) -> None:
         for warning in warnings:
             _tell(f"warning: {warning}")
         _show(ahead.round_, place)
+
+
+def _of_next_type(path: Path, backend: str | None, money: Money) -> Path | None:
+    """Return the study of the next node type, where one is not to be had and a next is listed.
+
+    None where there is none, or runs of the round were on the type that is not to be had.
+    """
+    if money.account is None:
+        return None
+    lacking = instead.lacking(Book().read().of(money.account))
+    other = None if lacking is None else fleet().launch().following(lacking)
+    if lacking is None or other is None:
+        return None
+    if instead.has_begun(_prospect(path, backend, home()).round_, lacking):
+        _tell(f"runs of this round were on {lacking}, so it does not go on with {other}")
+        return None
+    file = instead.written(path, lacking, other, home())
+    if file is not None:
+        _tell(f"{lacking} is not to be had; {other} is tried instead: study {file}")
+    return file
 
 
 def _renting(round_: Round, place: Path, money: Money) -> AbstractContextManager[None]:

@@ -94,6 +94,7 @@ _LATER = (
     "commands",
     "bucket",
     "profile",
+    "instead",
 )
 """Fields of `Launch` that came after fleets had measured without them."""
 
@@ -107,7 +108,8 @@ class Launch(Record):
     With `public`, ssh connects to their public addresses; among themselves they use private ones.
     A program on an instance that says nothing for `silence_s` counts as lost. With `commands: ssm`
     nothing connects to instances: commands go by AWS Systems Manager, their words through `bucket`,
-    and instances need a `profile` that lets SSM reach them; then they need no key.
+    and instances need a `profile` that lets SSM reach them; then they need no key. `instead` lists
+    node types that a study goes on with, in their order, where one is not to be had.
     """
 
     region: Name
@@ -126,6 +128,7 @@ class Launch(Record):
     commands: Literal["ssh", "ssm"] = "ssh"
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] | None = None
     profile: str | None = None
+    instead: Mapping[Name, tuple[Name, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _says_enough(self) -> "Launch":
@@ -155,6 +158,14 @@ class Launch(Record):
                 fields.pop(name, None)
         return fields
 
+    def following(self, node_type: str) -> str | None:
+        """Return the node type that is tried after one which is not to be had; None: none is."""
+        for first, others in self.instead.items():
+            order = (first, *others)
+            if node_type in order[:-1]:
+                return order[order.index(node_type) + 1]
+        return None
+
     @property
     def places(self) -> Mapping[str | None, str | None]:
         """Subnets by availability zone, in the order in which they are asked (None: whichever)."""
@@ -170,6 +181,19 @@ class Fleet(Record):
     node_types: dict[Name, FleetType] = Field(min_length=1)
     machines: tuple[Machine, ...] = ()
     ec2: Launch | None = None
+
+    @model_validator(mode="after")
+    def _knows_what_is_tried(self) -> "Fleet":
+        orders = self.ec2.instead.items() if self.ec2 else ()
+        tried = [name for first, others in orders for name in (first, *others)]
+        for name in tried:
+            if name not in self.node_types:
+                raise ValueError(
+                    f"ec2.instead: {name!r} is not under node_types; describe it there"
+                )
+            if tried.count(name) > 1:
+                raise ValueError(f"ec2.instead: {name!r} is listed twice; one order has it")
+        return self
 
     def host_id(self, backend: Backend) -> str:
         """Hash of what runs must have in common to be comparable: the machines, or the launch."""

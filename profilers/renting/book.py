@@ -24,6 +24,8 @@ from warehouse.home import home
 from warehouse.records import BadInput, Market, Record
 
 FOLDER, FILE = "rented", "book.jsonl"
+REFUSED = "refused"
+"""Code of a launch that was refused for another reason than a lack of capacity."""
 UNANSWERED = "unanswered"
 """Code of a launch that is not looked for any more: it counts as if all of it had been paid."""
 T = TypeVar("T")

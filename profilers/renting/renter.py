@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from profilers import clock
-from profilers.renting.book import Book, Entries, Intent
+from profilers.renting.book import REFUSED, Book, Entries, Intent
 from profilers.renting.cap import Bill, BudgetExceeded, bill, hours_within
 from profilers.renting.ending import FIRST_PAUSE_S, MOST_PAUSE_S, Ending
 from profilers.renting.provider import NoCapacity, Provider, Unsure
@@ -156,7 +156,7 @@ class Renter:
                     raise
             except ProbeFailed as error:
                 if is_sure:
-                    code = error.code if isinstance(error, NoCapacity) else "refused"
+                    code = error.code if isinstance(error, NoCapacity) else REFUSED
                     self._ending.refused(intent, code, str(error))
                 raise
             else:

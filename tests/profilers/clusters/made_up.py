@@ -34,7 +34,7 @@ class World:
         assert intent in Book().read().unanswered
         self.asked.append(intent)
         self.lock_held_by.add(holder())
-        if intent.zone in self.full:
+        if self.full & {intent.zone, intent.node_type}:
             raise NoCapacity("InsufficientInstanceCapacity", "none left")
         ids = [f"i-{len(self.states) + number}" for number in range(intent.count)]
         self.states |= dict.fromkeys(ids, "running")
