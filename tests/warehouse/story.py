@@ -1,6 +1,8 @@
 """A small history that has something of everything, with figures a reader can check by hand."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -23,6 +25,7 @@ def tell(make: "Maker") -> None:
     fit = make.fit("p1")
     make.warehouse.record_fit(fit)
     make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 3.0)])
+    _publish(make)
     _recommend(make)
     make.measure("m1", make.scenario(1), [1.2, 1.4], minute=5)
     make.measure("m2", make.scenario(2), [2.4, 2.6], minute=6)
@@ -32,6 +35,13 @@ def tell(make: "Maker") -> None:
     _watch(make)
     _rent(make)
     make.warehouse.load()
+
+
+def _publish(make: "Maker") -> None:
+    """Seal what was forecast, and load what was sealed."""
+    with TemporaryDirectory() as folder:
+        make.warehouse.seal("demo", 1, [make.scenario(2)], Path(folder), at(4))
+        make.warehouse.load_sealed(Path(folder))
 
 
 def _profiles(make: "Maker") -> None:
