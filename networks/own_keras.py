@@ -7,18 +7,13 @@ are inputs of the graph, so that whoever imports it places them. Keras 3 and tf_
 `networks/own_program.py` loads this file where no package of ours may be imported.
 """
 
-import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import sha256
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 NAMED_AT = 2
 """The batch whose forward pass gives a model its name."""
 _WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
-_NOT_NAMED = ("seed", "seed2", "shared_name", "container")
-"""Attributes that differ from one process to the next."""
 _HINT = "call the model with the example batch yourself until that works"
 
 
@@ -29,8 +24,8 @@ def is_model(model: object) -> bool:
     return any(isinstance(kind, type) and isinstance(model, kind) for kind in kinds)
 
 
-def traced(made: object, target: str, batch_sizes: Sequence[int], out: Path) -> dict[str, Any]:
-    """Return what is known of a model, and write its step at each batch to `out`.
+def traced(made: object, target: str, batch_sizes: Sequence[int]) -> dict[str, Any]:
+    """Return what is known of a model: a graph that gives it its name, and steps at batches.
 
     Raises:
         ValueError: it has no graph; the message says why and what to do.
@@ -42,23 +37,21 @@ def traced(made: object, target: str, batch_sizes: Sequence[int], out: Path) -> 
     if not getattr(model, "built", False):
         one = tf.nest.map_structure(lambda leaf: tf.constant(leaf[:1]), batch)
         _tried(target, lambda: model(one))
-    named = _tried(target, lambda: _forward(model, batch), " with a batch of 2")
+    given = getattr(model, "inputs", None) or ()
+    fixed = any(one.shape and one.shape[0] for one in tf.nest.flatten(given))
+    named = _tried(target, lambda: _forward(model, batch), fixed=fixed)
     shape = tf.nest.flatten(batch)[0].shape
     variables = [_resource(one) for one in model.trainable_variables]
-    steps = {}
+    steps: dict[str, dict[str, Any]] = {}
     for size in batch_sizes:
         try:
-            step = _step(model, batch, size, variables)
-            steps[str(size)] = {"file": str(_written(step, out / f"step-{size}"))}
+            steps[str(size)] = _step(model, batch, size, variables)
         except Exception as error:
             told = str(error) if type(error) is ValueError else f"{_first_line(error)}; {_HINT}"
             steps[str(size)] = {"error": told}
-    errors = [one["error"] for one in steps.values() if "error" in one]
-    if len(errors) == len(steps):
-        raise ValueError(f"{target}: its training step cannot be traced: {errors[0]}")
-    shapes = [[*one.shape, one.dtype.name, str(one.trainable)] for one in named.variables]
     return {
-        "keras": _digest(named.graph.as_graph_def(), sorted(map(str, shapes))),
+        "named": named.graph.as_graph_def(),
+        "shapes": [[*one.shape, one.dtype.name, one.trainable] for one in named.variables],
         "image_size": int(shape[1]) if len(shape) == 4 else 0,
         "parameter_count": sum(int(one.shape.num_elements()) for one in variables),
         "steps": steps,
@@ -89,10 +82,9 @@ def _made_of(made: object, target: str) -> tuple[Any, Any]:
                 "turned into numbers before the model"
             )
 
-    def as_keras(leaf: Any) -> Any:
-        return leaf.astype("float32") if leaf.dtype.kind == "f" else leaf
-
-    return made[0], tf.nest.map_structure(as_keras, batch)
+    return made[0], tf.nest.map_structure(
+        lambda leaf: leaf.astype("float32") if leaf.dtype.kind == "f" else leaf, batch
+    )
 
 
 def _check_backend(target: str) -> None:
@@ -105,7 +97,7 @@ def _check_backend(target: str) -> None:
         )
 
 
-def _tried(target: str, make: Callable[[], Any], where: str = "") -> Any:
+def _tried(target: str, make: Callable[[], Any], *, fixed: bool = False) -> Any:
     """Return what a call of the model makes.
 
     Raises:
@@ -114,20 +106,18 @@ def _tried(target: str, make: Callable[[], Any], where: str = "") -> Any:
     try:
         return make()
     except Exception as error:
-        told = _first_line(error)
-        hint = "leave batch_size out of keras.Input, and " if where else ""
-        raise ValueError(f"{target}: its forward pass failed{where}: {told}; {hint}{_HINT}") from (
-            error
-        )
+        hint = "leave batch_size out of keras.Input" if fixed else _HINT
+        raise ValueError(
+            f"{target}: its forward pass failed: {_first_line(error)}; {hint}"
+        ) from error
 
 
 def _specs(batch: Any, size: int) -> Any:
     import tensorflow as tf
 
-    def spec(leaf: Any) -> Any:
-        return tf.TensorSpec((size, *leaf.shape[1:]), leaf.dtype)
-
-    return tf.nest.map_structure(spec, batch)
+    return tf.nest.map_structure(
+        lambda leaf: tf.TensorSpec((size, *leaf.shape[1:]), leaf.dtype), batch
+    )
 
 
 def _forward(model: Any, batch: Any) -> Any:
@@ -163,12 +153,11 @@ def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[s
         raise ValueError("the model returns nothing that depends on its variables")
     read = {id(one.handle): one for one in found.variables}
     captured = [(read.get(id(outer)), outer, inner) for outer, inner in found.graph.captures]
-    graph = _plain(found.graph.as_graph_def(), captured)
-    _check_loops(graph)
     places = {id(one): inner.name for one, _, inner in captured if one is not None}
     order = [*variables, *(one for one in read.values() if not one.trainable)]
     return {
-        "graph": graph,
+        "graph": found.graph.as_graph_def(),
+        "constants": _constants(captured),
         "inputs": [
             {"name": inner.name, **_values_of(leaf, size)}
             for inner, leaf in zip(found.graph.inputs, tf.nest.flatten(batch), strict=False)
@@ -198,42 +187,21 @@ def _logits(out: Any, size: int) -> Any:
     return logits
 
 
-def _plain(graph: Any, captured: Iterable[tuple[Any, Any, Any]]) -> Any:
-    """Return a GraphDef without devices, with captured constants in it.
+def _constants(captured: Iterable[tuple[Any, Any, Any]]) -> dict[str, Any]:
+    """Return the values of what a graph reads that is no variable.
 
     Raises:
-        ValueError: it reads a resource that is no variable.
+        ValueError: it reads a table.
     """
     import tensorflow as tf
 
-    constants = {}
+    found = {}
     for variable, outer, inner in captured:
         if variable is None and outer.dtype == tf.resource:
             raise ValueError(f"it reads a table ({inner.name}); look words up before the model")
         if variable is None:
-            constants[inner.op.name] = tf.make_tensor_proto(outer)
-    for node in graph.node:
-        node.device = ""
-        node.attr.pop("_class", None)
-        if node.name in constants:
-            node.op = "Const"
-            node.attr.pop("shape", None)
-            node.attr["value"].tensor.CopyFrom(constants[node.name])
-    return graph
-
-
-def _check_loops(graph: Any) -> None:
-    """Refuse loops: nobody knows how often their operations run.
-
-    Raises:
-        ValueError: naming the loop.
-    """
-    for node in graph.node:
-        if node.op in ("While", "StatelessWhile"):
-            raise ValueError(
-                f"it has a loop ({node.name}), and no system tells how often that runs; unroll it, "
-                "as by keras.layers.LSTM(…, unroll=True)"
-            )
+            found[inner.op.name] = tf.make_tensor_proto(outer)
+    return found
 
 
 def _described(variable: Any) -> dict[str, Any]:
@@ -277,35 +245,6 @@ def _resource(variable: Any) -> Any:
     import tensorflow as tf
 
     return variable if isinstance(variable, tf.Variable) else variable.value
-
-
-def _written(step: Mapping[str, Any], stem: Path) -> Path:
-    stem.with_suffix(".pb").write_bytes(step["graph"].SerializeToString())
-    about = {name: one for name, one in step.items() if name != "graph"}
-    stem.with_suffix(".json").write_text(json.dumps(about))
-    return stem.with_suffix(".json")
-
-
-def _digest(graph: Any, shapes: Sequence[str]) -> str:
-    """Return a hash of what a graph computes, whatever its nodes are called."""
-    places = {node.name: place for place, node in enumerate(graph.node)}
-
-    def source(name: str) -> str:
-        node, _, port = name.removeprefix("^").partition(":")
-        return f"{'^' if name[0] == '^' else ''}{places[node]}:{port}"
-
-    def attributes(node: Any) -> list[str]:
-        kept = {
-            name: one.SerializeToString(deterministic=True).hex()
-            for name, one in node.attr.items()
-            if name not in _NOT_NAMED and name[0] != "_" and one.WhichOneof("value") != "func"
-        }
-        return sorted(f"{name}={text}" for name, text in kept.items())
-
-    nodes = [[node.op, list(map(source, node.input)), attributes(node)] for node in graph.node]
-    inner = [[node.op for node in one.node_def] for one in graph.library.function]
-    text = json.dumps([nodes, sorted(inner), list(shapes)])
-    return sha256(text.encode()).hexdigest()[:8]
 
 
 def _first_line(error: Exception) -> str:

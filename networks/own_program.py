@@ -40,9 +40,28 @@ def _traced(asked: Mapping[str, Any]) -> dict[str, Any]:
     model = made[0] if isinstance(made, tuple) and made else made
     keras = _beside("own_keras")
     if keras.is_model(model):
-        found: dict[str, Any] = keras.traced(made, target, batch_sizes, Path(asked["out"]))
-        return found
+        return _of_keras(keras.traced(made, target, batch_sizes), target, Path(asked["out"]))
     return _of_torch(made, target, batch_sizes, _fake_tensors())
+
+
+def _of_keras(found: Mapping[str, Any], target: str, out: Path) -> dict[str, Any]:
+    """Return the name of a Keras model, and the files of its steps.
+
+    Raises:
+        ValueError: no step could be traced.
+    """
+    graphs, steps = _beside("own_graph_def"), {}
+    for size, step in found["steps"].items():
+        try:
+            steps[size] = step if "error" in step else {"file": graphs.written(step, out / size)}
+        except ValueError as error:
+            steps[size] = {"error": str(error)}
+    errors = [one["error"] for one in steps.values() if "error" in one]
+    if len(errors) == len(steps):
+        raise ValueError(f"{target}: its training step cannot be traced: {errors[0]}")
+    name = graphs.digest(found["named"], found["shapes"])
+    about = {"image_size": found["image_size"], "parameter_count": found["parameter_count"]}
+    return {"keras": name, **about, "steps": steps}
 
 
 def _of_huggingface(target: str, batch_sizes: list[int], folder: str) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def fit(
     Raises:
         BadInput: tables that are incomplete, or contradict each other.
     """
-    ours = _predictable(scenarios, framework)
+    ours = predictable(scenarios, framework)
     measured = runs.filter(pl.col("scenario_id").is_in(ours["scenario_id"].to_list()))
     if measured.is_empty():
         raise BadInput(
@@ -188,7 +188,8 @@ def _step_times(samples: pl.DataFrame) -> pl.DataFrame:
     return timed.group_by("run_id").agg(pl.col("value").mean().alias("step_s"))
 
 
-def _predictable(scenarios: pl.DataFrame, framework: str) -> pl.DataFrame:
+def predictable(scenarios: pl.DataFrame, framework: str = "tensorflow") -> pl.DataFrame:
+    """Return the rows of table scenario that fits see: once each, and of no user's model."""
     known = scenarios.unique("scenario_id", maintain_order=True)
     asked = map(Scenario.model_validate_json, known["canonical"])
     # Whether a model of a user was traced in this process must not decide what a fit sees.

@@ -6,10 +6,13 @@ import polars as pl
 import pytest
 
 from models.ceer import fitted
-from models.ceer.fitted import FittedCeer, declines, measured_steps
+from models.ceer.fitted import FittedCeer, declines, measured_steps, predictable
 from models.ceer.network import Network
-from models.ceer.observed import observed
+from models.ceer.observed import WORKS_ON, observed
 from models.ceer.predictor import Ceer
+from networks import catalogue, extraction
+from networks.operation_graph import GraphOperation, OperationGraph
+from networks.own_model import OwnModel
 from tests.models.ceer import study
 from tests.models.ceer.frames import MB, operation
 from tests.models.ceer.frames import network as network_of
@@ -132,6 +135,44 @@ def test_what_ceer_is_not_about_is_declined() -> None:
     ]
     uneven = Scenario(workload=mixed.workload, strategy=mixed.strategy, nodes=tuple(groups))
     assert "the same batch each" in str(declines(uneven))
+
+
+def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogue, "_OWN", {})
+    monkeypatch.setattr(extraction, "_STEPS", {})
+    like = study.scenario("g", "slow", 2)
+    load = like.workload.model_copy(update={"dnn": "own-1234abcd", "image_size": 0})
+    own = like.model_copy(update={"workload": load})
+    assert "its training step was not traced" in str(declines(own))
+    with pytest.raises(BadInput, match="its training step was not traced"):
+        model().predict([own])
+    network = study.network(like.workload)
+    operations = tuple(
+        GraphOperation(str(place), **{name: row[name] for name in ("type", *WORKS_ON)})
+        for place, row in enumerate(network.operations.to_dicts())
+        for _ in range(int(row["count"]))
+    )
+    size, parameters = load.batch_size, network.parameter_count
+    step = OperationGraph("own-1234abcd", size, 0, parameters, operations)
+    steps = {size: step, 2 * size: "it fails"}
+    extraction.know(OwnModel("own-1234abcd", "tensorflow", 0, parameters, None, steps))
+    assert declines(own) is None
+    larger = load.model_copy(update={"batch_size": 2 * size})
+    assert "it fails" in str(declines(own.model_copy(update={"workload": larger})))
+    (row,) = FittedCeer(model().model).predict([own]).to_dicts()
+    assert row["value"] == pytest.approx(study.step_s("g", "slow", 2), rel=1e-6)
+
+
+def test_runs_of_a_users_model_are_no_part_of_a_fit() -> None:
+    found = study.tables()
+    of_users = found["scenarios"].with_columns(
+        pl.col("canonical").str.replace('"dnn":"a"', '"dnn":"own-1234abcd"', literal=True)
+    )
+    assert not of_users.equals(found["scenarios"])
+    kept = {json.loads(text)["workload"]["dnn"] for text in predictable(of_users)["canonical"]}
+    assert kept and not any(dnn.startswith("own-") for dnn in kept)
 
 
 def test_other_runs_are_left_out() -> None:

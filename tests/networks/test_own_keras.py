@@ -1,0 +1,210 @@
+"""Keras models of users: traced in a child process, imported into graphs of TensorFlow 1."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from textwrap import dedent
+
+import numpy
+import pytest
+
+from networks import catalogue, extraction
+from networks.own_model import OwnModel, own_model
+from networks.own_step import imported_slopes
+
+WORDS, WIDTH, LENGTH, CLASSES, BATCH = 10, 4, 3, 5, 4
+PACKAGE = {
+    "networks/__init__.py": "MINE = True",
+    "models/__init__.py": """
+        import keras
+        from networks import MINE
+
+        def sentences():
+            return keras.Sequential([
+                keras.layers.Embedding(10, 4),
+                keras.layers.GlobalAveragePooling1D(),
+                keras.layers.Dense(5, use_bias=False),
+            ])
+        """,
+    "mine.py": """
+        import numpy
+        from models import sentences
+
+        def build_keras(batch_size):
+            print("Loading …", flush=True)
+            return sentences(), numpy.tile([[0, 3, 9]], (batch_size, 1)).astype("int32")
+        """,
+}
+ABOUT = """
+    import json
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import keras, numpy, tensorflow as tf
+    from keras import layers
+    from networks import own_graph_def, own_keras
+
+    def told(make, sizes=(3,)):
+        try:
+            made = make()
+            found = own_keras.traced(made, "mine:build", sizes)
+            own_graph_def._check_loops(found["steps"]["3"].get("graph", tf.Graph().as_graph_def()))
+        except ValueError as error:
+            return str(error)
+        about = {name: found[name] for name in ("image_size", "parameter_count")}
+        steps = found["steps"]["3"]
+        kept = {name: steps.get(name) for name in ("error", "updates", "inputs")}
+        return {**about, **kept, "name": own_graph_def.digest(found["named"], found["shapes"])}
+
+    def network(filters=8, **options):
+        return keras.Sequential([
+            keras.Input((16, 16, 3), **options),
+            layers.Conv2D(filters, 3), layers.BatchNormalization(), layers.Dropout(0.5),
+            layers.GlobalAveragePooling2D(), layers.Dense(4),
+        ])
+
+    class Decides(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(3)
+        def call(self, given):
+            return self.dense(given) if float(tf.reduce_sum(given)) >= 0 else given
+
+    images = numpy.zeros((2, 16, 16, 3))
+    print(json.dumps({
+        "fine": told(lambda: (network(), images)),
+        "same": told(lambda: (network(), images)),
+        "other": told(lambda: (network(9), images)),
+        "alone": told(lambda: network()),
+        "text": told(lambda: (network(), numpy.array(["a", "b"]))),
+        "fixed": told(lambda: (keras.Sequential([
+            keras.Input((4,), batch_size=3), layers.Lambda(lambda one: tf.reshape(one, (3, 2, 2))),
+            layers.Flatten(), layers.Dense(2),
+        ]), numpy.ones((3, 4)))),
+        "wide": told(lambda: (network(), numpy.zeros((2, 16, 16, 5)))),
+        "loop": told(lambda: (
+            keras.Sequential([layers.Embedding(9, 4), layers.LSTM(4), layers.Dense(2)]),
+            numpy.ones((2, 5), int),
+        )),
+        "decides": told(lambda: (Decides(), numpy.ones((2, 4)))),
+        "constant": told(lambda: (keras.Sequential([keras.Input((4,)), layers.Flatten()]),
+                                  numpy.ones((2, 4)))),
+    }))
+    """
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> OwnModel:
+    """Return a model of embedded words, in packages of the names of ours."""
+    place = tmp_path_factory.mktemp("user")
+    for name, text in PACKAGE.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(dedent(text))
+    return own_model("mine:build_keras", (BATCH,), place)
+
+
+def test_packages_of_the_names_of_ours_are_the_users(model: OwnModel) -> None:
+    assert (model.framework, model.graph, model.image_size) == ("tensorflow", None, 0)
+    assert model.parameter_count == WORDS * WIDTH + WIDTH * CLASSES
+    assert model.dnn.startswith(catalogue.OWN) and len(model.dnn) == 12
+    assert isinstance(model.steps[BATCH], Path)
+
+
+def test_gradients_of_an_imported_step_are_those_of_the_model(
+    model: OwnModel, graph: object
+) -> None:
+    import tensorflow.compat.v1 as tf1
+
+    file = model.steps[BATCH]
+    assert isinstance(file, Path)
+    slopes = imported_slopes(file, model.dnn)
+    (words,) = [
+        one.outputs[0]
+        for one in tf1.get_default_graph().get_operations()
+        if one.type == "PlaceholderWithDefault"
+    ]
+    variables = tf1.trainable_variables()
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        given, values, found = session.run((words, variables, [slope for slope, _ in slopes]))
+    assert given.shape == (BATCH, LENGTH) and given.min() >= 0 and given.max() <= 9
+    embeddings, weights = values
+    seen = embeddings[given].mean(axis=1)
+    logits = seen @ weights
+    chances = numpy.exp(logits) / numpy.exp(logits).sum(axis=1, keepdims=True)
+    wrong = (chances - numpy.eye(CLASSES)[numpy.arange(BATCH) % CLASSES]) / BATCH
+    by_name = dict(zip([variable.name for _, variable in slopes], found, strict=True))
+    of_words, of_weights = (by_name[variable.name] for variable in variables)
+    numpy.testing.assert_allclose(of_weights, seen.T @ wrong, atol=1e-6)
+    expected = numpy.zeros_like(embeddings)
+    numpy.add.at(expected, given, (wrong @ weights.T)[:, None, :] / LENGTH)
+    summed = numpy.zeros_like(embeddings)
+    numpy.add.at(summed, of_words.indices, of_words.values)
+    numpy.testing.assert_allclose(summed, expected, atol=1e-6)
+
+
+def test_variables_of_an_imported_step_are_on_the_servers(model: OwnModel, graph: object) -> None:
+    import tensorflow.compat.v1 as tf1
+
+    file = model.steps[BATCH]
+    assert isinstance(file, Path)
+    with tf1.device(
+        tf1.train.replica_device_setter(ps_tasks=2, worker_device="/job:worker/task:3")
+    ):
+        slopes = imported_slopes(file, model.dnn)
+        tf1.train.GradientDescentOptimizer(0.1).apply_gradients(slopes)
+    operations = tf1.get_default_graph().get_operations()
+    places = {variable.handle.device for _, variable in slopes}
+    assert places == {"/job:ps/task:0", "/job:ps/task:1"}
+    reads = [one for one in operations if one.type in ("ReadVariableOp", "ResourceGather")]
+    assert reads and all(one.device == one.inputs[0].op.device for one in reads)
+    worked = {one.device for one in operations if one.type == "MatMul"}
+    assert worked == {"/job:worker/task:3"}
+
+
+def test_operations_of_a_known_model_are_extracted(
+    model: OwnModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "_OWN", {})
+    monkeypatch.setattr(extraction, "_STEPS", {})
+    extraction.know(model)
+    found = extraction.extracted(model.dnn, BATCH, 0)
+    assert (found.dnn, found.parameter_count) == (model.dnn, model.parameter_count)
+    types = Counter(one.type for one in found.operations)
+    # The product, and the two of its gradients.
+    assert types["MatMul"] == 3 and found.unknown == ()
+    assert types["ResourceApplyGradientDescent"] == types["ResourceScatterAdd"] == 1
+    assert extraction.step_file(model.dnn, BATCH) == str(model.steps[BATCH])
+    with pytest.raises(catalogue.UnknownNetwork, match="it has no step of 5 samples"):
+        extraction.step_file(model.dnn, 5)
+    assert extraction.step_file("small_cnn", 5) == ""
+
+
+def test_what_becomes_of_other_models(tmp_path: Path) -> None:
+    root = Path(catalogue.__file__).parents[1]
+    ran = subprocess.run(
+        [sys.executable, "-c", dedent(ABOUT), str(root)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    told = json.loads(ran.stdout.splitlines()[-1])
+    fine = told["fine"]
+    assert fine["image_size"] == 16
+    assert fine["parameter_count"] == (3 * 9 * 8 + 8) + 2 * 8 + (8 * 4 + 4)
+    # Means and variances that move, and the state of what drops out.
+    assert (fine["error"], len(fine["updates"])) == (None, 3)
+    assert [one["dtype"] for one in fine["inputs"]] == ["float32"]
+    assert fine["name"] == told["same"]["name"] != told["other"]["name"]
+    assert "found the model alone; return both" in told["alone"]
+    assert "found str" in told["text"] and "text is turned into numbers" in told["text"]
+    assert "leave batch_size out of keras.Input" in told["fixed"]
+    assert "its forward pass failed" in told["wide"]
+    assert "it has a loop (" in told["loop"] and "unroll=True" in told["loop"]
+    assert "its forward pass failed" in told["decides"]
+    assert "depends on its variables" in told["constant"]["error"]
+    assert not any("\n" in one for one in told.values() if isinstance(one, str))
