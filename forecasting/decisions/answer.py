@@ -56,7 +56,8 @@ class Answered:
         aim: what is wanted.
         known: what profiles added to the question.
         answer: what all systems say of all scenarios.
-        candidates: one for each scenario and market, by the system that has erred least.
+        candidates: one for each scenario and market, by the system that has erred least; where none
+            has been judged, by whichever comes first.
         decision: the choice, and alternatives.
         rules: what rules of thumb take.
         says: what each system would choose.

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from forecasting.decisions.candidates import Ranked, most_trusted, train_s
+from forecasting.decisions.candidates import Ranked, most_trusted, train_s, training
 from forecasting.decisions.evidence import Evidence
 from models.choosing.candidates import Candidate
 from models.choosing.deciding import Aim, best, rules_of_thumb
@@ -86,8 +86,8 @@ def decisions(warehouse: Warehouse, seed: int = SEED, questions: int = QUESTIONS
     rows = [
         row
         for menu in menus(warehouse.query("menus"))
-        for aim in _aims(menu, seed, questions)
-        for row in _decided(menu, aim, past, seed)
+        for aim in aims(menu, seed, questions)
+        for row in decided(menu, aim, past, seed)
     ]
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -104,7 +104,7 @@ def menus(rows: pl.DataFrame) -> Iterator[Menu]:
         yield Menu(dict(zip(_MENU, key, strict=True)), mine, scenarios)
 
 
-def _aims(menu: Menu, seed: int, questions: int) -> Iterator[Aim]:
+def aims(menu: Menu, seed: int, questions: int) -> Iterator[Aim]:
     """Yield what is wanted of a menu's job: limits between the best and the worst measured."""
     random = Random(f"{seed} {sorted(menu.key.items())}")
     for _ in range(questions):
@@ -117,7 +117,7 @@ def _between(values: Sequence[float], random: Random) -> float:
     return exp(random.uniform(log(min(values)), log(max(values))))
 
 
-def _decided(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator[dict[str, Any]]:
+def decided(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator[dict[str, Any]]:
     """Yield a row for each system, rule, and how sure limits have to be."""
     known = past.filter(pl.col("measured_at") < menu.first_run_at, backend=menu.key["backend"])
     question = _question(menu, aim, seed)
@@ -141,6 +141,7 @@ def _decided(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator[di
 def candidates(menu: Menu, evidence: Evidence) -> list[Ranked]:
     """Return what each system forecasts of each option, with how little it is trusted."""
     found: list[Ranked] = []
+    per_worker = usd_per_worker_hour(menu)
     for place, row in enumerate(menu.rows.to_dicts()):
         errors = evidence.errors(row["system"], row["split"], row["metric"])
         scenario = menu.scenarios[row["scenario_id"]]
@@ -149,15 +150,41 @@ def candidates(menu: Menu, evidence: Evidence) -> list[Ranked]:
             key=scenario.scenario_id,
             label=scenario.label,
             system=row["system"],
+            training=training(scenario),
             node_type=group.node_type,
             workers=group.count,
             market="on_demand",
             usd_per_hour=row["usd_per_hour"],
+            usd_per_worker_hour=per_worker[group.node_type],
             train_s=train_s(scenario, row["metric"], row["predicted"], SAMPLES),
             expected=Expected(0.0, 1.0, None),
             ratios=errors.ratios,
         )
         found.append(((*errors.rank, place), one))
+    return found
+
+
+def usd_per_worker_hour(menu: Menu) -> Mapping[str, float]:
+    """Return what a worker of each type costs: by how much one more of them makes nodes dearer.
+
+    Where only one number of workers was measured, servers are counted in.
+    """
+    costs: dict[str, dict[tuple[int, int], float]] = {}
+    for scenario_id, usd in menu.rows.select("scenario_id", "usd_per_hour").unique().iter_rows():
+        scenario = menu.scenarios[scenario_id]
+        (group,) = scenario.worker_groups
+        at = scenario.strategy.servers, group.count
+        costs.setdefault(group.node_type, {})[at] = usd
+    found = {}
+    for node_type, by_count in costs.items():
+        servers = min(count for count, _ in by_count)
+        same = [workers for count, workers in by_count if count == servers]
+        fewest, most = min(same), max(same)
+        if most > fewest:
+            more = by_count[servers, most] - by_count[servers, fewest]
+            found[node_type] = more / (most - fewest)
+        else:
+            found[node_type] = by_count[servers, most] / most
     return found
 
 

@@ -53,10 +53,12 @@ def _candidate(
         key=f"{scenario.scenario_id} {market}",
         label=label if scenario.workload.framework == "pytorch" else f"{label} (TensorFlow)",
         system=one.system.name,
+        training=training(scenario),
         node_type=group.node_type,
         workers=group.count,
         market=market,
         usd_per_hour=hourly,
+        usd_per_worker_hour=prices.usd_of(group.node_type, market),
         train_s=train_s(scenario, one.metric.name, one.value, question.samples),
         expected=expected(question.overheads, prices.preemptions_per_hour(scenario, market)),
         ratios=ratios,
@@ -79,10 +81,20 @@ def train_s(scenario: Scenario, metric: str, value: float, samples: int) -> floa
     return samples * value / (load.batch_size * devices)
 
 
+def training(scenario: Scenario) -> str:
+    """Return what candidates share that differ in their nodes only, but for servers."""
+    strategy = scenario.strategy
+    return f"{scenario.workload.framework} {strategy.kind} {strategy.servers}"
+
+
 def most_trusted(everything: Sequence[Ranked]) -> list[Candidate]:
-    """Return one candidate for each scenario and market: by the system that has erred least."""
+    """Return one candidate for each scenario and market: by the system that has erred least.
+
+    Those of systems that were never judged are left out, unless there are no others.
+    """
+    judged = [one for one in everything if not one[0][0]]
     found: dict[str, Ranked] = {}
-    for rank, one in everything:
+    for rank, one in judged or everything:
         if one.key not in found or rank < found[one.key][0]:
             found[one.key] = rank, one
     return [one for _, one in found.values()]

@@ -30,11 +30,19 @@ class Offered:
 
     def usd_per_hour(self, scenario: Scenario, market: Market) -> float | None:
         """Return what all nodes of a scenario cost; None where a type has no price there."""
-        found = {one.node_type: one.usd_per_hour for one in self.prices if one.market == market}
         nodes = _nodes(scenario)
-        if not nodes.keys() <= found.keys():
+        priced = {one.node_type for one in self.prices if one.market == market}
+        if not nodes.keys() <= priced:
             return None
-        return sum(found[name] * count for name, count in nodes.items())
+        return sum(self.usd_of(name, market) * count for name, count in nodes.items())
+
+    def usd_of(self, node_type: str, market: Market) -> float:
+        """Return what a node costs an hour on a market that has it."""
+        return next(
+            one.usd_per_hour
+            for one in self.prices
+            if (one.node_type, one.market) == (node_type, market)
+        )
 
     def preemptions_per_hour(self, scenario: Scenario, market: Market) -> float:
         """Return how often any node of a scenario is taken away."""

@@ -20,10 +20,12 @@ class Candidate:
         key: what tells it from others: its scenario and market.
         label: in words.
         system: whose forecast it is.
+        training: framework, strategy and servers; the same of candidates that differ in workers.
         node_type: of its workers.
         workers: how many there are.
         market: where all its nodes are rented.
-        usd_per_hour: what all of them cost.
+        usd_per_hour: what all its nodes cost.
+        usd_per_worker_hour: what one of its workers costs.
         train_s: seconds that training takes, as forecast.
         expected: what comes to that.
         ratios: how much longer training took than was forecast; None: it is known.
@@ -32,10 +34,12 @@ class Candidate:
     key: str
     label: str
     system: str
+    training: str
     node_type: str
     workers: int
     market: Market
     usd_per_hour: float
+    usd_per_worker_hour: float
     train_s: float
     expected: Expected
     ratios: Ratios | None

@@ -97,23 +97,27 @@ def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Ca
     """
     if not candidates:
         return {"cheapest": None, "most powerful": None, "linear scaling": None}
-    dearest = max(one.usd_per_hour / one.workers for one in candidates)
-    powerful = [one for one in candidates if one.usd_per_hour / one.workers >= dearest * 0.999]
+    powerful = max(
+        candidates,
+        key=lambda one: (one.usd_per_worker_hour, one.workers, one.usd_per_hour, one.key),
+    )
     return {
         "cheapest": min(candidates, key=lambda one: (one.usd_per_hour, one.key)),
-        "most powerful": max(powerful, key=lambda one: (one.workers, one.key)),
+        "most powerful": powerful,
         "linear scaling": _linear(candidates, aim),
     }
 
 
 def _linear(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
-    alone = {
-        (one.node_type, one.market): one.train_s for one in reversed(candidates) if one.workers == 1
-    }
+    alone = {_alike(one): one.train_s for one in candidates if one.workers == 1}
     scaled = [
-        replace(one, train_s=alone[one.node_type, one.market] / one.workers, ratios=None)
+        replace(one, train_s=alone[_alike(one)] / one.workers, ratios=None)
         for one in candidates
-        if (one.node_type, one.market) in alone
+        if _alike(one) in alone
     ]
     chosen = best(scaled, aim)
     return next((one for one in candidates if chosen and one.key == chosen.key), None)
+
+
+def _alike(one: Candidate) -> tuple[str, str, str]:
+    return one.training, one.node_type, one.market

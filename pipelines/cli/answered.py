@@ -136,8 +136,13 @@ def _agreement(found: Answered) -> Iterator[str]:
             if one not in same:
                 yield f"  {one.system} would rent {_chosen(one)}"
         yield from _apart(found, choice)
-    if unjudged:
+    if unjudged and several:
         yield f"Never judged on this backend, so not counted: {', '.join(unjudged)}."
+    elif unjudged:
+        yield (
+            "No system that forecasts any of these has been judged on this backend: intervals and "
+            "probabilities are guesses."
+        )
 
 
 def _apart(found: Answered, choice: Candidate) -> Iterator[str]:

@@ -8,7 +8,9 @@ from forecasting.decisions.preemptions import DEFAULT_PER_NODE_HOUR, rate
 def test_each_rise_counts_once() -> None:
     """Above at the start is no rise; two later ones in 40 hours are one every 20 hours."""
     above = [True, False, True, True, False, True]
-    assert rate(above, 40) == (pytest.approx(0.05), "2 rises above the price on demand in 40 h")
+    found, basis = rate(above, 40)
+    assert found == pytest.approx(0.05)
+    assert basis == "2 rises above the price on demand in 40 h"
 
 
 def test_a_calm_price_leaves_the_default() -> None:

@@ -1,0 +1,127 @@
+"""`stepcast recommend` without --system, and `stepcast decisions`, on a few reference runs."""
+
+import json
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from tests.pipelines.ran import Stepcast
+from warehouse.warehouse import read_only
+
+ASKED = {
+    "--model": "small_cnn",
+    "--framework": "tensorflow",
+    "--image-size": "24",
+    "--batch-size": "1",
+    "--epochs": "2",
+    "--dataset-samples": "500000",
+    "--capacity": "emu.native.s25=3",
+    "--server": "emu.server",
+    "--link-mbps": "200",
+    "--systems": "async_sgd,linear",
+    "--max-hours": "30",
+    "--as-of": "2026-11-26",
+}
+
+
+@pytest.fixture
+def home(small_history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the history that a test may change."""
+    copy = Path(copytree(small_history, tmp_path / "home"))
+    monkeypatch.setenv("STEPCAST_HOME", str(copy))
+    return copy
+
+
+def options(**changes: str | None) -> list[str]:
+    """Return the command with some options changed, None: left out."""
+    asked = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    given = [(name, value) for name, value in asked.items() if value is not None]
+    return ["recommend", *(word for pair in given for word in pair)]
+
+
+def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
+    stepcast: Stepcast, home: Path
+) -> None:
+    found = stepcast(*options(), "--front")
+    assert found.code == 0, found.err
+    lines = found.out.splitlines()
+    assert lines[0] == (
+        "1,000,000 samples of small_cnn 24px, within 30 hours with a probability of 90 %: "
+        "least cost"
+    )
+    assert lines[1].startswith("Rent ")
+    words = [line.split()[0] for line in lines[2:] if line and line[0].isalpha()]
+    assert [one for one in words if one in ("choice", "cheapest", "most", "linear")] == [
+        "choice",
+        "cheapest",
+        "most",
+        "linear",
+    ]
+    assert "What more money buys" in found.out
+    assert "late: " in found.out
+    assert "Beside training: launch 2.5 min, loading 0 min, a checkpoint 10 s." in found.out
+    assert "3 scenarios, " in found.out
+    rows = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
+    assert len(rows) == 1
+    job, constraints = json.loads(rows[0]["job"]), json.loads(rows[0]["constraints"])
+    assert (job["samples"], job["servers"]) == (1_000_000, 1)
+    assert constraints["capacity"] == {"emu.native.s25": 3}
+    assert f"Recommendation {rows[0]['recommendation_id']}" in found.out
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"batch_size": None}, "expected --global-batch (of all nodes together) or --batch-size"),
+        ({"global_batch": "8"}, "expected --global-batch (of all nodes together) or --batch-size"),
+        (
+            {"batch_size": None, "global_batch": "8"},
+            "--server: asynchronous workers have batches of their own; --batch-size",
+        ),
+        ({"late": "2"}, "--late: expected a probability from 0.01 to below 1, found 2"),
+        ({"late": "nan"}, "--late: expected a number from 0, found nan"),
+        ({"launch_min": "-1"}, "--launch-min: expected a number from 0, found -1"),
+        ({"max_hours": "0"}, "--max-hours: expected a number above 0, found 0"),
+        ({"epochs": None}, "how long is the job? expected one of --samples, --iterations, --epo"),
+        ({"dataset_samples": None}, "--epochs and --dataset-samples go together"),
+        ({"server": "emu.server=0"}, "--server 'emu.server=0': expected TYPE or TYPE=COUNT"),
+        ({"capacity": "emu.native.s25"}, "--capacity 'emu.native.s25': expected TYPE=COUNT"),
+        ({"capacity": "nowhere=2"}, "--capacity: unknown node type 'nowhere'"),
+        ({"capacity": "emu.native.s25=20000"}, "expected at most 10,000 nodes of a type to rent"),
+        ({"system": "srift"}, "--systems: the search of srift does not know it; use --systems sri"),
+        ({"picture": "front.svg"}, "--picture: only a system's own search is drawn"),
+        ({"systems": "nobody"}, "systems: no system 'nobody'; there are async_sgd"),
+        ({"as_of": "2020-01-01"}, "nothing had been profiled by 2020-01-01"),
+        ({"model": "nothing"}, "unknown network 'nothing'"),
+        ({"market": "spot"}, "no spot price of node type 'emu.native.s25' as of 2026-11-26 is kn"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    stepcast: Stepcast, home: Path, changes: dict[str, str | None], said: str
+) -> None:
+    found = stepcast(*options(**changes))
+    assert (found.code, found.out) == (2, "")
+    assert f"stepcast: {said}" in found.err
+    assert "Traceback" not in found.err
+
+
+def test_decisions_are_made_judged_and_kept(stepcast: Stepcast, home: Path) -> None:
+    found = stepcast("decisions", "--questions", "1", "--format", "json")
+    assert found.code == 0, found.err
+    board = json.loads(found.out)
+    assert {"recommend", "cheapest", "async_sgd"} <= {row["chooser"] for row in board}
+    kept = stepcast("query", "decisions", "--format", "json")
+    assert json.loads(kept.out) == board
+
+
+def test_without_measurements_there_is_nothing_to_decide(
+    stepcast: Stepcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from warehouse.warehouse import Warehouse
+
+    Warehouse(tmp_path).load()
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
+    found = stepcast("decisions")
+    assert found.code == 2
+    assert "nothing to decide" in found.err
