@@ -132,9 +132,7 @@ def predict_asked(
         groups = groups_of({key: one for key, one in wanted.items() if isinstance(one, Met)})
         history = read_history(warehouse, groups, place.backend)
     fits = {group: made(group, history, place, say) for group in groups}
-    answers = [_answer(key, one, groups, fits, history) for key, one in wanted.items()]
-    if not far_out:
-        answers = [_near(one) for one in answers]
+    answers = [_answer(key, one, groups, fits, history, far_out) for key, one in wanted.items()]
     forecasts = tuple(one for one in answers if isinstance(one, Forecast))
     refused = tuple(one for one in answers if isinstance(one, Refused))
     written = 0 if dry_run else write(_unwritten(forecasts, history), place, warehouse)
@@ -176,10 +174,14 @@ def _answer(
     groups: Sequence[Group],
     fits: dict[Group, AskedFit | BadInput],
     history: History,
+    far_out: bool,
 ) -> Forecast | Refused:
     if isinstance(rests, Refused):
         return rests
     system, curve, scenario = key
+    case = how_far(history.judged, system.name, curve.metric.name, scenario)
+    if case.far is not None and not far_out:
+        return Refused(scenario, system, f"far out: {case.far}; --far-out shows the number")
     group = next(one for one in groups if one.system == system and (curve, scenario) in one.of)
     fit = fits[group]
     if isinstance(fit, BadInput):
@@ -202,7 +204,7 @@ def _answer(
         fit=fit,
         split=split,
         past=past,
-        case=how_far(history.judged, system.name, curve.metric.name, scenario),
+        case=case,
         is_new=known is None,
         changed=history.changed_since(group),
         cost=cost_of(scenario, history.prices),
@@ -216,13 +218,6 @@ def _unwritten(forecasts: Sequence[Forecast], history: History) -> list[Forecast
         for one in forecasts
         if one.is_new or not history.has_asked(one.fit.fit_id, one.scenario, snapshot_of(one))
     ]
-
-
-def _near(one: Forecast | Refused) -> Forecast | Refused:
-    """Return a refusal in place of a forecast that is farther out than any that was judged."""
-    if isinstance(one, Refused) or one.case.far is None:
-        return one
-    return Refused(one.scenario, one.system, f"far out: {one.case.far}; --far-out shows the number")
 
 
 def _figures(fit: AskedFit, scenario: Scenario) -> Figures:

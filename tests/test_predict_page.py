@@ -1,0 +1,48 @@
+"""docs/predict.md is followed: its questions are asked, its figures come out."""
+
+import re
+import shlex
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from tests.pipelines.ran import Stepcast
+from warehouse.home import CHECKOUT
+
+PAGE = (CHECKOUT / "docs" / "predict.md").read_text()
+_EXAMPLE = re.compile(r"^\$ stepcast (predict (?:.*\\\n)*.*)\n((?:(?!```).*\n)+)", re.MULTILINE)
+_FIGURES = re.compile(r"(srift\w*|ideal_scaling)  +([\d.]+ s)  +(?:([\d.]+ to [\d.]+)|-) ")
+TOLD = [
+    (shlex.split(words.replace("\\\n", " ")), output) for words, output in _EXAMPLE.findall(PAGE)
+]
+
+
+@pytest.fixture
+def history(small_history: Path, home: Path) -> Path:
+    """Return this test's home with the last round of what the page asks about."""
+    return Path(copytree(small_history, home, dirs_exist_ok=True))
+
+
+def test_the_page_has_its_examples() -> None:
+    assert len(TOLD) == 5
+    assert sum("--calibrate" in words for words, _ in TOLD) == 1
+    assert sum("far out" in output for _, output in TOLD) == 1
+
+
+# The small history lacks one network of the page.
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [one for one in TOLD if "squeezenet" not in one[0]],
+    ids=lambda one: "asked" if isinstance(one, list) else "",
+)
+def test_questions_of_the_page_have_its_answers(
+    stepcast: Stepcast, history: Path, words: list[str], output: str
+) -> None:
+    answer = stepcast(*words)
+    assert answer.code == 0, answer.err
+    assert _FIGURES.findall(answer.out) == _FIGURES.findall(output)
+    refused = [line for line in output.splitlines() if re.match("[a-z_]+: ", line)]
+    assert [line for line in refused if line not in answer.out] == []
+    nearest = [line for line in output.splitlines() if line.startswith("Nearest to ")]
+    assert [line for line in nearest if line not in answer.out] == []
