@@ -33,7 +33,7 @@ def figures(found: Evaluation) -> str:
     cards = (
         ("Mean absolute error, W ≥ 2", result.error, of),
         ("Nine of ten are off by at most", opening.nine_of_ten, of),
-        ("Inside of their 90 % interval", opening.inside, f"n = {opening.inside_n}; {noise}"),
+        ("Measured inside the 90 % interval", opening.inside, f"n = {opening.inside_n}; {noise}"),
     )
     return "\n".join(_card(title, percent(value), (note, when)) for title, value, note in cards)
 

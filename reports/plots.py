@@ -35,6 +35,7 @@ _STYLE: dict[Any, Any] = {
 }
 styled = mpl.rc_context(_STYLE)
 _INCHES_A_NAME = 0.2
+_ABOVE_LEGEND = 24
 
 
 @styled
@@ -91,7 +92,8 @@ def scaling(
         )
     axes.set(xlabel="workers", ylabel=label, xticks=workers)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0)
+    axes.set_title(title, fontsize=11, pad=_ABOVE_LEGEND if title else None)
     return figure
 
 

@@ -18,11 +18,12 @@ PALETTE = {
     "red": "#c0392b",
 }
 """Colours of figures on white; `style.css` has those of dark pages, by the same names."""
-MOST_POINTS = 1500
+MOST_POINTS = 500
 """Of a line in a figure; one with more is drawn as pixels, so that figures stay small."""
 _METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 _FONTS = re.compile(r"font-family: [^;\"]*")
 _PLACES = re.compile(r' (?:d|x|y|transform|points)="[^"]*"')
+_BETWEEN = re.compile(r">\s+<")
 _DIGITS = re.compile(r"(\.\d\d)\d+")
 
 
@@ -40,7 +41,7 @@ def of_page(svg: str) -> str:
     Without a page around it, an SVG keeps the colours it was drawn in. Places are rounded to a
     hundredth of a point.
     """
-    svg = _METADATA.sub("", svg[svg.index("<svg") :])
+    svg = _BETWEEN.sub("><", _METADATA.sub("", svg[svg.index("<svg") :]))
     svg = _FONTS.sub("font-family: system-ui, sans-serif", svg)
     svg = _PLACES.sub(lambda found: _DIGITS.sub(r"\1", found.group()), svg)
     svg = svg.replace(INK, "currentColor")

@@ -172,7 +172,7 @@ def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
     made = "forecasts made before the run, not published"
     assert f"Mean absolute error, W ≥ 215.0 %n = 2; {noise}{made}" in text
     assert f"Nine of ten are off by at most23.0 %n = 2; {noise}{made}" in text
-    assert f"Inside of their 90 % interval100.0 %n = 2; {noise}{made}" in text
+    assert f"Measured inside the 90 % interval100.0 %n = 2; {noise}{made}" in text
     said = "With several workers, forecasts by async_sgd are off by 15.0 % in the mean; linear"
     assert said in text
 

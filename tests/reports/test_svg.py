@@ -34,7 +34,7 @@ def test_no_figure_grows_with_its_points() -> None:
     assert few.count("<use") >= MOST_POINTS
     assert "data:image/png" not in few
     assert "data:image/png" in many
-    assert len(more) < len(few)
+    assert len(more) < 2 * len(many)
 
 
 def test_digits_of_ticks_survive() -> None:
