@@ -83,7 +83,8 @@ def reproduce(
     """Rebuild every fit, prediction and accuracy figure from runs that are kept, in a fresh home.
 
     Profiles are loaded, everything is predicted, and only then are the measurements brought in.
-    Prints the leaderboard and writes it to leaderboard.json in the home.
+    Prints the leaderboard, and the board of all systems where all of a study said something, with
+    what each covers; writes them to leaderboard.json and board.json in the home.
 
     The home must be a new one, such as STEPCAST_HOME=.stepcast/accuracy.
 
@@ -97,6 +98,7 @@ def reproduce(
         rounds = reproduction.reproduce(folder, place, progress, study or ())
     typer.echo(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
     _print_leaderboard(place, "leaderboard.json")
+    _print_board(place)
     _print_sealed(place)
 
 
@@ -120,6 +122,20 @@ def reproduce_external(
     for line in external.judge(data, Warehouse(place)):
         typer.echo(line)
     _print_leaderboard(place, "external.json")
+
+
+def _print_board(place: Path) -> None:
+    """Print how systems did on what all of a study forecast, and write it to board.json."""
+    from polars import selectors
+
+    from pipelines.cli.tables import print_table
+    from warehouse.warehouse import Warehouse
+
+    board = Warehouse(place).query("board")
+    (place / "board.json").write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
+    typer.echo("All systems of a study on what all of them forecast, and what each covers:")
+    print_table(board.with_columns(selectors.float().round(2)))
+    typer.echo(f"board  {place / 'board.json'}")
 
 
 def _print_sealed(place: Path) -> None:

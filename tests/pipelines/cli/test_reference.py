@@ -55,6 +55,11 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     board = json.loads((fresh / "leaderboard.json").read_text())
     assert {row["system"] for row in board} == {system.name for system in FORECASTERS}
     assert board == json.loads(stepcast("accuracy", "--json").out)
+    assert "All systems of a study on what all of them forecast" in answer.out
+    common = json.loads((fresh / "board.json").read_text())
+    assert {row["system"] for row in common} == {row["system"] for row in board}
+    assert len({row["n"] for row in common}) == 1, "all are compared on the same scenarios"
+    assert all(row["covered"] >= row["n"] for row in common)
 
     named = tmp_path / "named"
     monkeypatch.setenv("STEPCAST_HOME", str(named))
