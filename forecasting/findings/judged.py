@@ -1,0 +1,50 @@
+"""What all systems of a round forecast, beside what was measured after it."""
+
+import polars as pl
+
+from studies.rounds import Round
+
+SCHEMA = {
+    "system": pl.String,
+    "scenario_id": pl.String,
+    "dnn": pl.String,
+    "workers": pl.Int64,
+    "predicted": pl.Float64,
+    "measured": pl.Float64,
+    "error_percent": pl.Float64,
+    "noise_floor_percent": pl.Float64,
+}
+"""A row for each system and scenario that was judged."""
+
+
+def judged_of(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    """Return `SCHEMA` of a round: each system's newest forecast of what no busy host measured.
+
+    Args:
+        round_: of a study.
+        accuracy: rows of report.accuracy.
+    """
+    asked = [
+        (one.scenario_id, one.workload.dnn, one.strategy.workers)
+        for curve in round_.study.curves
+        if curve.is_judged and not curve.is_reserve
+        for one in curve.scenarios(round_.backend)
+    ]
+    scenarios = pl.DataFrame(asked, ["scenario_id", "dnn", "workers"], orient="row").unique()
+    return (
+        accuracy.filter(
+            pl.col("study") == round_.study.name,
+            pl.col("repeat") == round_.repeat,
+            pl.col("backend") == round_.backend,
+            pl.col("host_id") == round_.host_id,
+            pl.col("metric").is_in(list(round_.study.metrics)),
+            pl.col("error_percent").is_not_null(),
+            ~pl.col("host_busy"),
+        )
+        .sort("made_at")
+        .unique(["system", "scenario_id"], keep="last")
+        .join(scenarios, on="scenario_id")
+        .select(SCHEMA.keys())
+        .cast(pl.Schema(SCHEMA))
+        .sort("system", "dnn", "workers", "scenario_id")
+    )

@@ -1,0 +1,177 @@
+"""Steps by regressions that saw some of a round's runs, judged by its other runs.
+
+That is how the paper judges: no forecast here was made before its step was measured.
+
+Source: Assogba et al., PredictDDL, sections II and IV.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from models.ernest import features
+from models.predictddl import published
+from models.predictddl.known import Known
+from models.predictddl.observed import Observed
+from models.predictddl.published import OfNetwork, Published
+from networks.families import family
+from networks.primitives import PrimitiveGraph
+from warehouse.records import BadInput, Scenario
+
+Floats = NDArray[np.float64]
+Forecast = Callable[[Sequence[Scenario]], Floats]
+Fitting = Callable[[Known], Forecast]
+Parts = Sequence[Hashable]
+"""Which part each run belongs to: a part is forecast from all others."""
+RANDOM, FAMILIES = "random", "families"
+ROWS = {
+    "of": pl.String,
+    "split": pl.String,
+    "dnn": pl.String,
+    "workers": pl.Int64,
+    "predicted_s": pl.Float64,
+    "measured_s": pl.Float64,
+}
+"""Forecasts of steps: by what, and what it had not seen; seconds."""
+_SEED = 32
+
+
+@dataclass(frozen=True)
+class Contest:
+    """How several forecasts of the same steps did.
+
+    Each frame has of, split, n, ratio (mean of predicted / actual, the paper's measure),
+    error_percent (mean of absolute errors) and rmse_s; the other two dnn or workers too.
+    """
+
+    overall: pl.DataFrame
+    by_network: pl.DataFrame
+    by_workers: pl.DataFrame
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame) -> Self:
+        """Return how `ROWS` did."""
+        return cls(scored(rows), scored(rows, "dnn"), scored(rows, "workers"))
+
+
+def scored(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return figures of each group of forecasts, in the order of rows; workers ascend."""
+    ratio = pl.col("predicted_s") / pl.col("measured_s")
+    left = pl.col("predicted_s") - pl.col("measured_s")
+    found = rows.group_by("of", "split", *by, maintain_order=True).agg(
+        n=pl.len(),
+        ratio=ratio.mean(),
+        error_percent=100 * (ratio - 1).abs().mean(),
+        rmse_s=(left**2).mean().sqrt(),
+    )
+    return found.sort("workers", maintain_order=True) if "workers" in by else found
+
+
+def random_parts(count: int, parts: int) -> Parts:
+    """Return the part of each of so many runs: as large as can be alike, and drawn by a seed."""
+    found = [place % parts for place in range(count)]
+    Random(_SEED).shuffle(found)
+    return found
+
+
+def family_parts(known: Known) -> Parts:
+    """Return the family of each run's network."""
+    return [family(one.scenario.workload.dnn) for one in known.runs]
+
+
+def contest(known: Known, fittings: Mapping[str, Fitting]) -> pl.DataFrame:
+    """Return `ROWS` of random fifths (the paper's 80/20) and of families, each left out in turn."""
+    splits = {RANDOM: random_parts(len(known.runs), 5), FAMILIES: family_parts(known)}
+    return pl.concat(
+        forecasts(known, name, fitting, parts, split)
+        for name, fitting in fittings.items()
+        for split, parts in splits.items()
+    )
+
+
+def forecasts(known: Known, name: str, fitting: Fitting, parts: Parts, split: str) -> pl.DataFrame:
+    """Return `ROWS`: each part by a fit to the others; none of a part to which nothing is fitted.
+
+    Args:
+        known: all runs.
+        name: of what is fitted.
+        fitting: fits it.
+        parts: of each run.
+        split: what to call this.
+    """
+    rows: list[tuple[str, str, str, int, float, float]] = []
+    for part in dict.fromkeys(parts):
+        out = [one for one, its in zip(known.runs, parts, strict=True) if its == part]
+        left = set(map(id, out))
+        if len(left) == len(known.runs):
+            continue
+        rest = known.without(lambda one, left=left: id(one) in left)  # type: ignore[misc]
+        # Small matrices: on a busy host, several threads take fifty times as long as one.
+        with threadpool_limits(1):
+            try:
+                found = fitting(rest)([one.scenario for one in out])
+            except BadInput:
+                continue
+        rows += [_row(name, split, one, float(s)) for one, s in zip(out, found, strict=True)]
+    return pl.DataFrame(rows, schema=ROWS, orient="row")
+
+
+def regression(of_network: OfNetwork, *kinds: str, named: bool = False) -> Fitting:
+    """Return what fits the best of some kinds of regressors to features of networks."""
+    if len(kinds) == 1 and not published.GRIDS[kinds[0]]:
+        # Nothing is to be chosen, and choosing takes four times as long as fitting.
+        only = published.Choice(kind=kinds[0], settings={}, error=0.0)
+        chosen = published.Parameters(chosen=only, best_of_kinds=())
+        return lambda known: Published(known, of_network, named, chosen).steps_s
+    return lambda known: Published.fit(known, of_network, kinds=kinds, named=named).steps_s
+
+
+def ernest(known: Known) -> Forecast:
+    """Fit Ernest's terms to all runs, whatever the network."""
+    weights = features.fit(
+        [features.features(one.scenario) for one in known.runs], known.steps_s.tolist()
+    )
+    return lambda scenarios: np.maximum(
+        np.array([features.features(one) for one in scenarios]) @ weights, 1e-6
+    )
+
+
+def embedding(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
+    """Return the embedding of a graph, made once."""
+    found: Sequence[float] = known.embedding((graph.dnn, graph.image_size), graph).tolist()
+    return found
+
+
+def layers(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
+    """Return the number of layers."""
+    return published.size(known, graph)[:1]
+
+
+def parameters(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
+    """Return the number of parameters."""
+    return published.size(known, graph)[1:]
+
+
+def everything(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
+    """Return the embedding, layers and parameters."""
+    return [*embedding(known, graph), *published.size(known, graph)]
+
+
+def _row(
+    name: str, split: str, one: Observed, predicted_s: float
+) -> tuple[str, str, str, int, float, float]:
+    scenario = one.scenario
+    return (
+        name,
+        split,
+        scenario.workload.dnn,
+        scenario.strategy.workers,
+        predicted_s,
+        one.step_s,
+    )
