@@ -1,0 +1,143 @@
+"""Models of Hugging Face by their configs: from files and types, never from the network."""
+
+import json
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from networks.own_huggingface import SEQUENCE_LENGTH, from_config, with_length
+from networks.own_model import own_model
+from networks.own_training import own_network
+
+HIDDEN, LAYERS, INNER, WORDS, POSITIONS, LABELS = 16, 2, 24, 50, 40, 3
+TINY = {
+    "model_type": "bert",
+    "hidden_size": HIDDEN,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 2,
+    "intermediate_size": INNER,
+    "vocab_size": WORDS,
+    "max_position_embeddings": POSITIONS,
+    "type_vocab_size": 2,
+}
+CLASSIFIER = {
+    **TINY,
+    "architectures": ["BertForSequenceClassification"],
+    "id2label": {str(label): str(label) for label in range(LABELS)},
+}
+PARAMETERS = (
+    (WORDS + POSITIONS + 2) * HIDDEN
+    + 2 * HIDDEN
+    + LAYERS * (4 * (HIDDEN + 1) * HIDDEN + (HIDDEN + 1) * INNER + (INNER + 1) * HIDDEN)
+    + LAYERS * 4 * HIDDEN
+    + (HIDDEN + 1) * HIDDEN
+)
+"""Of BERT: embeddings and their norm; attention, dense layers and norms of each layer; pooler."""
+Write = Callable[[dict[str, Any]], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Return what writes a config, and returns its target; whoever opens a connection fails."""
+
+    def refused(*_: object) -> None:
+        raise AssertionError("nothing may be asked of the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "nothing"))
+
+    def written(config: dict[str, Any]) -> str:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        return "hf:config.json"
+
+    return written
+
+
+def test_a_config_becomes_a_model_and_a_batch_of_its_words(write: Write, tmp_path: Path) -> None:
+    model, batch = from_config(write(TINY), 6, str(tmp_path))
+    assert sum(one.numel() for one in model.parameters()) == PARAMETERS
+    assert {name: one.shape for name, one in batch.items()} == {"input_ids": (6, POSITIONS)}
+    assert 0 <= batch["input_ids"].min() and batch["input_ids"].max() < WORDS
+    _, shorter = from_config(with_length("hf:.", 7), 2, str(tmp_path))
+    assert shorter["input_ids"].shape == (2, 7)
+    classifier, _ = from_config(write(CLASSIFIER), 1, str(tmp_path))
+    counted = sum(one.numel() for one in classifier.parameters())
+    assert counted == PARAMETERS + (HIDDEN + 1) * LABELS
+
+
+def test_it_is_traced_and_trained_like_any_model(write: Write, tmp_path: Path) -> None:
+    target = with_length(write(CLASSIFIER), 5)
+    found = own_model(target, (2,), tmp_path)
+    assert found.graph is not None
+    assert found.parameter_count == PARAMETERS + (HIDDEN + 1) * LABELS
+    assert found.graph.histogram["layer_norm"] == 1 + 2 * LAYERS
+    assert not isinstance(found.steps[2], str)
+    network = own_network(target, str(tmp_path))
+    out = network(network.draw(3))
+    assert out.shape == (3, LABELS)
+    torch.nn.functional.cross_entropy(out, torch.zeros(3, dtype=torch.int64)).backward()
+    assert all(one.grad is not None for one in network.parameters())
+
+
+def test_images_and_two_sides(write: Write, tmp_path: Path) -> None:
+    sees = {"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "image_size": 32}
+    sees |= {"num_attention_heads": 1, "intermediate_size": 8, "patch_size": 8, "num_channels": 1}
+    _, batch = from_config(write(sees), 2, str(tmp_path))
+    assert batch["pixel_values"].shape == (2, 1, 32, 32)
+    with pytest.raises(ValueError, match="it sees images; leave out --sequence-length"):
+        from_config(with_length(write(sees), 8), 2, str(tmp_path))
+    t5 = {"model_type": "t5", "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
+    model, batch = from_config(write({**t5, "vocab_size": 30}), 2, str(tmp_path))
+    assert batch.keys() == {"input_ids", "decoder_input_ids"}
+    assert batch["input_ids"].shape == (2, SEQUENCE_LENGTH)
+    assert model(**batch).last_hidden_state.shape == (2, SEQUENCE_LENGTH, 8)
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("hf:bert-base-uncased", "nothing is downloaded; name its config.json, or a type of model"),
+        ("hf:bert-base-uncased", "with its defaults: hf:bert"),
+        ("hf:missing/config.json", "no such file in "),
+        ("hf:berd", "with its defaults: hf:bert"),
+        ("hf:broken", "expected a config.json of transformers "),
+        ("hf:config.json?sequence_length=41", "--sequence-length: expected at most 40, the posit"),
+        ("hf:sounds", "no batch is known for input_"),
+    ],
+)
+def test_what_is_no_config_is_told_in_a_line(
+    write: Write, tmp_path: Path, target: str, told: str
+) -> None:
+    write(TINY)
+    for name, text in {"broken": '{"model_type": "nothing"}', "sounds": _SOUNDS}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(text)
+    with pytest.raises(ValueError) as refused:
+        from_config(target, 2, str(tmp_path))
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+_SOUNDS = json.dumps(
+    {
+        "model_type": "wav2vec2",
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 8,
+        "num_conv_pos_embedding_groups": 2,
+    }
+)
+
+
+def test_without_the_library_a_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ValueError, match=r"`pip install transformers`, or install stepcast\[hugg"):
+        from_config("hf:bert", 2, str(tmp_path))
