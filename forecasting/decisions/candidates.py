@@ -47,11 +47,13 @@ def _candidate(
     label = f"{group.count} {group.node_type}@{scenario.workload.batch_size}"
     if servers := scenario.strategy.servers:
         label += f" + {servers} {question.server}"
+    elif scenario.workload.framework == "tensorflow":
+        label += " (TensorFlow)"
     if market == "spot" or len(prices.markets) > 1:
         label += f" {market.replace('_', ' ')}"
     return Candidate(
         key=f"{scenario.scenario_id} {market}",
-        label=label if scenario.workload.framework == "pytorch" else f"{label} (TensorFlow)",
+        label=label,
         system=one.system.name,
         training=training(scenario),
         node_type=group.node_type,

@@ -1,0 +1,115 @@
+"""What nodes cost on each market, and how often those on the spot market are lost."""
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from forecasting.decisions.offered import Offered, offered
+from forecasting.decisions.preemptions import DEFAULT_PER_NODE_HOUR
+from forecasting.decisions.question import Question
+from models.choosing.overheads import expected, young_s
+from studies.curve import Curve
+from warehouse.landing import land
+from warehouse.records import BadInput, Run
+from warehouse.warehouse import Warehouse
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+WORKER, SERVER = "emu.native.s25", "emu.server"
+QUESTION = Question(dnn="small_cnn", samples=1, batch_size=8, server=SERVER, servers=2)
+SPOT = [0.01, 0.09, 0.01, 0.09, 0.02]
+"""Of the worker, hour by hour; on demand it costs 0.06 US dollars."""
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """Return a warehouse with spot prices of a worker and a server in one zone."""
+    home = tmp_path_factory.mktemp("prices")
+    hours = [(WORKER, usd, hour) for hour, usd in enumerate(SPOT)]
+    hours += [(SERVER, 0.03, hour) for hour in (0, 4)]
+    prices = pl.DataFrame(hours, ["node_type", "usd_per_hour", "hour"], orient="row").select(
+        "node_type",
+        "usd_per_hour",
+        market=pl.lit("spot"),
+        provider=pl.lit("made up"),
+        region=pl.lit("east"),
+        zone=pl.lit("east-a"),
+        observed_at=pl.lit(START) + pl.duration(hours="hour"),
+        source=pl.lit("made up"),
+    )
+    run = Run(
+        run_id="prices",
+        probe="price",
+        purpose="profile",
+        study="made_up",
+        repeat=1,
+        scenario_id=None,
+        backend="ssh",
+        status="ok",
+        started_at=START,
+        ended_at=START + timedelta(hours=1),
+        host_id="host",
+        host={"cpu": "x"},
+        software={},
+        config={},
+    )
+    land(home / "landing", run, None, {"price": prices})
+    found = Warehouse(home)
+    found.load()
+    return found
+
+
+def on(warehouse: Warehouse, question: Question = QUESTION, hours: float = 9) -> Offered:
+    """Return what is offered on the spot market some hours after the first price."""
+    return offered(warehouse, question, {WORKER: 4}, "spot", START + timedelta(hours=hours))
+
+
+def test_all_nodes_are_paid_for_at_the_newest_price(warehouse: Warehouse) -> None:
+    curve = Curve.model_validate(
+        {
+            "dnn": "small_cnn",
+            "image_size": 24,
+            "batch_size": 8,
+            "worker": WORKER,
+            "server": SERVER,
+            "servers": 2,
+            "link_mbps": 200,
+            "workers": [3],
+        }
+    )
+    scenario = curve.scenario(3, "emulated")
+    found = on(warehouse)
+    assert found.markets == ("spot",)
+    assert found.usd_per_hour(scenario, "spot") == pytest.approx(3 * 0.02 + 2 * 0.03)
+    assert found.usd_per_hour(scenario, "on_demand") is None
+    assert found.preemptions_per_hour(scenario, "on_demand") == 0
+    rate = found.preemptions_per_hour(scenario, "spot")
+    assert rate == pytest.approx(3 * 0.5 + 2 * DEFAULT_PER_NODE_HOUR)
+    rented = expected(QUESTION.overheads, rate)
+    assert rented.checkpoint_every_s == pytest.approx(young_s(10, rate / 3600))
+    assert rented.factor > 1
+
+
+def test_two_rises_above_the_price_on_demand_in_four_hours(warehouse: Warehouse) -> None:
+    found = on(warehouse).preemptions
+    assert found[WORKER] == (0.5, "2 rises above the price on demand in 4 h")
+    assert found[SERVER][0] == DEFAULT_PER_NODE_HOUR
+
+
+def test_prices_of_later_do_not_count(warehouse: Warehouse) -> None:
+    """After two hours there was one rise in two hours."""
+    found = on(warehouse, hours=2.5)
+    assert found.preemptions[WORKER][0] == 0.5
+    assert found.preemptions[WORKER][1].startswith("1 rises")
+    (price,) = [one for one in found.prices if one.node_type == WORKER]
+    assert price.usd_per_hour == 0.01
+
+
+def test_a_rate_that_is_given_counts(warehouse: Warehouse) -> None:
+    given = on(warehouse, QUESTION.model_copy(update={"preemptions_per_node_hour": 0.25}))
+    assert given.preemptions[WORKER] == (0.25, "as given")
+
+
+def test_a_type_without_a_price_is_refused(warehouse: Warehouse) -> None:
+    with pytest.raises(BadInput, match=r"no spot price of node type 'emu.native.s15'"):
+        offered(warehouse, QUESTION, {"emu.native.s15": 1}, "spot", START + timedelta(hours=9))
