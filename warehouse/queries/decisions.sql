@@ -5,8 +5,8 @@ SELECT
     count(*) FILTER (missed_deadline) AS missed,
     count(*) FILTER (blown_budget) AS blown,
     count(*) FILTER (regret_percent < 1e-6) AS best,
-    avg(regret_percent) AS mean_regret_percent,
-    quantile_cont(regret_percent, 0.9) AS p90_regret_percent,
+    round(avg(regret_percent), 1) AS mean_regret_percent,
+    round(quantile_cont(regret_percent, 0.9), 1) AS p90_regret_percent,
     framework, strategy
 FROM report.decision
 WHERE ($study::VARCHAR IS NULL OR study = $study) AND ($seed::BIGINT IS NULL OR seed = $seed)
