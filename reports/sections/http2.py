@@ -49,13 +49,17 @@ def _row(row: dict[str, Any]) -> list[Cell]:
     return [
         Cell(row["title"], is_number=False),
         Cell(row["direction"], is_number=False),
-        Cell(first if first == last else f"{first} to {last}"),
-        Cell(_size(row["largest_bytes"])),
+        Cell(first if first == last else f"{first} to {last}", value=row["first_window_bytes"]),
+        _sized(row["largest_bytes"]),
         *(Cell(str(row[name])) for name in ("streams", "longer", "suspended")),
-        Cell(_size(row["first_service_bytes"])),
+        _sized(row["first_service_bytes"]),
         *(Cell(share(row[name])) for name in shares),
         Cell(str(row["most_open"])),
     ]
+
+
+def _sized(size_bytes: float | None) -> Cell:
+    return Cell(_size(size_bytes), value=size_bytes)
 
 
 def _size(size_bytes: float | None) -> str:

@@ -1,6 +1,8 @@
 """The first picture shows every judged scenario, those far out at the edge."""
 
+import numpy as np
 import polars as pl
+from matplotlib.lines import Line2D
 
 from reports import plots
 from reports.opening_plot import errors
@@ -14,13 +16,18 @@ POINTS = pl.DataFrame(
 )
 
 
+def heights(line: Line2D) -> list[float]:
+    """Return the heights of a line's points."""
+    return [float(one) for one in np.asarray(line.get_ydata(), float)]
+
+
 def test_each_scenario_is_a_point_where_its_error_is() -> None:
     (axes,) = errors(POINTS, "linear scaling").axes
     _, theirs, _, ours, beyond = axes.lines
-    assert list(ours.get_ydata()) == [-4.0, 5.0]  # type: ignore[arg-type]
-    assert list(theirs.get_ydata()) == [30.0, -60.0]  # type: ignore[arg-type]
-    assert list(beyond.get_ydata()) == [150.0]  # type: ignore[arg-type]
-    assert all(x < 0.5 for x in ours.get_xdata())  # type: ignore[union-attr]
+    assert heights(ours) == [-4.0, 5.0]
+    assert heights(theirs) == [30.0, -60.0]
+    assert heights(beyond) == [150.0]
+    assert all(x < 0 for x in np.asarray(ours.get_xdata(), float)), "left of their workers"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["2", "8"]
     legend = axes.get_legend()
     assert legend is not None
