@@ -16,7 +16,9 @@ from profilers.clusters import choose_backend
 
 pytest_plugins = ("tests.aws", "tests.paper", "tests.buckets", "tests.repeated")
 
-settings.register_profile("stepcast", deadline=None)
+# Each run draws other examples. `pytest --hypothesis-profile thorough` draws many in one run.
+settings.register_profile("stepcast", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("stepcast")
 
 # TensorFlow would load Keras 3 as well, which takes a second in each process.
@@ -62,7 +64,14 @@ def _no_gpu() -> str | None:
 
 
 def _no_aws() -> str | None:
-    return None if environ.get("STEPCAST_TEST_AWS") == "1" else "STEPCAST_TEST_AWS=1 is not set"
+    named = environ.get("STEPCAST_AWS_FLEET")
+    if not named:
+        return "STEPCAST_AWS_FLEET is not set: it names the fleet file of an account"
+    if not Path(named).is_file():
+        return f"STEPCAST_AWS_FLEET names no file: {named}"
+    from botocore.session import Session
+
+    return None if Session().get_credentials() else "there are no credentials of AWS"
 
 
 OBSTACLES: dict[str, Callable[[], str | None]] = {
@@ -109,9 +118,10 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session")
 def small_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home rebuilt from a few reference runs. Tests only look at it, or copy it."""
+    from tests.once import once
     from tests.small_history import build
 
-    return build(tmp_path_factory.mktemp("small"))
+    return once(tmp_path_factory, "small", build) / "home"
 
 
 @pytest.fixture

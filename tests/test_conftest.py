@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import OBSTACLES
+
 CHECKOUT = Path(__file__).parents[1]
 _PLUGINS = 'pytest_plugins = ("tests.aws", "tests.paper", "tests.buckets", "tests.repeated")\n'
 TESTS = """
@@ -31,7 +33,7 @@ def test_cloud():
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with `TESTS`, this project's settings and its conftest."""
-    monkeypatch.delenv("STEPCAST_TEST_AWS", raising=False)
+    monkeypatch.delenv("STEPCAST_AWS_FLEET", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_it.py").write_text(TESTS)
@@ -67,4 +69,22 @@ def test_only_marked_tests_may_skip(project: Path) -> None:
 def test_a_required_marker_may_not_skip(project: Path) -> None:
     code, output = run_pytest(project, "--require", "aws")
     assert code == pytest.ExitCode.USAGE_ERROR
-    assert "test_cloud cannot run here: STEPCAST_TEST_AWS=1 is not set" in output
+    assert "test_cloud cannot run here: STEPCAST_AWS_FLEET is not set" in output
+
+
+def test_what_costs_money_needs_a_fleet_file_and_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    fleet, why = tmp_path / "fleet.yaml", OBSTACLES["aws"]
+    monkeypatch.setenv("STEPCAST_AWS_FLEET", str(fleet))
+    assert why() == f"STEPCAST_AWS_FLEET names no file: {fleet}"
+    fleet.touch()
+    assert why() == "there are no credentials of AWS"
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    assert why() is None
