@@ -132,9 +132,11 @@ def decided(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator[dic
             if len(mine) > 1:
                 yield _row(question, chooser, late, best(mine, wanted))
         if late is None:
-            rules = rules_of_thumb(by_system["recommend"], wanted)
-            for rule, chosen in rules.items():
-                if chosen is not None:
+            mine = by_system["recommend"]
+            alone = any(one.workers == 1 for one in mine)
+            for rule, chosen in rules_of_thumb(mine, wanted).items():
+                # Linear scaling declines where it knows what one node does.
+                if chosen is not None or alone:
                     yield _row(question, rule, None, chosen)
 
 
