@@ -133,7 +133,7 @@ def across(day: datetime, systems: Sequence[str], folder: Path) -> list[Pair]:
     later = [
         run
         for run in runs
-        if run.purpose == "measurement" and day <= run.started_at < day + timedelta(days=1)
+        if _measures_whole(run) and day <= run.started_at < day + timedelta(days=1)
     ]
     bring(REFERENCE, folder / "landing", [run.run_id for run in runs if run.started_at < day])
     warehouse = Warehouse(folder)
@@ -148,14 +148,21 @@ def across(day: datetime, systems: Sequence[str], folder: Path) -> list[Pair]:
     return list(pairs(answer.forecasts, _measured_s(here, ids, metrics)))
 
 
+def _measures_whole(run: Run) -> bool:
+    """Tell whether a run measured a scenario: one that judges, or an anchor."""
+    return run.purpose == "measurement" or run.study.endswith(".anchors")
+
+
 def _curves(scenario_ids: set[str | None]) -> Iterator[Curve]:
     """Yield a curve for each of some scenarios that a committed study has."""
     found: dict[str, Curve] = {}
     for file in sorted((CHECKOUT / "studies").glob("*.yaml")):
-        for curve in read_study(file).curves:
+        study = read_study(file)
+        for curve in (*study.curves, *(study.anchoring.curves if study.anchoring else ())):
             for scenario in curve.scenarios("emulated"):
                 if scenario.scenario_id in scenario_ids:
-                    one = curve.model_copy(update={"workers": (scenario.strategy.workers,)})
+                    workers = (scenario.strategy.workers,)
+                    one = curve.model_copy(update={"workers": workers, "is_judged": True})
                     found.setdefault(scenario.scenario_id, one)
     yield from found.values()
 

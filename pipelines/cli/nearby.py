@@ -13,7 +13,7 @@ _NAMED = 3
 def past(one: Forecast) -> str:
     """Return how wrong a system has been: at this split, and of the nearest scenarios."""
     if one.corrected_by is not None:
-        return f"corrected by {one.corrected_by}"
+        return "corrected"
     return "\n".join(filter(None, (_at_split(one), _nearest(one.case))))
 
 
@@ -26,6 +26,13 @@ def named(forecasts: Sequence[Forecast]) -> Iterator[str]:
             found.setdefault((one.scenario.label, near), []).append(one.system.name)
     for (label, near), systems in found.items():
         yield f"Nearest to {label} ({', '.join(systems)}): {'; '.join(near)}."
+
+
+def corrections(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield a line for each measured step that corrected forecasts of a system."""
+    told = ((one.system.name, one.corrected_by) for one in forecasts if one.corrected_by)
+    for system, by in dict.fromkeys(told):
+        yield f"{system}: corrected by {by}."
 
 
 def beyond(forecasts: Sequence[Forecast]) -> Iterator[str]:

@@ -66,8 +66,9 @@ def print_answer(answer: Answer, listed: Listed, *, named: bool, own: Own | None
     for one in answer.forecasts:
         if one.value is None:
             typer.echo(f"{one.system.name} knows only an interval of {_label(one)}: {one.unknown}")
-    for line in (*nearby.named(answer.forecasts), *nearby.beyond(answer.forecasts)):
-        typer.echo(line)
+    for told in (nearby.corrections, nearby.named, nearby.beyond):
+        for line in told(answer.forecasts):
+            typer.echo(line)
     for line in _changes(answer.forecasts):
         typer.echo(line)
     for line in _refusals(answer, named=named):
