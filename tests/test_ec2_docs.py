@@ -148,7 +148,7 @@ def test_fleet_files_are_read(text: str) -> None:
 
 def test_the_rights_are_those_that_are_needed() -> None:
     """The operations that code calls, by the names that AWS gives to rights for them."""
-    (policy,) = map(json.loads, blocks("json"))
+    _, policy = map(json.loads, blocks("json"))
     allowed = set()
     for statement in policy["Statement"]:
         actions = statement["Action"]
@@ -163,7 +163,7 @@ def test_the_rights_are_those_that_are_needed() -> None:
 
 
 def test_what_may_end_or_launch_is_bound_to_our_tags() -> None:
-    (policy,) = map(json.loads, blocks("json"))
+    _, policy = map(json.loads, blocks("json"))
     for statement in policy["Statement"]:
         if "ec2:TerminateInstances" in statement["Action"]:
             assert statement["Condition"] == {"StringLike": {"aws:ResourceTag/stepcast:home": "*"}}

@@ -32,6 +32,7 @@ _LOOK_S, _END_S = 2.0, 15.0
 
 def main(words: Sequence[str]) -> int:
     """Run a command; return its exit code, or end by the signal that killed it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as ssh ends, without a trace
     reach, command = Reach.model_validate_json(words[0]), words[1]
     token = secrets.token_hex(16)
     watcher = _watched(reach, token)
