@@ -9,17 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from networks.own_model import own_model
-from pipelines.cli import own
+from networks.own_model import OwnModel, own_model
+from pipelines.cli import own, profile_job
+from pipelines.cli.own import Own
+from pipelines.cli.templates import curves_of
 from profilers import torch_passes
 from profilers.steady import hostlock
 from tests import my_history
 from tests.pipelines.ran import stepcast
 from warehouse.home import CHECKOUT
+from warehouse.records import BadInput
 from warehouse.warehouse import read_only
 
 PAGE = (CHECKOUT / "docs" / "my-model.md").read_text()
 TARGET = "my_package.my_module:build_model"
+KERAS = "my_package.my_keras:build_keras"
+CURVE = {
+    "dnn": "own-1234abcd",
+    "image_size": 24,
+    "batch_size": 4,
+    "worker": "emu.avx512.s40",
+    "workers": 1,
+    "link_mbps": 500,
+}
 ASKED = "--batch-size 8 --workers 2 --worker emu.avx512.s40 --link-mbps 1000".split()
 _BLOCK = re.compile(r"^```\n(\$ stepcast .*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -36,9 +48,10 @@ def followed() -> Iterator[tuple[list[str], list[str]]]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the package that the page writes, and a home with a history."""
     place = tmp_path_factory.mktemp("mine")
-    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    codes = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     (place / "my_package").mkdir()
-    (place / "my_package" / "my_module.py").write_text(code)
+    for name, code in zip(("my_module", "my_keras"), codes, strict=True):
+        (place / "my_package" / f"{name}.py").write_text(code)
     my_history.build(place / "home")
     return place
 
@@ -60,7 +73,7 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     # No figure counts here, so nothing that measures on this host need end before.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
     monkeypatch.setattr(own, "own_model", cache(own_model))
-    commands = list(followed())
+    commands = [one for one in followed() if one[0][1] == TARGET]
     assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
     outs = []
     for words, shown in commands:
@@ -85,6 +98,37 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (ledger["least"] > 0).all()
 
 
+@pytest.mark.cluster
+def test_the_part_about_keras_is_followed(
+    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = {"links": {"trials": 1}, "tf_trace": {"traced_steps": 4, "untraced_steps": 4}}
+    monkeypatch.setattr("pipelines.cli.profile_job._TRACES", quick)
+    monkeypatch.setattr(own, "own_model", cache(own_model))
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
+    commands = [one for one in followed() if one[0][1] == KERAS]
+    assert [words[0] for words, _ in commands] == ["profile", "predict"]
+    for words, shown in commands:
+        answer = stepcast(*words)
+        assert answer.code == 0, answer.err
+        assert all(line in answer.out.splitlines() for line in shown)
+    ledger = read_only(tmp_path, "SELECT system, value FROM pred.ledger ORDER BY 1, 2")
+    assert ledger["system"].to_list() == ["async_sgd"] * 2 + ["linear"] * 2
+    assert (ledger["value"] > 0).all()
+
+
+def test_a_keras_model_is_profiled_with_servers_alone() -> None:
+    model = OwnModel("own-1234abcd", "tensorflow", 24, 100, None, {})
+    alone = Own(KERAS, model, curves_of([{**CURVE, "strategy": "all_reduce"}], None))
+    with pytest.raises(BadInput, match="give --server and --link-mbps"):
+        profile_job.probes_of(alone, "500")
+    served = Own(KERAS, model, curves_of([{**CURVE, "server": "emu.server"}], None))
+    assert profile_job.probes_of(served, "500").keys() == {"links", "tf_trace"}
+    with pytest.raises(BadInput, match="give --server and --link-mbps"):
+        profile_job.probes_of(served, None)
+    assert "100 parameters, a model of Keras, images of 24 px" in served.in_words
+
+
 def mistakes() -> Iterator[tuple[list[str], str]]:
     """Yield commands of a new user, and what the page says of them."""
     yield ["my_package/my_module.py", *ASKED], f"such as {TARGET}"
@@ -93,6 +137,9 @@ def mistakes() -> Iterator[tuple[list[str], str]]:
     yield [TARGET, *ASKED, "--image-size", "64"], "the example batch has the images; leave out"
     yield [TARGET, *ASKED, "--dnn", "resnet18"], "the model is the network; leave out --dnn"
     yield [TARGET, *ASKED, "--framework", "tensorflow"], "it makes a model of PyTorch; leave out"
+    yield [TARGET, *ASKED, "--server", "emu.server"], "which no parameter servers train; leave out"
+    yield [TARGET, *ASKED, "--sequence-length", "9"], "the example batch of your own has the words"
+    yield ["hf:bert-base-uncased", *ASKED], "nothing is downloaded; name its config.json, or a type"
     yield [TARGET, *ASKED, "--worker", "emu.avx512"], "unknown node type 'emu.avx512'; did you mean"
     yield ["another.place:build_model", *ASKED], "no module 'another' in "
 

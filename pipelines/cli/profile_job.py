@@ -63,7 +63,7 @@ def profile(
             "nodes of this machine, `stepcast node-types`"
         )
     own = asked_of(target, {**options, "link_mbps": link_mbps or _LINK_MBPS}, sequence_length)
-    probes = _probes(own, link_mbps)
+    probes = probes_of(own, link_mbps)
     chosen, why = chosen_backend(backend)
     warehouse = Warehouse(home())
     landed, here = landed_runs(warehouse.landing), host_id(chosen)
@@ -77,7 +77,7 @@ def profile(
     typer.echo(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
 
 
-def _probes(own: Own, link_mbps: str | None) -> Probes:
+def probes_of(own: Own, link_mbps: str | None) -> Probes:
     """Return what is measured of a model.
 
     Raises:
