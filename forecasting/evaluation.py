@@ -75,6 +75,7 @@ class Evaluation:
         summary: the figures over all scenarios.
         opening: what the first screen says beside them.
         per_dollar: what a dollar trains: see `forecasting.findings.per_dollar`.
+        published: how wrong forecasts were that had been published: see query `sealed`.
         largest_errors: what they are due to: see `forecasting.findings.largest_errors`.
         comparisons: curves that differ in one thing.
         errors: by network and batch size.
@@ -95,6 +96,7 @@ class Evaluation:
     summary: Summary
     opening: Opening
     per_dollar: pl.DataFrame | None
+    published: pl.DataFrame | None
     largest_errors: pl.DataFrame | None
     comparisons: tuple[Comparison, ...]
     errors: Errors | None
@@ -142,6 +144,7 @@ def evaluated(
         summary=figures,
         opening=opening(rows),
         per_dollar=per_dollar(round_, rows),
+        published=warehouse.query("sealed", study=round_.study.name) if warehouse else None,
         largest_errors=largest_errors(round_, rows, landing, models),
         comparisons=comparisons(round_.study, rows),
         errors=errors(round_.study, rows),

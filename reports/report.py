@@ -28,6 +28,7 @@ from reports.sections import (
     order,
     overhead,
     provenance,
+    published,
     scenarios,
     servers,
     step_times,
@@ -88,6 +89,7 @@ def _all(evaluation: Evaluation) -> Iterator[str]:
     curves = evaluation.rows.partition_by("curve", maintain_order=True)
     drawn = [_curve(curve, about) for curve in curves[:MOST_FIGURES]]
     yield scenarios.section(evaluation.rows, about, evaluation.per_dollar)
+    yield published.section(evaluation.published)
     yield _systems(evaluation.systems)
     yield f"<h2>Scaling</h2>{grid(drawn, len(curves))}"
     yield largest_errors.section(evaluation.largest_errors)
