@@ -72,12 +72,8 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
 def standing(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
     """Return the newest forecast of each scenario, of a round or of one before it.
 
-    Args:
-        round_: whose scenarios they are.
-        ledger: rows of the ledger, of all rounds of the study.
-
-    Columns: scenario_id, system, predicted, low, high, made_at, forecast_round, and linear: the
-    baseline's.
+    `ledger` has rows of all rounds. Columns: scenario_id, system, predicted, low, high, made_at,
+    forecast_round, and linear: the baseline's.
     """
     ours = ledger.filter(
         pl.col("study") == round_.study.name,
