@@ -22,7 +22,7 @@ from warehouse.records import Scenario
 if TYPE_CHECKING:
     from torch import nn
 
-    from networks.own_training import OwnNetwork
+    from networks.own_torch import OwnNetwork
     from profilers.nodes.torch_training import Batch
 
 _CLASSES = 10

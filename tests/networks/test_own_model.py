@@ -241,7 +241,7 @@ def test_a_known_model_is_a_network_of_this_process_alone(monkeypatch: pytest.Mo
     with pytest.raises(networks.UnknownNetwork, match="of which only its name is kept"):
         networks.check("own-1234abcd", 24, "pytorch")
     step = OperationGraph("own-1234abcd", 8, 24, 5, ())
-    steps = {8: step, 16: "it fails"}
+    steps: dict[int, OperationGraph | Path | str] = {8: step, 16: "it fails"}
     model = OwnModel("own-1234abcd", "pytorch", 24, 5, graph, steps)
     extraction.know(model, ("mine:build", "/there"))
     networks.check("own-1234abcd", 24, "pytorch")

@@ -1,6 +1,7 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -156,7 +157,7 @@ def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
     )
     size, parameters = load.batch_size, network.parameter_count
     step = OperationGraph("own-1234abcd", size, 0, parameters, operations)
-    steps = {size: step, 2 * size: "it fails"}
+    steps: dict[int, OperationGraph | Path | str] = {size: step, 2 * size: "it fails"}
     extraction.know(OwnModel("own-1234abcd", "tensorflow", 0, parameters, None, steps))
     assert declines(own) is None
     larger = load.model_copy(update={"batch_size": 2 * size})
