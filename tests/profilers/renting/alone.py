@@ -15,7 +15,7 @@ from warehouse.records import BadInput
 
 FOLDER = "stand-in"
 """Folder of such a home: marks it, and has what belongs to instances."""
-_HOME = CHECKOUT / ".stepcast" / "ec2-stand-in"
+HOME = CHECKOUT / ".stepcast" / "ec2-stand-in"
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def own_home() -> Iterator[Path]:
     Raises:
         BadInput: it is somebody's home already, or another stand-in is there.
     """
-    os.environ.setdefault("STEPCAST_HOME", str(_HOME))
+    os.environ.setdefault("STEPCAST_HOME", str(HOME))
     folder = home() / FOLDER
     if home().is_dir() and any(home().iterdir()) and not folder.exists():
         raise BadInput(
@@ -40,11 +40,11 @@ def own_home() -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadInput(f"another stand-in is at work in {home()}; wait until it ends") from None
-        _end_book(folder)
+        end_book(folder)
         try:
             yield _emptied(folder)
         finally:
-            _end_book(folder)
+            end_book(folder)
             _emptied(folder)
 
 
@@ -58,7 +58,7 @@ def _emptied(folder: Path) -> Path:
     return folder
 
 
-def _end_book(folder: Path) -> None:
+def end_book(folder: Path) -> None:
     """Write down the ends of instances of which no provider knows any more.
 
     They have ended with the stand-in that launched them: when it last looked after them, its folder

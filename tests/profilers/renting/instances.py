@@ -136,6 +136,10 @@ def main(command: list[str]) -> int:
             left = sorted(found.alive)
     if left:
         sys.stderr.write(f"the stand-in ended what lived on: {', '.join(left)}\n")
+    if cloud.launched:
+        sys.stderr.write(
+            f"EC2 was a stand-in on this machine, and nobody pays for it; its home is {home()}\n"
+        )
     return code or bool(left)
 
 
@@ -169,6 +173,8 @@ def _ran(command: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if os.geteuid() != 0:
+        sys.exit("the stand-in's instances need root")
     if not shutil.which("sshd", path="/usr/sbin:/usr/bin"):
         sys.exit("the stand-in's instances need sshd: apt-get install openssh-server")
     try:

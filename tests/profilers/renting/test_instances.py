@@ -12,6 +12,7 @@ from profilers.clusters.node_types import node_group
 from profilers.renting.allowance import Allowance, Rate, allowed
 from profilers.renting.book import Book
 from profilers.steady import hostlock
+from tests.profilers.renting import hosts
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import Cloud
 from tests.profilers.renting.instances import NODE_TYPE, Instances, instances
@@ -22,10 +23,15 @@ cloud, served = standing_in.cloud, standing_in.served
 RATE = Rate(usd_per_hour=0.096, most_usd_per_hour=0.096, source="test")
 
 
-@pytest.fixture
+@pytest.fixture(params=["emulated", "loopback"])
 def rented(
-    cloud: Cloud, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Instances]:
+    monkeypatch.setattr(hosts, "choose_backend", lambda _: (request.param, "asked for"))
     # Nothing is measured here that others would spoil, so nobody is waited for.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
     with instances(tmp_path, cloud) as (found, fleet):
