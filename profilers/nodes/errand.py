@@ -6,6 +6,7 @@ the command ends, the controller says so or falls silent, or the time is over. T
 command has started.
 """
 
+import ctypes
 import json
 import os
 import shutil
@@ -20,6 +21,8 @@ from pathlib import Path
 from profilers.nodes.mailbox import FIRST_PAUSE_S, Exchange, Gone
 
 _LAST_WORDS_S = 0.5
+_ADOPT = 36
+"""PR_SET_CHILD_SUBREAPER: what loses its parent below this process gets this one (prctl(2))."""
 
 
 def order(urls: Mapping[str, str], life_s: float, silence_s: float) -> str:
@@ -108,12 +111,26 @@ def _end(exchange: Exchange, program: "subprocess.Popen[bytes]") -> None:
 def main(file: Path) -> None:
     """Serve the order of a file, and remove the folder that it is in."""
     os.environ.pop("PYTHONPATH", None)
+    ctypes.CDLL(None).prctl(_ADOPT, 1, 0, 0, 0)
     try:
         serve(file.read_text())
     except Gone:
         pass  # its controller has given up
     finally:
+        _end_adopted()
         shutil.rmtree(file.parent)
+
+
+def _end_adopted() -> None:
+    """End what the command has started in sessions of its own: orphans of it are ours."""
+    while True:
+        threads = Path("/proc/self/task").iterdir()
+        orphans = [int(pid) for one in threads for pid in (one / "children").read_text().split()]
+        if not orphans:
+            return
+        for pid in orphans:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":

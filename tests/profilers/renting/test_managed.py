@@ -165,7 +165,7 @@ def test_an_errand_ends_when_its_controllers_are_killed(
     """The program here and the process that watches it are killed at once, so nobody ends it."""
     one, found = cluster
     reach = reach_of(one, found).model_copy(update={"silence_s": 5.0})
-    words = [*ssm.words(reach), "echo up; exec sleep 1000"]
+    words = [*ssm.words(reach), "echo up; setsid sleep 1000 & exec sleep 1000"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as here:
         assert here.stdout is not None and here.stdout.readline() == "up\n"
         assert running(next(iter(found.alive.values())))
