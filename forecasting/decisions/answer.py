@@ -113,9 +113,9 @@ def answer(
         raise BadInput(f"nothing had been profiled by {when:%Y-%m-%d}; run a study first")
     known = known_of(question, runs)
     curves = curves_of(question, known, capacity)
+    prices = offered(warehouse, question, capacity, market, when)
     found = predict_asked(warehouse, curves, systems, backend=backend, known_by=when, say=say)
     evidence = read_evidence(warehouse, found.place.backend, question.late, when)
-    prices = offered(warehouse, question, capacity, market, when)
     everything = candidates_of(found.forecasts, question, prices, evidence, systems)
     if not everything:
         raise BadInput(_nothing(found, question))

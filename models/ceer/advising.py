@@ -15,6 +15,7 @@ from models.ceer.offers import usd_per_hour
 from models.ceer.predictor import Ceer
 from models.ceer.recommendation import Candidate, Recommended, candidate, ranked
 from models.choosing.advice import Advice, Question
+from models.choosing.limits import OPTIONS
 from models.choosing.objectives import VALUES
 from models.choosing.offers import NodeOffer
 from models.choosing.options import Nodes, Option, Span, option
@@ -26,12 +27,6 @@ from warehouse.records import BadInput
 
 _ALTERNATIVES = 3
 _DECISIVE = 3  # types of operations that are named
-_OPTIONS: Mapping[str, tuple[str, float]] = {
-    "deadline_s": ("--max-hours", 1 / 3600),
-    "budget_usd": ("--budget-usd", 1),
-    "usd_per_hour": ("--max-usd-per-hour", 1),
-}
-"""The option of the command line that sets a limit, and its unit."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +217,7 @@ def _relaxations(
 
 
 def _said(relaxation: Relaxation[Option]) -> str:
-    name, unit = _OPTIONS[relaxation.constraint]
+    name, unit = OPTIONS[relaxation.constraint]
     return f"{name} {relaxation.needed * unit:.4g}"
 
 

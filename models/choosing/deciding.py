@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 
 from models.choosing.candidates import Candidate
-from models.choosing.limits import LIMITS, Limits, Outcome, within
+from models.choosing.limits import LIMITS, OPTIONS, Limits, Outcome, within
 from models.choosing.objectives import Objective, preferred
 from models.choosing.relaxations import Relaxation, least_of, relaxations
 
@@ -85,7 +85,19 @@ def _relaxed(candidates: Sequence[Candidate], aim: Aim) -> list[str]:
     ]
     known = [one for one in surely if isfinite(one.outcome.time_s)]
     found: list[Relaxation[_Surely]] = relaxations(aim.limits, least_of(known))
-    return [f"{one.text} for {one.option.candidate.label}" for one in found if one.option]
+    return [_said(one, one.option.candidate) for one in found if one.option]
+
+
+def _said(relaxation: Relaxation[_Surely], candidate: Candidate) -> str:
+    option, unit = OPTIONS[relaxation.constraint]
+    limit, needed = relaxation.limit * unit, _rounded_up(relaxation.needed * unit)
+    return f"raise {option} from {limit:.4g} to {needed:.4g} for {candidate.label}"
+
+
+def _rounded_up(value: float) -> float:
+    """Return the least number of four digits that is not below a value, but for rounding."""
+    digit = 10.0 ** (floor(log10(value)) - 3) if value > 0 else 1.0
+    return ceil(value / digit - 1e-6) * digit
 
 
 def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Candidate | None]:

@@ -1,5 +1,6 @@
 """A job and its limits, and whether what an option takes and costs is within them."""
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, get_args
 
 from pydantic import Field
@@ -10,6 +11,12 @@ from warehouse.records import Record
 Limit = Literal["deadline_s", "budget_usd", "usd_per_hour"]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
 
+OPTIONS: Mapping[str, tuple[str, float]] = {
+    "deadline_s": ("--max-hours", 1 / 3600),
+    "budget_usd": ("--budget-usd", 1),
+    "usd_per_hour": ("--max-usd-per-hour", 1),
+}
+"""The option of the command line that sets a limit, and its unit."""
 FORGIVEN = 1 + 1e-9
 """By how much a limit may be exceeded: what a forecast needs is enough for it as a limit."""
 

@@ -94,7 +94,7 @@ def test_another_budget_is_another_answer(warehouse: Warehouse, found: Answered)
     """For next to nothing nothing is trained: the answer says what to raise."""
     broke = ask(warehouse, QUESTION.model_copy(update={"budget_usd": 0.001}))
     assert broke.decision.choice is None
-    assert "raise the budget from $0.00" in broke.decision.relaxations[0]
+    assert "raise --budget-usd from 0.001 to" in broke.decision.relaxations[0]
     assert broke.recommendation_id != found.recommendation_id
 
 

@@ -79,7 +79,7 @@ def test_without_a_choice_it_says_what_to_relax() -> None:
     aim = Aim("cost", Limits(deadline_s=900, budget_usd=5), late=0.1)
     found = decide([SLOW, FAST], aim)
     assert found.choice is None
-    assert found.relaxations == ("raise the deadline from 900.0 s to 2340.0 s (+160.0%) for fast",)
+    assert found.relaxations == ("raise --max-hours from 0.25 to 0.65 for fast",)
     relaxed = replace(aim, limits=Limits(deadline_s=2340, budget_usd=5))
     assert decide([SLOW, FAST], relaxed).choice == FAST
 
@@ -161,5 +161,5 @@ def test_a_relaxed_limit_has_a_choice(candidates: list[Candidate], aim: Aim) -> 
     """What is promised holds: the limit that is named admits a candidate."""
     found = decide(candidates, aim)
     for text in found.relaxations:
-        loose = aim.limits.but("deadline_s" if "deadline" in text else "budget_usd", None)
+        loose = aim.limits.but("deadline_s" if "--max-hours" in text else "budget_usd", None)
         assert best(candidates, replace(aim, limits=loose)) is not None

@@ -20,7 +20,7 @@ ASKED = {
     "--server": "emu.server",
     "--link-mbps": "200",
     "--systems": "async_sgd,linear",
-    "--max-hours": "30",
+    "--max-hours": "60",
     "--as-of": "2026-11-26",
 }
 
@@ -47,7 +47,7 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
     assert found.code == 0, found.err
     lines = found.out.splitlines()
     assert lines[0] == (
-        "1,000,000 samples of small_cnn 24px, within 30 hours with a probability of 90 %: "
+        "1,000,000 samples of small_cnn 24px, within 60 hours with a probability of 90 %: "
         "least cost"
     )
     assert lines[1].startswith("Rent ")
@@ -93,7 +93,7 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
         ({"picture": "front.svg"}, "--picture: only a system's own search is drawn"),
         ({"systems": "nobody"}, "systems: no system 'nobody'; there are async_sgd"),
         ({"as_of": "2020-01-01"}, "nothing had been profiled by 2020-01-01"),
-        ({"model": "nothing"}, "unknown network 'nothing'"),
+        ({"model": "nothing"}, "unknown DNN 'nothing'"),
         ({"market": "spot"}, "no spot price of node type 'emu.native.s25' as of 2026-11-26 is kn"),
     ],
 )
