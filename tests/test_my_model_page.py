@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from forecasting.asked.answer import Answer, Refused
+from forecasting.asked.lacking import Lacking
+from forecasting.asked.place import Place
+from models.async_sgd.systems import ASYNC_SGD
 from networks.own_model import OwnModel, own_model
 from pipelines.cli import own, profile_job
-from pipelines.cli.own import Own
+from pipelines.cli.own import Own, to_profile
 from pipelines.cli.templates import curves_of
 from profilers import torch_passes
 from profilers.steady import hostlock
@@ -127,6 +131,34 @@ def test_a_keras_model_is_profiled_with_servers_alone() -> None:
     with pytest.raises(BadInput, match="give --server and --link-mbps"):
         profile_job.probes_of(served, None)
     assert "100 parameters, a model of Keras, images of 24 px" in served.in_words
+
+
+def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
+    served = curves_of([{**CURVE, "server": "emu.server", "servers": 2}], None)
+    model = OwnModel("own-1234abcd", "tensorflow", 24, 100, None, {})
+    assert hint(Own(KERAS, model, served), "tf_trace") == (
+        f"stepcast profile {KERAS} --worker emu.avx512.s40 --batch-size 4 --link-mbps 500 "
+        "--server emu.server --servers 2"
+    )
+    ring = {**CURVE, "framework": "pytorch", "strategy": "all_reduce", "workers": [1, 2]}
+    of_config = OwnModel("own-1234abcd", "pytorch", 0, 100, None, {})
+    asked = Own("hf:bert", of_config, curves_of([ring], None), 64)
+    assert hint(asked, "torch_compute") == (
+        "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --sequence-length 64"
+    )
+    assert hint(asked, "allreduce") == (
+        "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --workers 1,2 "
+        "--link-mbps 500 --sequence-length 64"
+    )
+
+
+def hint(asked: Own, probe: str) -> str:
+    """Return the command that is said where runs of a probe lack."""
+    (scenario, *_) = asked.curves[0].scenarios("loopback")
+    refused = Refused(scenario, ASYNC_SGD, "", lacking=(Lacking(probe, "it", None),))
+    answer = Answer(Place("loopback", "here", True), (), (refused,), 0)
+    (line,) = to_profile(answer, asked)
+    return line.removeprefix("To measure that on this machine, `").removesuffix("`.")
 
 
 def mistakes() -> Iterator[tuple[list[str], str]]:

@@ -29,11 +29,15 @@ _FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "Keras"}
 
 @dataclass(frozen=True)
 class Own:
-    """A user's model, what it is known as, and the curves that are asked about."""
+    """A user's model, what it is known as, and the curves that are asked about.
+
+    `sequence_length` is what the user gave of a model of Hugging Face.
+    """
 
     target: str
     model: OwnModel
     curves: Sequence[Curve]
+    sequence_length: int | None = None
 
     @property
     def in_words(self) -> str:
@@ -111,7 +115,8 @@ def asked_of(target: str, options: Options, sequence_length: int | None = None) 
     know(model, (source, str(folder)))
     named = {"dnn": model.dnn, "image_size": model.image_size}
     curves = _curves(options, model.framework)
-    return Own(target, model, [one.model_copy(update=named) for one in curves])
+    curves = [one.model_copy(update=named) for one in curves]
+    return Own(target, model, curves, sequence_length)
 
 
 def check_length(sequence_length: int | None) -> None:
@@ -164,13 +169,22 @@ def to_profile(answer: Answer, own: Own) -> Iterator[str]:
         types = dict.fromkeys(name for curve in own.curves for name in curve.worker)
         # Machines of a fleet do not see the files of a model.
         for worker in (name for name in types if name not in fleet_types()):
-            workers = "" if served else f" --workers {','.join(map(str, one.workers))}"
-            more = f"{workers} --link-mbps {one.link_mbps:g}" if exchange else ""
-            if served:
-                more += f" --server {one.server} --servers {one.servers}"
-            yield (
-                f"To measure that on this machine, `stepcast profile {own.target} --worker "
-                f"{worker} --batch-size {largest}{more}`."
-            )
+            given = {
+                "worker": worker,
+                "batch_size": largest,
+                "workers": ",".join(map(str, one.workers)) if exchange and not served else None,
+                "link_mbps": f"{one.link_mbps:g}" if exchange else None,
+                "server": one.server,
+                "servers": one.servers if served else None,
+                "sequence_length": own.sequence_length,
+            }
+            command = f"stepcast profile {own.target}{_words(given)}"
+            yield f"To measure that on this machine, `{command}`."
     if any(needed.of_train for one in answer.refused for needed in one.lacking):
         yield LEARNING
+
+
+def _words(options: Mapping[str, object]) -> str:
+    """Return options as they are written, those that are given."""
+    given = {name.replace("_", "-"): one for name, one in options.items() if one is not None}
+    return "".join(f" --{name} {one}" for name, one in given.items())
