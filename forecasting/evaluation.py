@@ -8,6 +8,7 @@ import polars as pl
 from forecasting import ceer_study
 from forecasting.captured import captured_profiles, end_time_errors, kept_orders
 from forecasting.findings.about import About, about
+from forecasting.findings.board import board
 from forecasting.findings.choices import Choice, choices
 from forecasting.findings.comparisons import Comparison, comparisons
 from forecasting.findings.components import Components, components
@@ -17,11 +18,13 @@ from forecasting.findings.devices import Devices, devices
 from forecasting.findings.errors import Errors, errors
 from forecasting.findings.goodput import goodput
 from forecasting.findings.http2 import Http2, http2
+from forecasting.findings.judged import judged_of
 from forecasting.findings.largest_errors import largest_errors
 from forecasting.findings.opening import Opening, opening
 from forecasting.findings.operations import Operations, operations
 from forecasting.findings.overheads import Received, overheads
 from forecasting.findings.per_dollar import per_dollar
+from forecasting.findings.reuse import Reuse, reuse
 from forecasting.findings.servers import Placed, servers
 from forecasting.findings.standing import filled
 from forecasting.findings.step_times import StepTimes, step_times
@@ -76,6 +79,8 @@ class Evaluation:
         opening: what the first screen says beside them.
         per_dollar: what a dollar trains: see `forecasting.findings.per_dollar`.
         published: how wrong forecasts were that had been published: see query `sealed`.
+        board: all systems of the study where all forecast (query `board`); None: not asked.
+        reuse: how one model does for networks that never ran.
         largest_errors: what they are due to: see `forecasting.findings.largest_errors`.
         comparisons: curves that differ in one thing.
         errors: by network and batch size.
@@ -97,6 +102,8 @@ class Evaluation:
     opening: Opening
     per_dollar: pl.DataFrame | None
     published: pl.DataFrame | None
+    board: pl.DataFrame | None
+    reuse: Reuse | None
     largest_errors: pl.DataFrame | None
     comparisons: tuple[Comparison, ...]
     errors: Errors | None
@@ -116,7 +123,8 @@ def evaluate(round_: Round, warehouse: Warehouse) -> Evaluation:
     accuracy = warehouse.accuracy()
     rows = filled(round_, outcome(round_, accuracy), warehouse)
     systems = by_system(round_, accuracy)
-    return evaluated(round_, rows, systems, warehouse.landing, warehouse)
+    judged = judged_of(round_, accuracy)
+    return evaluated(round_, rows, systems, warehouse.landing, warehouse, judged)
 
 
 def evaluated(
@@ -125,6 +133,7 @@ def evaluated(
     systems: pl.DataFrame,
     landing: Path,
     warehouse: Warehouse | None = None,
+    judged: pl.DataFrame | None = None,
 ) -> Evaluation:
     """Return the evaluation of a round whose predictions did so.
 
@@ -134,6 +143,7 @@ def evaluated(
         systems: as `forecasting.results.by_system` returns them.
         landing: where the runs of the round landed.
         warehouse: where fits are kept; None: nowhere.
+        judged: as `forecasting.findings.judged.judged_of` returns it; None: nothing was.
     """
     figures, models = summary(rows), FittedModels(round_, landing, warehouse)
     passes = round_.runs_of("torch_compute")
@@ -145,6 +155,8 @@ def evaluated(
         opening=opening(rows),
         per_dollar=per_dollar(round_, rows),
         published=warehouse.query("sealed", study=round_.study.name) if warehouse else None,
+        board=None if warehouse is None else board(round_, warehouse),
+        reuse=None if judged is None else reuse(round_, judged, landing),
         largest_errors=largest_errors(round_, rows, landing, models),
         comparisons=comparisons(round_.study, rows),
         errors=errors(round_.study, rows),

@@ -13,6 +13,7 @@ from reports import first_screen, folding, page, plots
 from reports.figure_html import MOST_FIGURES, captioned, grid
 from reports.html_table import MOST_ROWS, Cell, table
 from reports.sections import (
+    board,
     choices,
     comparisons,
     components,
@@ -29,6 +30,8 @@ from reports.sections import (
     overhead,
     provenance,
     published,
+    regressions,
+    reuse,
     scenarios,
     servers,
     step_times,
@@ -150,11 +153,14 @@ def _curve(rows: pl.DataFrame, about: About) -> tuple[str, str]:
 def _sections(found: Evaluation) -> list[str]:
     """Return what only some rounds can show; each section is empty where it has nothing to show."""
     return [
+        board.section(found.board),
         comparisons.section(found.comparisons),
         errors.section(found.errors),
         step_times.section(found.step_times),
         data_parallel.section(found.data_parallel),
         components.section(found.components),
+        reuse.section(found.reuse),
+        regressions.section(found.reuse),
         *_of_operations(found),
         traced_steps.section(found.traced_steps),
         convergence.section(found.convergence),

@@ -6,8 +6,9 @@ The paper's measure is predicted / actual: closer to 1 is better.
 from collections.abc import Iterator
 
 import polars as pl
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from reports.plots import LINEAR, SERIES, blank, legend_below, styled
 
@@ -22,16 +23,14 @@ def ratios(rows: pl.DataFrame, title: str = "") -> Figure:
     """
     figure, axes = blank(title)
     names = rows["dnn"].unique(maintain_order=True).to_list()
-    figure.set_figheight(max(1.6, 1.0 + _INCHES_A_ROW * len(names)))
+    figure.set_figheight(1.2 + _INCHES_A_ROW * len(names))
     axes.axvline(1, color=LINEAR, lw=1)
     for color, name, one in _series(rows):
         places = [names.index(dnn) for dnn in one["dnn"]]
         axes.plot(one["ratio"], places, "o", ms=5, alpha=0.8, color=color, label=name)
     axes.set_yticks(range(len(names)), labels=names)
-    axes.invert_yaxis()
-    axes.set(xlabel="predicted / actual", xscale="log")
-    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
-    axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
+    axes.set(xlabel="predicted / actual", xscale="log", ylim=(len(names) - 0.5, -0.5))
+    _plain_logarithms(axes.xaxis)
     legend_below(figure, axes)
     return figure
 
@@ -63,8 +62,7 @@ def by_workloads(rows: pl.DataFrame, what: str, label: str, title: str = "") -> 
     for color, name, one in _series(rows.drop_nulls(what)):
         axes.plot(one["workloads"], one[what], "-o", ms=4, color=color, label=name)
     axes.set(xlabel="workloads", ylabel=label, yscale="log")
-    axes.yaxis.set_major_formatter(FuncFormatter(_plain))
-    axes.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
+    _plain_logarithms(axes.yaxis)
     legend_below(figure, axes)
     return figure
 
@@ -74,5 +72,8 @@ def _series(rows: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
         yield SERIES[place % len(SERIES)], str(name), one
 
 
-def _plain(value: float, _: int) -> str:
-    return f"{value:g}"
+def _plain_logarithms(axis: Axis) -> None:
+    """Mark 1, 2, 5, 10 … on an axis of logarithms."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

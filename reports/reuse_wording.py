@@ -11,7 +11,7 @@ from reports.wording import DASH, percent
 HEAD = ("n", "predicted / actual", "mean absolute error")
 """Of the cells of `figures`: the paper's measure beside ours."""
 _JUDGED_BY = {
-    RANDOM: "random fifths, left out in turn",
+    RANDOM: "random parts, left out in turn",
     FAMILIES: "families, left out in turn",
 }
 

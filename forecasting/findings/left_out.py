@@ -112,7 +112,7 @@ def forecasts(known: Known, name: str, fitting: Fitting, parts: Parts, split: st
         if len(left) == len(known.runs):
             continue
         rest = known.without(lambda one, left=left: id(one) in left)  # type: ignore[misc]
-        # Small matrices: on a busy host, several threads take fifty times as long as one.
+        # As everywhere here: on a busy host, threads on small matrices take fifty times as long.
         with threadpool_limits(1):
             try:
                 found = fitting(rest)([one.scenario for one in out])
@@ -130,6 +130,17 @@ def regression(of_network: OfNetwork, *kinds: str, named: bool = False) -> Fitti
         chosen = published.Parameters(chosen=only, best_of_kinds=())
         return lambda known: Published(known, of_network, named, chosen).steps_s
     return lambda known: Published.fit(known, of_network, kinds=kinds, named=named).steps_s
+
+
+def settled(known: Known, kind: str) -> Fitting:
+    """Return what fits a regressor to embeddings, with settings best on networks left out of all.
+
+    Raises:
+        BadInput: too few networks to leave some out.
+    """
+    with threadpool_limits(1):
+        best = Published.fit(known, embedding, kinds=(kind,)).parameters
+    return lambda some: Published(some, embedding, named=False, parameters=best).steps_s
 
 
 def ernest(known: Known) -> Forecast:

@@ -17,7 +17,6 @@ from forecasting.findings.left_out import RANDOM, ROWS, Contest, Fitting, regres
 from forecasting.findings.waiting import waiting
 from models.predictddl import published
 from models.predictddl.known import Known
-from models.predictddl.published import Published
 from models.predictddl.systems import known_of, trained
 from networks.families import family
 from studies import landed
@@ -172,10 +171,7 @@ def _regressions(known: Known) -> Regressions | None:
         return None
     contest = left_out.contest
     try:
-        kinds = {
-            kind: _settled(Published.fit(known, left_out.embedding, kinds=(kind,)))
-            for kind in _KINDS
-        }
+        kinds = {kind: left_out.settled(known, kind) for kind in _KINDS}
     except BadInput:
         return None
     return Regressions(
@@ -185,11 +181,6 @@ def _regressions(known: Known) -> Regressions | None:
         kinds=Contest.of(contest(known, kinds)),
         amounts=Contest.of(_amounts(known)),
     )
-
-
-def _settled(best: Published) -> Fitting:
-    """Return what fits a regressor with the settings that were best on networks left out."""
-    return lambda known: Published(known, best.of_network, best.named, best.parameters).steps_s
 
 
 def _amounts(known: Known) -> pl.DataFrame:

@@ -10,6 +10,8 @@ from reports.html_table import Cell, table
 from reports.reuse_wording import HEAD, figures, judged_by, noise
 
 _BOXES = (
+    "<p>All of these regressions see some of the round's runs and forecast the others: random "
+    "fifths of all (the paper's 80/20), and families. No forecast here is in the ledger.</p>"
     "<p>Linear regression of epoch times on the network's name, the cluster and the batch (black "
     "box), and on numbers of layers and parameters too (gray box). With a name for each network, "
     "sizes add nothing on networks in the fit: they differ where families are left out. "

@@ -23,7 +23,7 @@ _BESIDE = (
     "<p>Forecasts that were in the ledger before the steps were measured, by networks that train "
     "scenarios have (<em>seen</em>) and others. The paper's split, random fifths of all runs, "
     "follows: it sees other runs of the networks that it is judged by. The paper has 1 to 4 % on "
-    "CIFAR-10 and 1 to 30 % on Tiny-ImageNet, 8 % in the mean, a 9.8th of Ernest's.</p>"
+    "CIFAR-10, 1 to 30 % on Tiny-ImageNet and 8 % in the mean; Ernest's error is 9.8 times that.</p>"
 )
 _SERVERS = (
     "<p>Forecasts that were in the ledger before the steps were measured. In the paper, errors are "
@@ -34,8 +34,8 @@ _WAITING = (
     "counts by the clock, one run after another, and what serves several workloads once; Ernest's "
     "own runs as a plan expects them, where the study has none (*). The embedder's training, "
     "once for a type of dataset, and the answers themselves (<code>stepcast bench "
-    "predictddl</code>) are not in it. In the paper, PredictDDL takes a 2.6th, 5.1th, 7.7th and "
-    "10.3th of Ernest's time for 2, 4, 6 and 8 workloads.</p>"
+    "predictddl</code>) are not in it. In the paper, Ernest takes 2.6, 5.1, 7.7 and 10.3 times as "
+    "long as PredictDDL for 2, 4, 6 and 8 workloads.</p>"
 )
 
 
@@ -184,7 +184,9 @@ def _waiting(waiting: pl.DataFrame) -> str:
         return "<p>No system rests on runs of this round.</p>"
     alike = waiting.group_by("system", maintain_order=True).agg("workloads", "measuring_s")
     names = alike.group_by("workloads", "measuring_s", maintain_order=True).agg(
-        of=pl.col("system").str.join(", ")
+        of=pl.when(pl.len() > 1)
+        .then(pl.format("{} and {} alike", pl.col("system").first(), pl.len() - 1))
+        .otherwise(pl.col("system").first())
     )
     lines = names.explode("workloads", "measuring_s")
     took = reuse_plots.by_workloads(lines, "measuring_s", "seconds of measuring")

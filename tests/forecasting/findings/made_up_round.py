@@ -1,0 +1,107 @@
+"""A round of made-up networks that has landed: steps are a closed form, each run takes 10 s."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from forecasting.chosen import asking_of
+from forecasting.findings.judged import SCHEMA
+from networks import extraction
+from networks.primitives import PrimitiveGraph
+from profilers.probe import Need
+from studies.rounds import Round
+from studies.study import read_study
+from tests.pipelines.service.made_up import chain, convolutions
+from tests.synthetic import write_study
+from warehouse.landing import land
+from warehouse.records import Run
+
+SIDE = 64
+LAYERS: Mapping[str, int] = {"resnet18": 18, "vgg11": 11, "squeezenet": 24, "mobilenet": 28}
+"""Networks, and how many convolutions each is taken for; the last two are never trained on."""
+RUN_S = 10.0
+_COMMON = (
+    "framework: pytorch, strategy: all_reduce, image_size: 64, worker: emu.native.c25, "
+    "link_mbps: 500"
+)
+STUDY = f"""
+name: reused
+backend: loopback
+systems: [predictddl, predictddl_paper, ernest_pooled]
+train:
+  - {{dnn: [resnet18, vgg11], {_COMMON}, batch_size: [4, 12], workers: [1, 2]}}
+test:
+  - {{dnn: resnet18, {_COMMON}, batch_size: 8, workers: [3]}}
+  - {{dnn: [squeezenet, mobilenet], {_COMMON}, batch_size: 4, workers: [2, 3]}}
+"""
+
+
+def graphs() -> dict[tuple[str, int], PrimitiveGraph]:
+    """Return what stands for traced networks."""
+    return {(dnn, SIDE): chain(convolutions(count), dnn) for dnn, count in LAYERS.items()}
+
+
+def step_s(dnn: str, batch_size: int, workers: int) -> float:
+    """Return a step: so much for each convolution of an image, and for each server."""
+    return 0.001 * LAYERS[dnn] * batch_size + 0.01 * workers
+
+
+def landed(folder: Path, patch: pytest.MonkeyPatch) -> Round:
+    """Return the round, with all its steps in `folder`; networks have made-up graphs."""
+    patch.setattr(extraction, "_PRIMITIVES", graphs())
+    study = read_study(write_study(folder.parent, STUDY))
+    empty = Round(study, asking_of(study), "loopback", "host-1", 1, ())
+    needed = [need for need in empty.needs if need.probe == "torch_throughput"]
+    runs = tuple(_land(folder, place, need) for place, need in enumerate(needed))
+    return Round(study, asking_of(study), "loopback", "host-1", 1, runs)
+
+
+def judged(round_: Round, factors: Mapping[str, float]) -> pl.DataFrame:
+    """Return forecasts of all test scenarios: so many times the measured step, by system."""
+    rows = [
+        (
+            system,
+            one.scenario_id,
+            one.workload.dnn,
+            one.strategy.workers,
+            factor * step_s(one.workload.dnn, one.workload.batch_size, one.strategy.workers),
+            step_s(one.workload.dnn, one.workload.batch_size, one.strategy.workers),
+            100 * (factor - 1),
+            None,
+        )
+        for system, factor in factors.items()
+        for curve in round_.study.curves
+        if curve.is_judged
+        for one in curve.scenarios("loopback")
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def _land(folder: Path, place: int, need: Need) -> Run:
+    one = need.scenario
+    began = datetime(2030, 1, 1, tzinfo=UTC) + timedelta(minutes=place)
+    run = Run(
+        run_id=f"steps-{place}",
+        probe="torch_throughput",
+        purpose=need.purpose,
+        study="reused",
+        repeat=1,
+        scenario_id=one.scenario_id,
+        backend="loopback",
+        status="ok",
+        started_at=began,
+        ended_at=began + timedelta(seconds=RUN_S),
+        host_id="host-1",
+        host={"cpu": "x"},
+        software={"torch": "2"},
+        config={"settings": json.dumps(need.settings)},
+    )
+    seconds = step_s(one.workload.dnn, one.workload.batch_size, one.strategy.workers)
+    rows = [("step_time_s", "s", 0, seconds)]
+    sample = pl.DataFrame(rows, ["metric", "unit", "window", "value"], orient="row")
+    land(folder, run, one, {"sample": sample})
+    return run

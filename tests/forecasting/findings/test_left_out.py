@@ -1,0 +1,89 @@
+"""Regressions on some runs, judged by the others: splits, figures, and what boxes can tell."""
+
+from collections import Counter
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecasting.findings import left_out
+from forecasting.findings.left_out import FAMILIES, RANDOM, ROWS, contest, regression, scored
+from models.predictddl import published
+from models.predictddl.observed import Observed
+from tests.models.predictddl import study
+from warehouse.records import BadInput
+
+
+@given(count=st.integers(1, 300), parts=st.integers(2, 8))
+def test_random_parts_are_as_large_as_can_be_alike(count: int, parts: int) -> None:
+    found = left_out.random_parts(count, parts)
+    sizes = Counter(found).values()
+    assert len(found) == count
+    assert max(sizes) - min(sizes) <= 1
+    assert found == left_out.random_parts(count, parts)
+
+
+def test_figures_of_a_group_are_those_by_hand() -> None:
+    rows = [("a", RANDOM, "ant", 4, 3.0, 2.0), ("a", RANDOM, "ant", 2, 1.0, 2.0)]
+    rows += [("b", RANDOM, "ant", 2, 2.0, 2.0)]
+    found = scored(pl.DataFrame(rows, schema=ROWS, orient="row"))
+    # 1.5 and 0.5 times what was measured, each 1 s off.
+    assert found.rows() == [("a", RANDOM, 2, 1.0, 50.0, 1.0), ("b", RANDOM, 1, 1.0, 0.0, 0.0)]
+    workers = scored(pl.DataFrame(rows, schema=ROWS, orient="row"), "workers")
+    assert workers["workers"].to_list() == [2, 2, 4]
+
+
+def test_each_run_is_forecast_once_by_a_fit_that_did_not_see_it() -> None:
+    known = study.known()
+    seen: list[set[str]] = []
+
+    def noting(rest: left_out.Known) -> left_out.Forecast:
+        ids = {one.scenario.scenario_id for one in rest.runs}
+        seen.append(ids)
+
+        def forecast(scenarios: object) -> left_out.Floats:
+            assert not ids & {one.scenario_id for one in scenarios}  # type: ignore[attr-defined]
+            return left_out.np.ones(len(scenarios))  # type: ignore[arg-type]
+
+        return forecast
+
+    found = contest(known, {"noting": noting})
+    counts = dict(found.group_by("split").len().iter_rows())
+    assert counts == {RANDOM: len(known.runs), FAMILIES: len(known.runs)}
+    assert len(seen) == 5 + len(study.NETWORKS)
+
+
+def test_sizes_add_nothing_to_names_of_networks_in_the_fit() -> None:
+    """Names are columns of their own, of which sizes are sums; unknown networks have no name."""
+    boxes = {
+        "black": regression(published.nothing, "linear", named=True),
+        "gray": regression(published.size, "linear", named=True),
+    }
+    found = contest(study.known(), boxes)
+    black, gray = (found.filter(of=name, split=RANDOM)["predicted_s"].to_list() for name in boxes)
+    assert gray == pytest.approx(black, rel=1e-6)
+    black, gray = (found.filter(of=name, split=FAMILIES)["predicted_s"].to_list() for name in boxes)
+    assert gray != pytest.approx(black, rel=1e-2)
+
+
+def test_ernest_forecasts_what_is_of_its_terms() -> None:
+    """A second, 0.1 s for each image of a server, 0.02 s for each server, of any network."""
+    known = study.known()
+    runs = [
+        Observed(one.scenario, 1 + 0.1 * load.batch_size + 0.02 * one.scenario.strategy.workers)
+        for one in known.runs
+        for load in (one.scenario.workload,)
+    ]
+    found = contest(replace(known, runs=runs), {"ernest": left_out.ernest})
+    assert (found["predicted_s"] / found["measured_s"]).to_list() == pytest.approx([1] * 120)
+
+
+def test_what_cannot_be_fitted_is_left_out() -> None:
+    def refusing(rest: left_out.Known) -> left_out.Forecast:
+        raise BadInput("too few")
+
+    assert contest(study.known(), {"none": refusing}).is_empty()
+    one = study.known(names=("ant",))
+    assert contest(one, {"ernest": left_out.ernest})["split"].unique().to_list() == [RANDOM]
