@@ -10,7 +10,7 @@ from models.choosing.candidates import Candidate
 from models.choosing.overheads import expected
 from models.choosing.ratios import Ratios
 from models.system import System
-from warehouse.records import Market, Scenario
+from warehouse.records import BadInput, Market, Scenario
 
 Ranked = tuple[tuple[bool, float, int], Candidate]
 """A candidate with how little its system is trusted: the least comes first."""
@@ -23,16 +23,31 @@ def candidates_of(
     evidence: Evidence,
     systems: Sequence[System],
 ) -> list[Ranked]:
-    """Return a candidate for each forecast and market that has prices, with its system's rank."""
+    """Return a candidate for each forecast and market that has prices, with its system's rank.
+
+    Spot nodes that are lost too often to end the job are no candidates.
+
+    Raises:
+        BadInput: there is no candidate for that reason.
+    """
     places = {system.name: place for place, system in enumerate(systems)}
     found: list[Ranked] = []
+    endless: BadInput | None = None
     for one in forecasts:
         if one.value is None or not one.value > 0:
             continue
         errors = evidence.errors(one.system.name, one.split, one.metric.name)
         rank = *errors.rank, places[one.system.name]
-        made = (_candidate(one, question, prices, where, errors.ratios) for where in prices.markets)
-        found.extend((rank, each) for each in made if each is not None)
+        for market in prices.markets:
+            try:
+                made = _candidate(one, question, prices, market, errors.ratios)
+            except BadInput as error:
+                endless = error
+                continue
+            if made is not None:
+                found.append((rank, made))
+    if endless is not None and not found:
+        raise endless
     return found
 
 
