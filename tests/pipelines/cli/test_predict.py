@@ -121,7 +121,63 @@ def test_json_has_everything(stepcast: Stepcast, history: Path) -> None:
         assert (one["metric"], one["unit"]) == ("throughput_steps_per_s", "step/s")
         assert one["value"] > 0
         assert one["past_n"] == 3
+        # Judged were one to four workers: the nearest to two are two, three and one.
+        assert [near["distance"] for near in one["nearest"]] == sorted(
+            near["distance"] for near in one["nearest"]
+        )
+        assert len(one["nearest"]) == 4
+        sizes = [abs(near["error_percent"]) for near in one["nearest"]]
+        assert one["nearest_mape_percent"] == pytest.approx(sum(sizes) / 4)
+        assert (one["far_out"], one["corrected_by"]) == (None, None)
     assert [(one["system"], one["foreign"]) for one in found["refused"]] == [("srift", True)] * 2
+
+
+def test_what_is_far_out_is_refused_unless_asked_for(stepcast: Stepcast, history: Path) -> None:
+    far = "64 workers, where forecasts were judged from 1 to 4; measure 8 first"
+    asked = partial(predict, stepcast, TENSORFLOW, "--dry-run", systems="linear", workers="64")
+    answer = asked()
+    assert answer.code == 0, answer.err
+    assert f"linear: far out: {far}; --far-out shows the number" in answer.out.splitlines()
+    shown = asked("--far-out", "--json")
+    (one,) = json.loads(shown.out)["forecasts"]
+    assert one["far_out"] == far
+    assert f"(linear): {far}." in asked("--far-out").out
+
+
+def test_a_measured_step_corrects(stepcast: Stepcast, history: Path) -> None:
+    told = ("--calibrate", "workers=1,steps_per_s=2", "--json", "--dry-run")
+    answer = predict(stepcast, TENSORFLOW, *told, systems="linear")
+    assert answer.code == 0, answer.err
+    found = {(one["system"], one["scenario"]): one for one in json.loads(answer.out)["forecasts"]}
+    assert len(found) == 4
+    for (system, scenario), one in found.items():
+        if system == "linear_calibrated":
+            workers = int(scenario.partition("W=")[2].partition(" ")[0])
+            # With linear scaling each worker takes what one alone does.
+            assert one["value"] == pytest.approx(2 * workers)
+            assert "W=1: 0.5 s measured" in one["corrected_by"]
+    wrong = predict(stepcast, TENSORFLOW, "--calibrate", "0.5")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.cluster
+def test_one_node_is_measured_now(
+    stepcast: Stepcast, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipelines.cli import calibrating_job
+
+    quick = {"torch_throughput": {"iterations": 20, "most_s": 2}}
+    monkeypatch.setattr(calibrating_job, "_HALF_A_MINUTE", quick)
+    one_type = {"worker": "emu.avx512.s15", "systems": "ideal_scaling"}
+    answer = predict(stepcast, PYTORCH, "--calibrate", "one-node", "--json", **one_type)
+    assert answer.code == 0, answer.err
+    _, corrected = json.loads(answer.out)["forecasts"]
+    assert corrected["system"] == "ideal_scaling_calibrated"
+    assert corrected["corrected_by"].partition(":")[0].endswith("W=1 (1 emu.avx512.s15)")
+    (fit,) = Warehouse(history).query("fits", system="ideal_scaling_calibrated").to_dicts()
+    of_run = json.loads(fit["parameters"])
+    assert of_run["run_id"] in fit["run_ids"]
+    assert corrected["value"] == pytest.approx(of_run["measured_s"])
 
 
 def change(home: Path, node_type: str) -> None:
