@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.once import once
 from tests.reference import REFERENCE
 from warehouse.kept import bring, kept_runs
 from warehouse.warehouse import Warehouse
@@ -12,7 +13,10 @@ from warehouse.warehouse import Warehouse
 @pytest.fixture(scope="session")
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home with ten equal rounds: links, and steps of two node types."""
-    home = tmp_path_factory.mktemp("repeated")
+    return once(tmp_path_factory, "repeated", _fill)
+
+
+def _fill(home: Path) -> None:
     ours = [
         run.run_id
         for run in kept_runs(REFERENCE)
@@ -20,4 +24,3 @@ def repeated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     bring(REFERENCE, home / "landing", ours)
     Warehouse(home).load()
-    return home

@@ -30,7 +30,7 @@ from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
 SYSTEM = pytest.mark.parametrize("system", SYSTEMS, ids=[system.name for system in SYSTEMS])
 
 
-FEW = settings(max_examples=30)
+FEW = settings(max_examples=10)
 """Properties of one answer need no more; there are many systems."""
 
 

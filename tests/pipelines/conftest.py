@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.once import once
 from tests.pipelines.ran import Ran, leave_dead_run, run_study
 from tests.synthetic import PaperProbes, write_study
 
@@ -27,16 +28,24 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> PaperProbes:
 @pytest.fixture(scope="session")
 def first_run(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Return a study that has run once. A run takes long: tests only look at its home."""
-    folder = tmp_path_factory.mktemp("ran")
-    return run_study(folder / "home", write_study(folder), PaperProbes())
+
+    def make(folder: Path) -> None:
+        run_study(folder / "home", write_study(folder), PaperProbes()).keep(folder)
+
+    return Ran.kept(once(tmp_path_factory, "ran", make))
 
 
 @pytest.fixture(scope="session")
 def second_run(first_run: Ran, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, str]:
     """Return its next run, on a busy host, and the run of a dead process that it found there."""
-    home = shutil.copytree(first_run.home, tmp_path_factory.mktemp("again") / "home")
-    dead = leave_dead_run(home)
-    return run_study(home, first_run.study, PaperProbes(idle=0.1)), dead
+
+    def make(folder: Path) -> None:
+        home = shutil.copytree(first_run.home, folder / "home")
+        (folder / "dead").write_text(leave_dead_run(home))
+        run_study(home, first_run.study, PaperProbes(idle=0.1)).keep(folder)
+
+    folder = once(tmp_path_factory, "ran-again", make)
+    return Ran.kept(folder), (folder / "dead").read_text()
 
 
 @pytest.fixture

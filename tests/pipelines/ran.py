@@ -1,9 +1,10 @@
 """The command line in this process, and studies on paper that it has run."""
 
 import io
+import json
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,18 @@ class Ran:
     study: Path
     asked: tuple[str, ...]
     answer: Answer
+
+    def keep(self, folder: Path) -> None:
+        """Write what is known of it beside its home, for other processes."""
+        told = {"study": str(self.study), "asked": self.asked, "answer": asdict(self.answer)}
+        (folder / "ran.json").write_text(json.dumps(told))
+
+    @classmethod
+    def kept(cls, folder: Path) -> "Ran":
+        """Return the run that was kept in a folder, whose home is there too."""
+        told = json.loads((folder / "ran.json").read_text())
+        answer = Answer(**told["answer"])
+        return cls(folder / "home", Path(told["study"]), tuple(told["asked"]), answer)
 
 
 def stepcast(*arguments: str) -> Answer:
