@@ -12,6 +12,7 @@ from profilers.renting.book import Book, Ended, Entry, Refused
 from studies.rented import land_book
 from warehouse.home import CHECKOUT, home
 from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
 
 FOLDER = "stand-in"
 """Folder of such a home: marks it, and has what belongs to instances."""
@@ -78,3 +79,4 @@ def end_book(folder: Path) -> None:
     if ended or unknown:
         book.write(*ended, *unknown)
         land_book(home())
+        Warehouse(home()).load()

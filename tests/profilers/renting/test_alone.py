@@ -11,6 +11,7 @@ from profilers.renting.cap import bill
 from tests.profilers.renting import alone
 from warehouse.home import home as home_folder
 from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
 
 AT = datetime.now(UTC) - timedelta(hours=1)
 
@@ -61,6 +62,8 @@ def test_instances_have_ended_with_the_stand_in_that_was_killed(home: Path) -> N
         assert not entries.living and not entries.unanswered
         assert bill(entries).open_usd == 0
         assert bill(entries).spent_usd == pytest.approx(0.5, abs=1e-3)
+        (told,) = Warehouse(home).query("bill").to_dicts()
+        assert told["spent_usd"] == pytest.approx(bill(entries).spent_usd)
     assert [path.name for path in folder.iterdir()] == ["lock"]
 
 

@@ -1,5 +1,7 @@
 """A cluster of instances that are there, rented over HTTP: from a launch to its end."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +15,7 @@ from profilers.renting.allowance import Allowance, Rate, allowed
 from profilers.renting.book import Book
 from profilers.steady import hostlock
 from tests.profilers.renting import hosts
+from tests.profilers.renting import instances as command_of
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import Cloud
 from tests.profilers.renting.instances import NODE_TYPE, Instances, instances
@@ -74,3 +77,13 @@ def test_an_instance_that_shuts_itself_down_is_lost_and_ends(
         with pytest.raises(ProbeFailed):
             cluster.run(node, ["true"])
     assert rented.alive == {}
+
+
+def test_a_command_finds_one_fleet_each_time_and_keeps_its_exit_code(home: Path) -> None:
+    """So what one command has measured, the next one goes on with."""
+    words = "from profilers.clusters import host_id; print(host_id('ec2')); raise SystemExit(3)"
+    command = [sys.executable, "-m", command_of.__name__, sys.executable, "-c", words]
+    told = [subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2)]
+    assert [one.returncode for one in told] == [3, 3], told[0].stderr
+    assert told[0].stdout == told[1].stdout != ""
+    assert [one.stderr for one in told] == ["", ""]
