@@ -23,7 +23,7 @@ _BESIDE = (
     "<p>Forecasts that were in the ledger before the steps were measured, by networks that train "
     "scenarios have (<em>seen</em>) and others. The paper's split, random fifths of all runs, "
     "follows: it sees other runs of the networks that it is judged by. The paper has 1 to 4 % on "
-    "CIFAR-10, 1 to 30 % on Tiny-ImageNet and 8 % in the mean; Ernest's error is 9.8 times that.</p>"
+    "CIFAR-10, 1 to 30 % on Tiny-ImageNet, 8 % in the mean; Ernest's error is 9.8 times that.</p>"
 )
 _SERVERS = (
     "<p>Forecasts that were in the ledger before the steps were measured. In the paper, errors are "

@@ -1,0 +1,41 @@
+"""What counts as judged: the newest forecast of a scenario of this round, on a host not busy."""
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+
+from forecasting.findings.judged import SCHEMA, judged_of
+from studies.rounds import Round
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def test_the_newest_forecast_of_this_round_counts(round_: Round) -> None:
+    scenario = round_.study.curves[0].scenarios(round_.backend)[1]
+    row = {
+        "system": "ours",
+        "scenario_id": scenario.scenario_id,
+        "study": round_.study.name,
+        "repeat": round_.repeat,
+        "backend": round_.backend,
+        "host_id": round_.host_id,
+        "metric": round_.study.metric.name,
+        "predicted": 2.0,
+        "measured": 1.0,
+        "error_percent": 100.0,
+        "noise_floor_percent": None,
+        "host_busy": False,
+        "made_at": START,
+    }
+    newer = {**row, "predicted": 1.5, "error_percent": 50.0, "made_at": START + timedelta(hours=1)}
+    others = [
+        {**newer, "system": "busy", "host_busy": True},
+        {**newer, "system": "unsaid", "predicted": None, "error_percent": None},
+        {**newer, "system": "elsewhere", "host_id": "another"},
+        {**newer, "system": "later", "repeat": round_.repeat + 1},
+    ]
+    found = judged_of(round_, pl.DataFrame([newer, row, *others], infer_schema_length=None))
+    assert found.schema == pl.Schema(SCHEMA)
+    workload, workers = scenario.workload, scenario.strategy.workers
+    told = ("ours", scenario.scenario_id, workload.dnn, workers, 1.5, 1.0, 50.0, None)
+    assert found.rows() == [told]
