@@ -132,6 +132,7 @@ def test_a_report_of_nothing_is_refused(stepcast: Stepcast, home: Path, study_fi
 def test_a_report_can_be_written_again(stepcast: Stepcast, finished: Ran) -> None:
     report = finished.home / "report.html"
     before = report.read_text()
+    assert "forecasts made before the run, not published" in before
     report.unlink()
     assert stepcast("report", str(finished.study)).out == f"{report}\n"
     assert report.read_text() == before
