@@ -6,11 +6,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import numpy
 import pytest
 
-from networks import catalogue, extraction
+from networks import catalogue, extraction, own_keras
 from networks.own_model import OwnModel, own_model
 from networks.own_step import imported_slopes
 
@@ -208,3 +209,14 @@ def test_what_becomes_of_other_models(tmp_path: Path) -> None:
     assert "its forward pass failed" in told["decides"]
     assert "depends on its variables" in told["constant"]["error"]
     assert not any("\n" in one for one in told.values() if isinstance(one, str))
+
+
+def test_keras_on_another_backend_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model:
+        built = True
+
+    keras = SimpleNamespace(Model=Model, config=SimpleNamespace(backend=lambda: "torch"))
+    monkeypatch.setitem(sys.modules, "keras", keras)
+    assert own_keras.is_model(Model()) and not own_keras.is_model(keras)
+    with pytest.raises(ValueError, match=r"Keras runs on torch here.* unset KERAS_BACKEND"):
+        own_keras.traced((Model(), numpy.ones((2, 3))), "mine:build", (2,))
