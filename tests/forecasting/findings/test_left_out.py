@@ -1,8 +1,10 @@
 """Regressions on some runs, judged by the others: splits, figures, and what boxes can tell."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -11,9 +13,10 @@ from hypothesis import strategies as st
 from forecasting.findings import left_out
 from forecasting.findings.left_out import FAMILIES, RANDOM, ROWS, contest, regression, scored
 from models.predictddl import published
+from models.predictddl.known import Known
 from models.predictddl.observed import Observed
 from tests.models.predictddl import study
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Scenario
 
 
 @given(count=st.integers(1, 300), parts=st.integers(2, 8))
@@ -39,13 +42,13 @@ def test_each_run_is_forecast_once_by_a_fit_that_did_not_see_it() -> None:
     known = study.known()
     seen: list[set[str]] = []
 
-    def noting(rest: left_out.Known) -> left_out.Forecast:
+    def noting(rest: Known) -> left_out.Forecast:
         ids = {one.scenario.scenario_id for one in rest.runs}
         seen.append(ids)
 
-        def forecast(scenarios: object) -> left_out.Floats:
-            assert not ids & {one.scenario_id for one in scenarios}  # type: ignore[attr-defined]
-            return left_out.np.ones(len(scenarios))  # type: ignore[arg-type]
+        def forecast(scenarios: Sequence[Scenario]) -> left_out.Floats:
+            assert not ids & {one.scenario_id for one in scenarios}
+            return np.ones(len(scenarios))
 
         return forecast
 
@@ -81,7 +84,7 @@ def test_ernest_forecasts_what_is_of_its_terms() -> None:
 
 
 def test_what_cannot_be_fitted_is_left_out() -> None:
-    def refusing(rest: left_out.Known) -> left_out.Forecast:
+    def refusing(rest: Known) -> left_out.Forecast:
         raise BadInput("too few")
 
     assert contest(study.known(), {"none": refusing}).is_empty()
