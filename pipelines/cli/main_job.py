@@ -82,11 +82,12 @@ def _run_round(path: Path, backend: str | None, money: Money) -> None:
         Warehouse(place).load()  # what landed before a kill, and completed its round
         ahead = _prospect(path, backend, place)
         _announce(ahead)
-        with _renting(ahead.round_, place, money), shown(ahead.tasks) as progress:
-            warnings = execution.execute(instance, path, ahead.round_.backend, progress)
-        for warning in warnings:
-            _tell(f"warning: {warning}")
-        _show(ahead.round_, place)
+        with _renting(ahead.round_, place, money):  # the bill comes last, whatever happens
+            with shown(ahead.tasks) as progress:
+                warnings = execution.execute(instance, path, ahead.round_.backend, progress)
+            for warning in warnings:
+                _tell(f"warning: {warning}")
+            _show(ahead.round_, place)
 
 
 def _of_next_type(path: Path, backend: str | None, money: Money) -> Path | None:

@@ -87,6 +87,7 @@ def test_a_study_is_rented_for_within_its_cap_and_ends_with_its_bill(
     assert bill["living"] == 0
     assert 0 < bill["spent_usd"] <= 5
     assert f"rented for ${bill['spent_usd']:.2f} of $5" in answer.err
+    assert answer.err.splitlines()[-1].startswith("  ")
     (item,) = re.findall(r"^  (\d+) m5.large on demand in us-east-1b: .* \$(.*)$", answer.err, re.M)
     assert (int(item[0]), float(item[1])) == (
         bill["instances"],
