@@ -92,9 +92,16 @@ def prices_in_one_region(
             f"no region has prices of {', '.join(capacity)} together as of {as_of:%Y-%m-%d}; leave "
             "one out of --capacity, or import prices of another region"
         )
-    return min(
-        found, key=lambda some: sum(one.usd_per_hour * capacity[one.node_type] for one in some)
-    )
+    return min(found, key=lambda some: _usd_per_hour(some, capacity))
+
+
+def _usd_per_hour(prices: Iterable[Price], capacity: Mapping[str, int]) -> float:
+    """Return what the whole capacity costs, each type on its cheapest market."""
+    cheapest: dict[str, float] = {}
+    for one in prices:
+        known = cheapest.get(one.node_type, one.usd_per_hour)
+        cheapest[one.node_type] = min(known, one.usd_per_hour)
+    return sum(usd * capacity[node_type] for node_type, usd in cheapest.items())
 
 
 def _in_region(

@@ -128,7 +128,7 @@ def _agreement(found: Answered) -> Iterator[str]:
     choice = found.decision.choice
     unjudged = [f"{one.system} ({_chosen(one)})" for one in found.says if not one.is_judged]
     several = [one for one in found.says if one.is_judged and one.candidates > 1]
-    if choice is not None and several:
+    if choice is not None and len(several) > 1:
         same = [one for one in several if one.choice and one.choice.key == choice.key]
         judged = f"{count(len(several), 'system')} that have been judged"
         yield f"{len(same)} of {judged} choose the same."
