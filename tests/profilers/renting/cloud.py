@@ -17,31 +17,17 @@ from functools import cached_property
 from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
-from xml.sax.saxutils import escape
 
 import boto3
-from botocore.parsers import create_parser
-from botocore.validate import ParamValidator
 
-from tests.aws import Aws, listed, model, two_regions, written
+from tests.aws import Aws, listed, two_regions, written
 from tests.profilers.renting import objects
+from tests.profilers.renting.answers import SAID, SAID_BY_SSM, check, refused, refused_by_ssm
 
 REGION = "us-east-1"
 ZONES = ("us-east-1a", "us-east-1b")
 FAULTS = ("before", "after", "refused", "throttled", "unavailable")
 """What becomes of a call: the question is lost; the answer is; three ways to refuse it."""
-_SAID = {
-    "refused": (400, "OperationNotPermitted", "Not now"),
-    "throttled": (503, "RequestLimitExceeded", "Request limit exceeded"),
-    "expired": (400, "RequestExpired", "The request is too old"),
-    "unavailable": (503, "Unavailable", "The service is unavailable"),
-}
-_SAID_BY_SSM = {
-    "refused": (400, "AccessDeniedException"),
-    "throttled": (400, "ThrottlingException"),
-    "expired": (400, "ExpiredTokenException"),
-    "unavailable": (500, "InternalServerError"),
-}
 _PRICES = ("DescribeInstanceTypes", "DescribeSpotPriceHistory", "GetProducts")
 _ID = re.compile(rb"<instanceId>(i-[0-9a-f]+)</instanceId>")
 _GOES = b"<deleteOnTermination>true</deleteOnTermination>"
@@ -129,8 +115,8 @@ class Cloud:
             fault = self.faults.pop(0) if self.faults else "fine"
             if fault == "before":
                 return None
-            if fault in _SAID:
-                return _refused(*_SAID[fault])
+            if fault in SAID:
+                return refused(*SAID[fault])
             self._kill(0)
             told = self._done(operation, headers, asked)
             self._kill(1)
@@ -155,14 +141,13 @@ class Cloud:
         fault = self.faults.pop(0) if self.faults else "fine"
         if fault == "before":
             return None
-        if fault in _SAID_BY_SSM:
-            status, code = _SAID_BY_SSM[fault]
-            return status, json.dumps({"__type": code}).encode()
+        if fault in SAID_BY_SSM:
+            return refused_by_ssm(*SAID_BY_SSM[fault])
         assert self.managed is not None
         try:
             told = json.dumps(self.managed(operation, asked)).encode()
         except KeyError as error:
-            return 400, json.dumps({"__type": error.args[0]}).encode()
+            return refused_by_ssm(400, error.args[0])
         check(operation, told)
         return None if fault == "after" else (200, told)
 
@@ -197,14 +182,14 @@ class Cloud:
         if token in self._answers:
             before, told = self._answers[token]
             if before != asked:
-                return _refused(400, "IdempotentParameterMismatch", "another launch")
+                return refused(400, "IdempotentParameterMismatch", "another launch")
             return 200, told
         zones = {subnet: zone for zone, subnet in self.subnets().items()}
         zone = zones.get(asked.get("SubnetId", ""))
         market = asked.get("InstanceMarketOptions.MarketType", "on_demand")
         is_full = int(asked["MaxCount"]) > self.room()
         if is_full or self.full & {(zone, market), (None, market)}:
-            return _refused(500, "InsufficientInstanceCapacity", f"none left in {zone}")
+            return refused(500, "InsufficientInstanceCapacity", f"none left in {zone}")
         status, told = self._forwarded(headers, asked)
         if status == 200:
             self._answers[token] = asked, told
@@ -252,21 +237,3 @@ class Cloud:
         for before, after in self.addresses.items():
             told = told.replace(f">{before}<".encode(), f">{after}<".encode())
         return told
-
-
-def check(operation: str, told: bytes) -> None:
-    """Check that an answer is one that botocore's model allows, and can read."""
-    of = model(operation)
-    parser = create_parser(of.service_model.metadata["protocol"])
-    response = {"body": told, "headers": {}, "status_code": 200}
-    read = parser.parse(response, of.output_shape)
-    read.pop("ResponseMetadata")
-    if of.output_shape is not None:
-        report = ParamValidator().validate(read, of.output_shape)
-        assert not report.has_errors(), report.generate_report()
-
-
-def _refused(status: int, code: str, message: str) -> tuple[int, bytes]:
-    told = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
-    body = f"<Response><Errors>{told}</Errors><RequestID>1</RequestID></Response>"
-    return status, body.encode()

@@ -1,11 +1,6 @@
-"""Systems Manager of the stand-in, and instances that only it can reach: processes of this host.
-
-An instance has processes, a folder and an address of its own, and no server that anybody could
-connect to. Commands really run there.
-"""
+"""Systems Manager of the stand-in: commands really run on instances that only it can reach."""
 
 import base64
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -14,27 +9,22 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Thread
-from typing import IO, Any
+from typing import Any
 from uuid import uuid4
 
 import boto3
 import yaml
 from botocore.exceptions import ClientError
 
-from profilers.clusters.ssh import MACHINE
 from profilers.renting import ssm
-from profilers.renting.boot import VARIABLE as SHUTDOWN
 from tests.profilers.renting.cloud import REGION, Asked, Cloud
 from tests.profilers.renting.instances import NODE_TYPE
+from tests.profilers.renting.portless import Instance
 
 BUCKET, PROFILE = "lab-stepcast", "stepcast-node"
 CUT_CHARACTERS = 24_000
 """Of what a command writes, GetCommandInvocation tells no more (AWS Systems Manager API)."""
 Answer = dict[str, Any]
-_FIRST = "sleep infinity"
-_SHUTDOWN = """#!/bin/sh
-printf 'USEC=%s000000\\nMODE=poweroff\\n' $(($(date +%s) + 60 * ${2#+})) > "$STEPCAST_SHUTDOWN"
-"""
 
 
 class Refused(KeyError):
@@ -51,46 +41,6 @@ class Ran:
     stdout: str = ""
     stderr: str = ""
     process: "subprocess.Popen[bytes] | None" = None
-
-
-@dataclass
-class Instance:
-    """Processes with a folder and an address; they end with the first of them."""
-
-    folder: Path
-    address: str
-    first: "subprocess.Popen[bytes]"
-
-    def run(self, script: str, out: IO[bytes], errors: IO[bytes]) -> "subprocess.Popen[bytes]":
-        """Start a script of root's shell."""
-        first = Path(f"/proc/{self.first.pid}/task/{self.first.pid}/children").read_text().split()
-        script = script.replace(ssm.FOLDER, str(self.folder / "lib"))
-        for there, here in (("/etc/ssh/", "./"), ("> /dev/console", ">> ./console")):
-            script = script.replace(there, here)
-        variables = {
-            MACHINE: str(self.folder),
-            SHUTDOWN: str(self.folder / "scheduled"),
-            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
-        }
-        return subprocess.Popen(
-            ["nsenter", "--target", first[0], "--pid", "--mount", "sh", "-c", script],
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=errors,
-            env={**os.environ, **variables},
-        )
-
-    def processes(self) -> list[str]:
-        """Return the words of what runs there, beside its first process."""
-        space = os.readlink(f"/proc/{self.first.pid}/ns/pid_for_children")
-        found = []
-        for path in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                words = (path / "cmdline").read_text().replace("\0", " ").strip()
-                if os.readlink(path / "ns/pid") == space and words and words != _FIRST:
-                    found.append(words)
-        return found
 
 
 @dataclass
@@ -123,24 +73,13 @@ class Managed:
             for name in ("PrivateIpAddress", "PublicIpAddress"):
                 if name in one:
                     self.cloud.addresses[one[name]] = address
-            (own / "bin").mkdir(parents=True)
-            (own / "bin/shutdown").write_text(_SHUTDOWN)
-            (own / "bin/shutdown").chmod(0o755)
-            alone = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-            first = subprocess.Popen([*alone, *_FIRST.split()])
-            instance = self.alive[one["InstanceId"]] = Instance(own, address, first)
-            children = Path(f"/proc/{first.pid}/task/{first.pid}/children")
-            while not children.read_text():
-                assert first.poll() is None
             user_data = base64.b64decode(asked["UserData"]).decode()
-            with (own / "console").open("wb") as console:
-                assert instance.run(user_data, console, console).wait() == 0
+            self.alive[one["InstanceId"]] = Instance.started(own, address, user_data)
 
     def ended(self, ids: list[str]) -> None:
         """End instances, with whatever runs there."""
         for instance in [self.alive.pop(id_) for id_ in ids if id_ in self.alive]:
-            instance.first.kill()
-            instance.first.wait()
+            instance.end()
 
     def answer(self, operation: str, asked: Answer) -> Answer:
         """Return the answer to a question.

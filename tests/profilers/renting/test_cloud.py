@@ -22,7 +22,8 @@ from profilers.renting.book import Book
 from profilers.renting.cap import bill
 from profilers.renting.renter import Place, Renter
 from tests.profilers.renting import served as standing_in
-from tests.profilers.renting.cloud import FAULTS, REGION, ZONES, Cloud, check
+from tests.profilers.renting.answers import check
+from tests.profilers.renting.cloud import FAULTS, REGION, ZONES, Cloud
 from warehouse.records import Market, ProbeFailed, StepcastError
 
 cloud, served = standing_in.cloud, standing_in.served

@@ -22,7 +22,8 @@ from profilers.steady import hostlock
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import REGION, Cloud
 from tests.profilers.renting.instances import NODE_TYPE
-from tests.profilers.renting.managed import BUCKET, CUT_CHARACTERS, Instance, Managed, managed, moto
+from tests.profilers.renting.managed import BUCKET, CUT_CHARACTERS, Managed, managed, moto
+from tests.profilers.renting.portless import Instance
 from warehouse.records import ProbeFailed
 
 pytestmark = pytest.mark.cluster
