@@ -10,7 +10,7 @@ from statistics import fmean
 import polars as pl
 
 from forecasting.asked.coordinates import NUMBERS
-from forecasting.asked.near import NEAREST, Judged, Neighbour
+from forecasting.asked.near import NEAREST, Judged, Neighbour, by_distance
 from warehouse.home import home
 from warehouse.warehouse import Warehouse
 
@@ -30,8 +30,8 @@ def estimates(one: Neighbour, all_of_system: Sequence[Neighbour]) -> Estimates |
     like = [other for other in others if other.split == one.split]
     if not like:
         return None
-    by_distance = sorted(others, key=lambda other: (one.at.distance(other.at), other.label))
-    nearest, at_split = _mean(by_distance[:NEAREST]), _mean(like)
+    near = by_distance(one.at, others, one.split)[:NEAREST]
+    nearest, at_split = _mean([each.neighbour for each in near]), _mean(like)
     return {
         "nearest": nearest,
         "split": at_split,

@@ -179,10 +179,11 @@ def _answer(
     if isinstance(rests, Refused):
         return rests
     system, curve, scenario = key
-    case = how_far(history.judged, system.name, curve.metric.name, scenario)
+    group = next(one for one in groups if one.system == system and (curve, scenario) in one.of)
+    split = history.split_of(group, scenario)
+    case = how_far(history.judged, system.name, curve.metric.name, scenario, split)
     if case.far is not None and not far_out:
         return Refused(scenario, system, f"far out: {case.far}; --far-out shows the number")
-    group = next(one for one in groups if one.system == system and (curve, scenario) in one.of)
     fit = fits[group]
     if isinstance(fit, BadInput):
         return Refused(scenario, system, str(fit))
@@ -191,7 +192,6 @@ def _answer(
         value, low, high, unknown = known or _figures(fit, scenario)
     except BadInput as error:
         return Refused(scenario, system, str(error))
-    split = history.split_of(group, scenario)
     past = history.past.get((system.name, split, curve.metric.name))
     return Forecast(
         scenario=scenario,

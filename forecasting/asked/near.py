@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
@@ -110,22 +110,36 @@ class Judged:
         return cls(found)
 
 
-def how_far(judged: Judged, system: str, metric: str, scenario: Scenario) -> Case:
+def how_far(
+    judged: Judged, system: str, metric: str, scenario: Scenario, split: str | None = None
+) -> Case:
     """Return the judged scenarios nearest to one, and whether it is far out from all of them.
+
+    Those of the same split come first: a scenario that its fit had seen tells little of others.
 
     Args:
         judged: what has been judged on the backend.
         system: that forecasts, by name.
         metric: that it forecasts, by name.
         scenario: that is asked about.
+        split: how far it is from what the fit saw; None: not known.
     """
     at = coordinates(scenario)
     ours = [one for one in judged.of.get((system, metric), ()) if one.at.training == at.training]
-    by_distance = sorted(
-        (Near(one, at.distance(one.at)) for one in ours),
-        key=lambda one: (one.distance, one.neighbour.label),
+    nearest = by_distance(at, ours, split)[:NEAREST]
+    return Case(tuple(nearest), _far(at, [one.at for one in ours]))
+
+
+def by_distance(at: Coordinates, some: Iterable[Neighbour], split: str | None) -> list[Near]:
+    """Return judged scenarios with their distances, those of a split first, the nearest first."""
+    return sorted(
+        (Near(one, at.distance(one.at)) for one in some),
+        key=lambda one: (
+            split is not None and one.neighbour.split != split,
+            one.distance,
+            one.neighbour.label,
+        ),
     )
-    return Case(tuple(by_distance[:NEAREST]), _far(at, [one.at for one in ours]))
 
 
 def _far(at: Coordinates, known: Sequence[Coordinates]) -> str | None:

@@ -1,6 +1,7 @@
 """Distances of scenarios, the nearest that were judged, and how far forecasts reach."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -134,6 +135,17 @@ def test_the_nearest_tell_how_wrong_forecasts_were() -> None:
     assert case.error == pytest.approx((8 + 6 + 5 + 4 + 3) / 5)
     assert (case.inside, case.intervals) == (2, 5)
     assert case.far is None
+
+
+def test_the_same_split_comes_first() -> None:
+    known = judged({scenario(workers): float(workers) for workers in (1, 2, 3, 4, 5, 6, 8)})
+    ours = [
+        replace(one, split="seen" if one.error < 4 else "held_out_world_size")
+        for one in known.of["srift", "step_time_s"]
+    ]
+    known = Judged({("srift", "step_time_s"): ours})
+    case = how_far(known, "srift", "step_time_s", scenario(1), "held_out_world_size")
+    assert [one.neighbour.error for one in case.nearest] == [4, 5, 6, 8, 1]
 
 
 def test_nothing_is_known_of_a_system_that_nobody_judged() -> None:

@@ -121,10 +121,10 @@ def test_json_has_everything(stepcast: Stepcast, history: Path) -> None:
         assert (one["metric"], one["unit"]) == ("throughput_steps_per_s", "step/s")
         assert one["value"] > 0
         assert one["past_n"] == 3
-        # Judged were one to four workers: the nearest to two are two, three and one.
-        assert [near["distance"] for near in one["nearest"]] == sorted(
-            near["distance"] for near in one["nearest"]
-        )
+        # Judged were one to four workers; the profile is of one, which is another split.
+        of = [(near["split"] != one["split"], near["distance"]) for near in one["nearest"]]
+        assert of == sorted(of)
+        assert [other for other, _ in of] == [False, False, False, True]
         assert len(one["nearest"]) == 4
         sizes = [abs(near["error_percent"]) for near in one["nearest"]]
         assert one["nearest_mape_percent"] == pytest.approx(sum(sizes) / 4)
