@@ -190,7 +190,7 @@ def _overheads(found: Answered) -> Iterator[str]:
     if one is not None and one.expected.checkpoint_every_s is not None:
         every = one.expected.checkpoint_every_s / 60
         more = one.expected.factor - 1
-        yield f"The choice writes one every {every:.3g} min, and takes {more:.1%} longer."
+        yield f"The choice writes one every {every:.3g} min, and takes {100 * more:.1f} % longer."
     for node_type, (rate, basis) in found.offered.preemptions.items():
         yield f"A spot node of {node_type} is lost {rate:.2g} times an hour ({basis})."
 
