@@ -3,7 +3,11 @@
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pyarrow as pa
 
 from warehouse.records import BadInput
 
@@ -21,6 +25,23 @@ def check_name(name: str, what: str) -> None:
         raise BadInput(
             f"{what} {name[:200]!r} cannot name a folder; use up to 200 letters, digits, . _ and -"
         )
+
+
+@contextmanager
+def intact(file: Path) -> Iterator[None]:
+    """Tell what a reader makes of a damaged file of a set as the user's matter.
+
+    Raises:
+        BadInput: the file is damaged.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, ValueError, RecursionError) as error:
+        # What the disk says has a number; what pyarrow makes of wrong bytes has none.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        said = " ".join(str(error).split())
+        raise BadInput(f"set {file.parent}: {file.name} is damaged: {said}") from error
 
 
 def check_plain(folder: Path) -> None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from warehouse.copying import put_in_place
 from warehouse.durable import remove, sync, temporary
-from warehouse.foreign import check_name, check_plain
+from warehouse.foreign import check_name, check_plain, intact
 from warehouse.landing import run_of
 from warehouse.records import BadInput, Run, StepcastError
 from warehouse.sums import SUMS, seal, verify
@@ -142,10 +142,17 @@ def day_of(run: Run) -> str:
 
 
 def without_rows(file: Path) -> list[str]:
-    """Return the runs that have the table of a file without a row in it."""
-    metadata = pq.read_schema(file).metadata or {}
-    found: list[str] = json.loads(metadata.get(WITHOUT_ROWS, b"[]"))
-    return found
+    """Return the runs that have the table of a file without a row in it.
+
+    Raises:
+        BadInput: the file is damaged.
+    """
+    with intact(file):
+        metadata = pq.read_schema(file).metadata or {}
+        found = json.loads(metadata.get(WITHOUT_ROWS, b"[]"))
+        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+            raise ValueError(f"{WITHOUT_ROWS.decode()} is no list of runs")
+        return found
 
 
 def ends_of_runs(table: pa.Table) -> Iterator[tuple[str, int]]:
@@ -202,12 +209,9 @@ def _read(file: Path, run_ids: Collection[str]) -> Iterator[pa.Table]:
 def _holders(file: Path) -> set[str]:
     """Return the runs whose rows a file has."""
     found: set[str] = set()
-    try:
-        with pq.ParquetFile(file, read_dictionary=["run_id"]) as parquet:
-            for batch in parquet.iter_batches(CHUNK_ROWS, columns=["run_id"]):
-                found.update(map(str, batch["run_id"].unique().to_pylist()))
-    except (pa.ArrowException, KeyError, UnicodeDecodeError) as error:
-        raise BadInput(f"set {file.parent}: {file.name} is damaged: {one_line(error)}") from error
+    with intact(file), pq.ParquetFile(file, read_dictionary=["run_id"]) as parquet:
+        for batch in parquet.iter_batches(CHUNK_ROWS, columns=["run_id"]):
+            found.update(map(str, batch["run_id"].unique().to_pylist()))
     return found
 
 

@@ -29,7 +29,8 @@ _RUN = "run.parquet"
 _SPARE: Mapping[str, bytes] = {"edge.parquet": b"PAR1", "x.parquet": b"", "sample.parquet": b"PAR1"}
 
 
-def _seed(folder: Path, *, purpose: str) -> None:
+def land_run(folder: Path, *, purpose: str, run_id: str = "r1") -> None:
+    """Land a small profile or measurement."""
     nodes = (
         NodeGroup(role="worker", node_type="emu.avx2.1c", count=1),
         NodeGroup(role="server", node_type="emu.server", count=1),
@@ -42,7 +43,7 @@ def _seed(folder: Path, *, purpose: str) -> None:
     )
     begin = datetime(2030, 1, 1, tzinfo=UTC)
     run = Run(
-        run_id="r1",
+        run_id=run_id,
         probe="tf_trace",
         purpose="profile" if purpose == "profile" else "measurement",
         study="demo",
@@ -67,16 +68,17 @@ def _seed(folder: Path, *, purpose: str) -> None:
 @cache
 def seeds() -> tuple[bytes, ...]:
     """Return a profile and a measurement, packed; unpacked they are a landing folder."""
-    packed = []
+    found = []
     for purpose in ("profile", "measurement"):
         with tempfile.TemporaryDirectory() as folder:
-            _seed(Path(folder), purpose=purpose)
+            land_run(Path(folder), purpose=purpose)
             files = sorted(Path(folder).rglob("*"))
-            packed.append(_pack({f.name: f.read_bytes() for f in files if f.is_file()}))
-    return tuple(packed)
+            found.append(packed({f.name: f.read_bytes() for f in files if f.is_file()}))
+    return tuple(found)
 
 
-def _pack(files: Mapping[str, bytes]) -> bytes:
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """Return files as one input."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as archive:
         for name, content in files.items():
@@ -84,27 +86,35 @@ def _pack(files: Mapping[str, bytes]) -> bytes:
     return whole.getvalue()
 
 
-def _unpack(content: bytes) -> dict[str, bytes]:
+def unpacked(content: bytes) -> dict[str, bytes]:
+    """Return the files of an input, by their paths."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def mutated(random: Random) -> bytes:
     """Return a landing folder whose files were changed."""
-    files = _unpack(random.choice(seeds()))
+    files = changed(unpacked(random.choice(seeds())), random)
+    if random.random() < 0.8:
+        # Sums that do not fit hide what comes after they were compared.
+        files.pop(SUMS, None)
+    return packed(files)
+
+
+def changed(files: dict[str, bytes], random: Random) -> dict[str, bytes]:
+    """Return files of which one or two were changed, lost, or replaced by another."""
     for name in random.sample(sorted(files), random.choice((1, 1, 2))):
+        folder, _, file = name.rpartition("/")
         if random.random() < 0.1:
             del files[name]
-            files |= dict([random.choice(list(_SPARE.items()))])
-        elif name == SUMS or random.random() < 0.3:
+            other, content = random.choice(list(_SPARE.items()))
+            files[f"{folder}/{other}" if folder else other] = content
+        elif file == SUMS or random.random() < 0.3:
             files[name] = Mutator([files[name]], values=(), packed=False)(random)
         else:
             with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
                 files[name] = _rewritten(files[name], random)
-    if random.random() < 0.8:
-        # Sums that do not fit hide what comes after they were compared.
-        files.pop(SUMS, None)
-    return _pack(files)
+    return files
 
 
 def _rewritten(parquet: bytes, random: Random) -> bytes:
@@ -201,10 +211,11 @@ _OF_TABLE = (_values, _values, _values, _retyped, _retyped, _renamed, _resized, 
 
 
 @cache
-def _connection() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(config={"threads": 1})
-    migrate(connection)
-    return connection
+def connection() -> duckdb.DuckDBPyConnection:
+    """Return a warehouse in memory, for all inputs."""
+    made = duckdb.connect(config={"threads": 1})
+    migrate(made)
+    return made
 
 
 def load(path: Path) -> object:
@@ -213,10 +224,10 @@ def load(path: Path) -> object:
     for folder in (source, landing):
         shutil.rmtree(folder, ignore_errors=True)
     (source / "r1").mkdir(parents=True)
-    for name, content in _unpack(path.read_bytes()).items():
+    for name, content in unpacked(path.read_bytes()).items():
         (source / "r1" / name).write_bytes(content)
     copy_runs(source, landing, [one.name for one in run_folders(source)])
-    report = loader.load(landing, _connection())
+    report = loader.load(landing, connection())
     if report.quarantined:
         raise BadInput(report.quarantined[0].reason)
     return report

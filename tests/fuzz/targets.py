@@ -23,7 +23,7 @@ from profilers.readers.imported import Options
 from profilers.record_file import read_record
 from studies.study import read_study
 from tests import aws
-from tests.fuzz import landed, packets, run_metadata, seeds
+from tests.fuzz import landed, packed_sets, packets, run_metadata, seeds
 from tests.fuzz.mutation import YAML_VALUES, Mutator
 from warehouse.manifest import read_manifest
 from warehouse.records import BadInput, ProbeFailed
@@ -35,7 +35,8 @@ class Target:
     """Something that reads a file.
 
     `take` reads one as its users do; it returns, or raises one of `refusals`. `cpu_s` and
-    `memory_mb` are what one input may take. `quick` is how many inputs a quick run takes.
+    `memory_mb` are what one input may take. `quick` is how many inputs a quick run takes. `whole`
+    makes the seeds, unless `make` has them.
     """
 
     file_name: str
@@ -45,10 +46,14 @@ class Target:
     quick: int = 2000
     cpu_s: float = 3.0
     memory_mb: int = 768
+    whole: Callable[[], Sequence[bytes]] | None = None
 
     def seeds(self) -> Sequence[bytes]:
         """Return whole files: each is taken without a complaint."""
-        return self.make.seeds if isinstance(self.make, Mutator) else landed.seeds()
+        if self.whole is not None:
+            return self.whole()
+        assert isinstance(self.make, Mutator)
+        return self.make.seeds
 
 
 def _import(format_name: str, path: Path, *others: Options) -> None:
@@ -180,7 +185,22 @@ TARGETS: Mapping[str, Target] = {
         lambda path: read_manifest(path.read_bytes(), seeds.MANIFEST_RUN),
     ),
     "landing": Target(
-        "landing.zip", landed.mutated, landed.load, quick=100, cpu_s=10, memory_mb=1024
+        "landing.zip",
+        landed.mutated,
+        landed.load,
+        quick=100,
+        cpu_s=10,
+        memory_mb=1024,
+        whole=landed.seeds,
+    ),
+    "sets": Target(
+        "sets.zip",
+        packed_sets.mutated,
+        packed_sets.load,
+        quick=100,
+        cpu_s=10,
+        memory_mb=1024,
+        whole=packed_sets.seeds,
     ),
 }
 

@@ -18,7 +18,7 @@ from warehouse.landing import land, landed_runs, read_tables
 from warehouse.packing import pack
 from warehouse.prefixes import prefix_of
 from warehouse.records import BadInput
-from warehouse.sets import REPLACED, Sets, is_sets
+from warehouse.sets import REPLACED, WITHOUT_ROWS, Sets, is_sets
 from warehouse.sums import SUMS, seal
 from warehouse.tables import CHUNK_ROWS, stream
 
@@ -147,6 +147,28 @@ def test_bad_sets_are_refused_in_one_line(
     with pytest.raises(BadInput, match=why) as raised:
         kept_runs(sets)
     assert "\n" not in str(raised.value)
+
+
+def break_metadata(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[:-200] + b"\xff" * 192 + content[-8:])
+
+
+def forge_a_list(file: Path) -> None:
+    table = pq.read_table(file)
+    pq.write_table(table.replace_schema_metadata({WITHOUT_ROWS: b'{"p1": 1}'}), file)
+
+
+@pytest.mark.parametrize("damage", [break_metadata, forge_a_list])
+def test_a_damaged_file_whose_checksum_fits_is_refused(
+    sets: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    file = sets / DAYS[0] / "timing.parquet"
+    damage(file)
+    seal(file.parent)
+    with pytest.raises(BadInput, match=r"set .*2030-01-01: timing\.parquet is damaged: "):
+        bring(sets, tmp_path / "again", ["p1"])
+    assert not list((tmp_path / "again").glob("*"))
 
 
 def test_commands_refuse_bad_sets(sets: Path, second: Path) -> None:
