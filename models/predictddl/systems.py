@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 import polars as pl
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from models.predictddl import log_linear, published
 from models.predictddl.fitted import PREDICTIONS, Parameters, PredictDDL
@@ -57,7 +58,10 @@ def known_of(tables: Tables, embedding: Embedding) -> Known:
 
 
 def _fit(tables: Tables) -> PredictDDL:
-    return PredictDDL.fit(known_of(tables, trained))
+    known = known_of(tables, trained)
+    # On a busy host, threads on small matrices take fifty times as long.
+    with threadpool_limits(1):
+        return PredictDDL.fit(known)
 
 
 def _load(text: str, tables: Tables) -> PredictDDL:
@@ -71,7 +75,9 @@ def _fit_published(
     named: bool,
     tables: Tables,
 ) -> Published:
-    return Published.fit(known_of(tables, embedding), of_network, kinds=kinds, named=named)
+    known = known_of(tables, embedding)
+    with threadpool_limits(1):
+        return Published.fit(known, of_network, kinds=kinds, named=named)
 
 
 def _load_published(
