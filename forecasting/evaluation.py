@@ -79,6 +79,7 @@ class Evaluation:
         opening: what the first screen says beside them.
         per_dollar: what a dollar trains: see `forecasting.findings.per_dollar`.
         published: how wrong forecasts were that had been published: see query `sealed`.
+        decisions: what would have been rented by forecasts: see query `decisions`.
         board: all systems of the study where all forecast (query `board`); None: not asked.
         reuse: how one model does for networks that never ran.
         largest_errors: what they are due to: see `forecasting.findings.largest_errors`.
@@ -102,6 +103,7 @@ class Evaluation:
     opening: Opening
     per_dollar: pl.DataFrame | None
     published: pl.DataFrame | None
+    decisions: pl.DataFrame | None
     board: pl.DataFrame | None
     reuse: Reuse | None
     largest_errors: pl.DataFrame | None
@@ -155,6 +157,7 @@ def evaluated(
         opening=opening(rows),
         per_dollar=per_dollar(round_, rows),
         published=warehouse.query("sealed", study=round_.study.name) if warehouse else None,
+        decisions=warehouse.query("decisions", study=round_.study.name) if warehouse else None,
         board=None if warehouse is None else board(round_, warehouse),
         reuse=None if judged is None else reuse(round_, judged, landing),
         largest_errors=largest_errors(round_, rows, landing, models),

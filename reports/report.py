@@ -19,6 +19,7 @@ from reports.sections import (
     components,
     convergence,
     data_parallel,
+    decisions,
     devices,
     end_times,
     errors,
@@ -93,6 +94,7 @@ def _all(evaluation: Evaluation) -> Iterator[str]:
     drawn = [_curve(curve, about) for curve in curves[:MOST_FIGURES]]
     yield scenarios.section(evaluation.rows, about, evaluation.per_dollar)
     yield published.section(evaluation.published)
+    yield decisions.section(evaluation.decisions)
     yield _systems(evaluation.systems)
     yield f"<h2>Scaling</h2>{grid(drawn, len(curves))}"
     yield largest_errors.section(evaluation.largest_errors)
