@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from models.async_sgd.systems import ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.fitted import FittedCeer
 from models.ernest.systems import ERNEST
+from models.predictddl import learned
 from models.predictddl import systems as predictddl
 from models.system import Fitted, System
 from models.systems import SYSTEMS
@@ -68,8 +69,13 @@ OF_NETWORKS = (
 
 @pytest.fixture(autouse=True, scope="module")
 def made_up_graphs() -> Iterator[None]:
-    """Networks of tests have no modules, but graphs."""
+    """Networks of tests have no modules, but graphs; two regressors are chosen among.
+
+    Choosing among all takes seconds for each system, and is tested where they are.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        for name in [*learned.REGRESSORS][2:]:
+            patch.delitem(learned.REGRESSORS, name)
         patch.setattr(predictddl, "primitive_graphs", networks.graphs)
         yield
 

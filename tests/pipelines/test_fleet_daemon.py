@@ -1,4 +1,4 @@
-"""A real daemon: it profiles what is due; a type that was made slower is found, and profiled again.
+"""A type that was made slower is found, and a real daemon profiles it again.
 
 The slowdown is real, and nobody who measures knows of it: whatever nodes come up get less of a core
 than their type says.
@@ -12,7 +12,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -26,6 +26,7 @@ from dagster import DagsterRunStatus
 from fleet.history import runs
 from profilers.clusters import cgroups, owner
 from profilers.steady.beside import beside
+from tests.pipelines import ran
 from tests.pipelines.ran import statuses
 from warehouse.home import CHECKOUT
 from warehouse.landing import land, landed_runs, read_tables
@@ -61,19 +62,11 @@ def slowed() -> Iterator[None]:
         yield
 
 
-def stepcast(home: Path, *arguments: str) -> str:
-    """Run the command line as a user would, and return what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli.main", *arguments],
-        env={**os.environ, "STEPCAST_HOME": str(home)},
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=_PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def stepcast(*arguments: str) -> str:
+    """Run the command line in this process, and return what it printed."""
+    done = ran.stepcast(*arguments)
+    assert done.code == 0, done.out + done.err
+    return done.out
 
 
 @contextmanager
@@ -139,27 +132,28 @@ def test_a_slowdown_is_found_and_profiled_again(
     home.mkdir(parents=True, exist_ok=True)
     (home / "node-types.yaml").write_text(TYPE)
     small = "--image-size 24 --batch-size 4"
-    stepcast(home, *f"fleet add box --probes torch_compute --every night {small}".split())
-    stepcast(home, "fleet", "on")
-    with daemon(home) as log, ExitStack() as slow_nodes:
-        wait_for(lambda: visited(home) == 1, log)
-        (probe,) = (run for run in landed_runs(home / "landing") if run.probe == "watch")
-        fast = json.loads(stepcast(home, "predict", *QUESTION.split()))["forecasts"][0]
-        assert fast["changed_since"] == []
+    stepcast(*f"fleet add box --probes torch_compute --every night {small}".split())
+    stepcast("fleet", "run")
+    assert visited(home) == 1
+    (probe,) = (run for run in landed_runs(home / "landing") if run.probe == "watch")
+    fast = json.loads(stepcast("predict", *QUESTION.split()))["forecasts"][0]
+    assert fast["changed_since"] == []
 
-        nights_before(home, probe)
-        slow_nodes.enter_context(slowed())
-        stepcast(home, "fleet", "run", "box", "--watch")
+    nights_before(home, probe)
+    with slowed():
+        stepcast("fleet", "run", "box", "--watch")
         alarms = read_only(home, "SELECT metric, confirmed, change_percent FROM report.alarm")
         assert {"watch_step_time_s", "watch_cpu_share"} & {*alarms.filter("confirmed")["metric"]}
-        stale = json.loads(stepcast(home, "predict", *QUESTION.split()))["forecasts"][0]
+        stale = json.loads(stepcast("predict", *QUESTION.split()))["forecasts"][0]
         assert {one["node_type"] for one in stale["changed_since"]} == {"box"}
         assert stale["value"] == fast["value"]
         assert Warehouse(home).query("stale_fits").height
 
-        wait_for(lambda: visited(home) == 2, log)
-        wait_for(lambda: {DagsterRunStatus.SUCCESS} == {*statuses(home)}, log)
-        slow = json.loads(stepcast(home, "predict", *QUESTION.split()))["forecasts"][0]
+        stepcast("fleet", "on")
+        with daemon(home) as log:
+            wait_for(lambda: visited(home) == 2, log)
+            wait_for(lambda: {DagsterRunStatus.SUCCESS} == {*statuses(home)}, log)
+        slow = json.loads(stepcast("predict", *QUESTION.split()))["forecasts"][0]
         assert slow["changed_since"] == []
         assert slow["value"] > 1.2 * fast["value"]
-    assert "done" in stepcast(home, "fleet", "status")
+    assert "done" in stepcast("fleet", "status")
