@@ -2,9 +2,8 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -33,7 +32,18 @@ ASKED: dict[str, Any] = {
 JSON = {"Content-Type": "application/json"}
 
 
-def detail(answer: httpx.Response, code: int) -> str:
+class Answer(Protocol):
+    """What a test client returns: of httpx or of its successor, whichever is installed."""
+
+    status_code: int
+    text: str
+    headers: Any
+
+    def json(self) -> Any:
+        """Return the body as values."""
+
+
+def detail(answer: Answer, code: int) -> str:
     """Return the one line of a refusal."""
     assert answer.status_code == code, answer.text
     assert answer.json().keys() == {"detail"}
@@ -42,7 +52,7 @@ def detail(answer: httpx.Response, code: int) -> str:
     return said
 
 
-def post(client: TestClient, content: bytes | str) -> httpx.Response:
+def post(client: TestClient, content: bytes | str) -> Answer:
     """Send a body as it is."""
     return client.post("/v1/forecasts", content=content, headers=JSON)
 
@@ -106,7 +116,7 @@ def test_a_type_that_nobody_has_images_of_is_refused(client: TestClient) -> None
 
 @pytest.mark.parametrize("sent", ["", "Bearer", "Bearer other", f"Basic {TOKEN}", "Bearer \xff"])
 def test_no_token_no_answer(client: TestClient, sent: str) -> None:
-    headers = {"Authorization": sent.encode("latin-1")}
+    headers = {b"Authorization": sent.encode("latin-1")}
     for path in ("/v1/cluster", "/v1/nothing"):
         answer = client.get(path, headers=headers)
         assert "Authorization: Bearer TOKEN" in detail(answer, 401)
