@@ -35,12 +35,13 @@ JSON = {"Content-Type": "application/json"}
 class Answer(Protocol):
     """What a test client returns: of httpx or of its successor, whichever is installed."""
 
-    status_code: int
-    text: str
-    headers: Any
-
-    def json(self) -> Any:
-        """Return the body as values."""
+    @property
+    def status_code(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def headers(self) -> Any: ...
+    def json(self) -> Any: ...
 
 
 def detail(answer: Answer, code: int) -> str:
