@@ -73,15 +73,16 @@ def test_the_index_leads_to_every_page() -> None:
     assert pages <= led
 
 
-SHORT = [
-    *(
-        CHECKOUT / name
-        for name in ("README.md", "docs/README.md", "docs/papers.md", "docs/glossary.md")
-    ),
-    *sorted((CHECKOUT / "docs" / "findings").glob("*.md")),
+GENERATED = {"cli.md", "data.md", "questions.md"}
+PROSE = [
+    CHECKOUT / "README.md",
+    *(page for page in sorted((CHECKOUT / "docs").rglob("*.md")) if page.name not in GENERATED),
 ]
 
 
-@pytest.mark.parametrize("page", SHORT, ids=[str(page.relative_to(CHECKOUT)) for page in SHORT])
-def test_lines_are_short(page: Path) -> None:
-    assert not [line for line in page.read_text().splitlines() if len(line) >= 120]
+@pytest.mark.parametrize("page", PROSE, ids=[str(page.relative_to(CHECKOUT)) for page in PROSE])
+def test_lines_of_prose_are_short(page: Path) -> None:
+    """Tables and blocks of code are as wide as they are."""
+    blocks = page.read_text().split("```")
+    lines = [line for block in blocks[::2] for line in block.splitlines()]
+    assert not [line for line in lines if len(line) >= 120 and not line.lstrip().startswith("|")]
