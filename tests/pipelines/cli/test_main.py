@@ -21,6 +21,7 @@ def test_there_is_a_command_for_everything() -> None:
     assert COMMANDS == [
         "accuracy",
         "compare",
+        "decisions",
         "demo",
         "doctor",
         "export",
@@ -41,6 +42,7 @@ def test_there_is_a_command_for_everything() -> None:
         "reproduce",
         "reproduce-external",
         "run",
+        "seal",
         "serve",
         "show",
         "sql",
