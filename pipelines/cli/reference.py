@@ -140,6 +140,7 @@ def _print_board(place: Path) -> None:
 
 def _print_sealed(place: Path) -> None:
     """Print how wrong sealed forecasts were, if any of them have been judged."""
+    import polars as pl
     from polars import selectors
 
     from pipelines.cli.tables import print_table
@@ -148,7 +149,9 @@ def _print_sealed(place: Path) -> None:
     found = Warehouse(place).query("sealed")
     if not found.is_empty():
         typer.echo("Forecasts that were published before anything of their study was measured:")
-        print_table(found.with_columns(selectors.float().round(2)))
+        times = pl.col("sealed_at", "first_measured_at").dt.strftime("%Y-%m-%d %H:%M")
+        narrow = found.drop("backend", "metric", "median_ape", "max_ape")
+        print_table(narrow.with_columns(selectors.float().round(1), times))
 
 
 def _print_leaderboard(place: Path, name: str) -> None:

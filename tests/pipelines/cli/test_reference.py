@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +18,7 @@ from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS, PaperProbes, profiled
 from warehouse.kept import bring, kept_runs
 from warehouse.landing import landed_runs
+from warehouse.sealed import FOLDER
 from warehouse.sets import is_sets
 from warehouse.warehouse import Warehouse
 
@@ -71,6 +73,38 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     second = stepcast("reproduce", str(reference), "--study", str(study_file))
     assert second.code == 2
     assert "holds runs already" in second.err
+
+
+def test_forecasts_are_sealed_before_and_judged_after_they_are_measured(
+    stepcast: Stepcast,
+    finished: Ran,
+    studies: Path,
+    study_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    landing, reference = finished.home / "landing", tmp_path / "reference"
+    refused = stepcast("seal", str(study_file), str(tmp_path))
+    assert (refused.code, "are measured in this home" in refused.err) == (2, True)
+    profiles = [run.run_id for run in landed_runs(landing) if run.purpose == "profile"]
+    bring(landing, reference, profiles)
+
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "before"))
+    assert stepcast("reproduce", str(reference)).code == 0
+    # The runs of this study are from before the forecasts of this home.
+    early = datetime(2020, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr("profilers.clock.now", lambda: early)
+    sealed = stepcast("seal", str(study_file), str(reference / FOLDER))
+    assert sealed.code == 0, sealed.err
+    assert sealed.out.endswith(f"are in {reference / FOLDER / 'paper.1.parquet'}\n")
+
+    bring(landing, reference, [run.run_id for run in landed_runs(landing)])
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "after"))
+    again = stepcast("reproduce", str(reference))
+    assert again.code == 0, again.err
+    assert "published before anything of their study was measured" in again.out
+    judged = Warehouse(tmp_path / "after").query("sealed", study="paper")
+    assert judged["n"].sum() > 0
 
 
 def test_there_must_be_something_to_reproduce(
