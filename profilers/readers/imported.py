@@ -49,6 +49,9 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
+_PIECE_BYTES = 1 << 20
+
+
 @contextmanager
 def opened_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, gzipped or not, for its unpacked bytes.
@@ -87,11 +90,14 @@ def read_bytes(path: Path, most: int = limits.TEXT_BYTES) -> bytes:
     Raises:
         BadInput: as `opened_bytes`, or there are more than `most`.
     """
+    content = bytearray()
     with opened_bytes(path) as file:
-        content = file.read(most + 1)
+        # In pieces: a buffer for all that is allowed would be allocated at once, and gzip's beside.
+        while len(content) <= most and (piece := file.read(_PIECE_BYTES)):
+            content += piece
     if len(content) > most:
         raise BadInput(f"{path}: {_longer(most)}")
-    return content
+    return bytes(content)
 
 
 def read_text(path: Path, most: int = limits.TEXT_BYTES) -> str:

@@ -1,6 +1,7 @@
 """Files of others are opened within limits, gzipped or not."""
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,18 @@ def test_text_is_read(tmp_path: Path, pack: "type[bytes]") -> None:
     assert imported.read_text(file) == "grün\n\ufffd"
     with imported.opened(file) as opened:
         assert opened.read() == "grün\n\ufffd"
+
+
+def test_a_small_file_takes_little_memory_though_a_large_one_is_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "small.gz"
+    file.write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    tracemalloc.start()
+    try:
+        assert imported.read_bytes(file) == b"a,b\n1,2\n"
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < limits.TEXT_BYTES / 16
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(
