@@ -9,11 +9,12 @@ from pydantic import ValidationError
 
 from forecasting.chosen import asking_of
 from profilers.clusters.fleet import Fleet
-from profilers.renting.book import REFUSED, UNANSWERED, Entries, Entry, Intent, Launched, Refused
+from profilers.renting.book import REFUSED, UNANSWERED, Entries, Entry, Launched, Refused
 from studies.instead import has_begun, lacking, written
 from studies.rounds import open_round
 from studies.settings import noted
 from studies.study import read_study
+from tests.profilers.renting.intents import intent
 from tests.synthetic import HOST, landed, needs, write_study
 
 AT = datetime(2026, 11, 26, tzinfo=UTC)
@@ -29,22 +30,6 @@ test:
 """
 
 
-def intent(token: str, node_type: str) -> Intent:
-    return Intent(
-        token=token,
-        owner="o",
-        account="a",
-        region="us-east-1",
-        zone=None,
-        node_type=node_type,
-        market="on_demand",
-        count=1,
-        usd_per_hour=1.0,
-        hours=1.0,
-        at=AT,
-    )
-
-
 def refused(token: str, code: str) -> Refused:
     return Refused(token=token, code=code, reason="", at=AT)
 
@@ -56,16 +41,24 @@ FULL = "InsufficientInstanceCapacity"
     ("entries", "expected"),
     [
         ((), None),
-        ((intent("1", "a"), refused("1", FULL)), "a"),
-        ((intent("1", "a"), refused("1", FULL), intent("2", "b"), refused("2", FULL)), "b"),
-        ((intent("1", "a"), refused("1", REFUSED)), None),
-        ((intent("1", "a"), refused("1", UNANSWERED)), None),
-        ((intent("1", "a"),), None),
+        ((intent("1", node_type="a"), refused("1", FULL)), "a"),
         (
             (
-                intent("1", "a"),
+                intent("1", node_type="a"),
                 refused("1", FULL),
-                intent("2", "a"),
+                intent("2", node_type="b"),
+                refused("2", FULL),
+            ),
+            "b",
+        ),
+        ((intent("1", node_type="a"), refused("1", REFUSED)), None),
+        ((intent("1", node_type="a"), refused("1", UNANSWERED)), None),
+        ((intent("1", node_type="a"),), None),
+        (
+            (
+                intent("1", node_type="a"),
+                refused("1", FULL),
+                intent("2", node_type="a"),
                 Launched(token="2", ids=("i",), at=AT),
             ),
             None,

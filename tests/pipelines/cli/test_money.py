@@ -18,13 +18,14 @@ from profilers.clusters.base import Node
 from profilers.clusters.ec2 import Ec2Cluster
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.ssh import _About
-from profilers.renting.book import Book, Intent, Launched
+from profilers.renting.book import Book, Launched
 from studies import measuring
 from studies.collecting import collect
 from tests.aws import Aws
 from tests.pipelines.ran import Stepcast
 from tests.profilers.clusters.killed import made_by_a_killed_process
 from tests.profilers.clusters.made_up import World
+from tests.profilers.renting.intents import intent
 from tests.synthetic import STUDY, PaperProbes, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, StepcastError
@@ -202,20 +203,8 @@ def test_nobody_is_asked_who_is_not_there() -> None:
 
 def test_reap_ends_what_a_dead_process_rented(stepcast: Stepcast, world: World, home: Path) -> None:
     dead = made_by_a_killed_process()
-    intent = Intent(
-        token="t0",
-        owner=dead,
-        account="a",
-        region="us-east-1",
-        zone=None,
-        node_type="m5.large",
-        market="on_demand",
-        count=1,
-        usd_per_hour=0.1,
-        hours=1.0,
-        at=datetime.now(UTC),
-    )
-    Book().write(intent, Launched(token="t0", ids=("i-7",), at=intent.at))
+    asked = intent(owner=dead, usd_per_hour=0.1, at=datetime.now(UTC))
+    Book().write(asked, Launched(token="t0", ids=("i-7",), at=asked.at))
     world.states["i-7"] = world.states["i-8"] = world.states["i-9"] = "running"
     world.owners = {"i-8": dead, "i-9": "stepcast-1-1-0"}
     answer = stepcast("reap")

@@ -19,26 +19,14 @@ from profilers.renting.allowance import (
 from profilers.renting.allowance import (
     given as given_allowance,
 )
-from profilers.renting.book import Ended, Entries, Intent, Launched
+from profilers.renting.book import Ended, Entries, Launched
 from profilers.renting.cap import BESIDE_S, LEAST_HOURS, Bill, BudgetExceeded
+from tests.profilers.renting.intents import intent
 from warehouse.records import BadInput
 
 AT = datetime(2026, 11, 26, tzinfo=UTC)
 NOTHING = Bill(0.0, 0.0)
-INTENT = Intent(
-    token="t0",
-    owner="o",
-    account="a",
-    region="us-east-1",
-    zone=None,
-    node_type="m5.large",
-    market="on_demand",
-    count=2,
-    usd_per_hour=0.9,
-    volume_usd_per_hour=0.1,
-    hours=2.0,
-    at=AT,
-)
+INTENT = intent(count=2, usd_per_hour=0.9, volume_usd_per_hour=0.1, hours=2.0)
 
 
 def test_instances_live_three_times_as_long_as_expected_and_time_to_boot() -> None:

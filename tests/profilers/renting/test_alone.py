@@ -9,6 +9,7 @@ import pytest
 from profilers.renting.book import Book, Intent, Launched
 from profilers.renting.cap import bill
 from tests.profilers.renting import alone
+from tests.profilers.renting.intents import intent
 from warehouse.home import home as home_folder
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
@@ -17,19 +18,7 @@ AT = datetime.now(UTC) - timedelta(hours=1)
 
 
 def launch(token: str) -> Intent:
-    return Intent(
-        token=token,
-        owner="o",
-        account="a",
-        region="us-east-1",
-        zone=None,
-        node_type="m5.large",
-        market="on_demand",
-        count=1,
-        usd_per_hour=1.0,
-        hours=6.0,
-        at=AT,
-    )
+    return intent(token, hours=6.0, at=AT)
 
 
 def test_a_home_of_somebody_is_refused(home: Path) -> None:

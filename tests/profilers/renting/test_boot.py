@@ -1,31 +1,18 @@
 """An instance that comes up: nothing is said to it before its keys are known and its end is set."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from profilers.renting import boot, user_data
-from profilers.renting.book import Intent
 from profilers.renting.boot import Boot, running
 from profilers.renting.provider import Seen
 from tests.profilers.clusters.made_up import World
+from tests.profilers.renting.intents import intent
 from warehouse.records import ProbeFailed
 
 KEY = f"ssh-ed25519 {'A' * 68}"
-INTENT = Intent(
-    token="t0",
-    owner="stepcast-1-2-0",
-    account="a",
-    region="us-east-1",
-    zone=None,
-    node_type="m5.large",
-    market="on_demand",
-    count=1,
-    usd_per_hour=0.1,
-    hours=2.0,
-    at=datetime(2026, 11, 26, tzinfo=UTC),
-)
+INTENT = intent(owner="stepcast-1-2-0", usd_per_hour=0.1, hours=2.0)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profilers.renting.book import UNANSWERED, Ended, Entries, Entry, Intent, Launched, Refused
+from profilers.renting.book import UNANSWERED, Ended, Entries, Entry, Launched, Refused
 from profilers.renting.cap import (
     BESIDE_S,
     LEAST_HOURS,
@@ -19,22 +19,10 @@ from profilers.renting.cap import (
     hours_within,
     worst_usd,
 )
+from tests.profilers.renting.intents import intent
 
 AT = datetime(2026, 11, 26, tzinfo=UTC)
-ONE = Intent(
-    token="t0",
-    owner="o",
-    account="a",
-    region="us-east-1",
-    zone=None,
-    node_type="m5.large",
-    market="on_demand",
-    count=3,
-    usd_per_hour=0.9,
-    volume_usd_per_hour=0.3,
-    hours=2.0,
-    at=AT,
-)
+ONE = intent(count=3, usd_per_hour=0.9, volume_usd_per_hour=0.3, hours=2.0)
 EACH_USD = 1.2 * (2 + BESIDE_S / 3600)
 BROUGHT = Launched(token="t0", ids=("i-1", "i-2", "i-3"), at=AT)
 HALF_AN_HOUR = Ended(id="i-1", seconds=1800.0, at=AT)

@@ -9,25 +9,14 @@ from hypothesis import strategies as st
 from profilers.renting.book import UNANSWERED, Ended, Entries, Entry, Intent, Launched, Refused
 from profilers.renting.cap import bill, life_s
 from profilers.renting.receipt import Item, items
+from tests.profilers.renting.intents import intent
 
 AT = datetime(2026, 11, 26, tzinfo=UTC)
 
 
 def launch(token: str, node_type: str = "m5.large", zone: str | None = "us-east-1a") -> Intent:
-    return Intent(
-        token=token,
-        owner="o",
-        account="a",
-        region="us-east-1",
-        zone=zone,
-        node_type=node_type,
-        market="on_demand",
-        count=2,
-        usd_per_hour=0.09,
-        volume_usd_per_hour=0.01,
-        hours=1.0,
-        at=AT,
-    )
+    fields = {"zone": zone, "node_type": node_type, "count": 2}
+    return intent(token, **fields, usd_per_hour=0.09, volume_usd_per_hour=0.01, at=AT)
 
 
 def ended(id_: str, seconds: float) -> Ended:
