@@ -55,7 +55,7 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     Columns: curve (index), its title, label, dnn, link_mbps, workers, scenario_id, those of
     `JUDGED` and `ORIGIN`, and linear, linear_error_percent: the baseline's forecast and its error.
     """
-    ours = _of_round(round_, accuracy)
+    ours = of_round(round_, accuracy)
     judged = _of_system(ours, *foremost(round_.study)).select("scenario_id", *JUDGED, *ORIGIN)
     baseline = _of_system(ours, *baselines()).select(
         "scenario_id", linear="predicted", linear_error_percent="error_percent"
@@ -130,7 +130,7 @@ def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     worker), and of those with more: n and mean_ape_percent. Systems with the smallest error over
     all networks come first.
     """
-    ours = _of_round(round_, accuracy).sort("made_at")
+    ours = of_round(round_, accuracy).sort("made_at")
     newest = ours.unique(["system", "scenario_id"], keep="last").join(
         _scenarios(round_).select("scenario_id", "dnn", "workers"), on="scenario_id"
     )
@@ -226,7 +226,8 @@ def _scenarios(round_: Round) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _of_round(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+def of_round(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of report.accuracy that are of a round, by metrics of its study."""
     return accuracy.filter(
         pl.col("study") == round_.study.name,
         pl.col("repeat") == round_.repeat,

@@ -1,10 +1,14 @@
-"""How forecasts of reused models read in tables."""
+"""How forecasts of reused models read in tables, and look network by network."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import polars as pl
+
 from forecasting.findings.left_out import FAMILIES, RANDOM
 from forecasting.findings.reuse import Reuse
+from reports import reuse_plots
+from reports.figure_html import captioned
 from reports.html_table import Cell
 from reports.wording import DASH, percent
 
@@ -31,3 +35,11 @@ def noise(found: Reuse) -> str:
     floor = percent(found.noise_floor) if found.noise_n else DASH
     n = f"n = {found.noise_n} scenarios in several rounds"
     return f"Noise floor of what was judged: {floor} ({n})."
+
+
+def ratios_of(rows: pl.DataFrame, where: str) -> str:
+    """Return predicted / actual of each network as a figure; `where` says what was not seen."""
+    described = f"Predicted over actual steps by network, {where}"
+    return captioned(
+        reuse_plots.ratios(rows), described, "Mean of each network. Closer to 1 is better."
+    )

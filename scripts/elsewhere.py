@@ -24,6 +24,7 @@ from profilers.clusters import open_cluster
 from profilers.probe import Need, results
 from profilers.probes import PROBES
 from profilers.result import ProbeResult, RunContext
+from studies.needs import needs, nodes_of, starts
 from warehouse.records import Backend, Purpose, Record, Run, Scenario
 
 
@@ -42,7 +43,6 @@ _ASKED = TypeAdapter(Asked)
 def ask(study: Path, purpose: Purpose, backend: Backend) -> str:
     """Return the needs of a study's first round, as JSON."""
     from forecasting.chosen import asking_of
-    from studies.needs import needs, starts
     from studies.study import read_study
 
     read = read_study(study)
@@ -63,8 +63,8 @@ def measure(asked: Asked, folder: Path, most_s: float, repeat: int = 1) -> None:
                 say(f"no time for {len(asked.starts) - number + 1} of {len(asked.starts)} starts")
                 return
             say(f"{number}/{len(asked.starts)}, {left_s:.0f} s left: {start[0].title}")
-            nodes = max((one.nodes for one in start), key=lambda some: sum(n.count for n in some))
-            with open_cluster(asked.backend, nodes, start[0].subject.link_mbps) as cluster:
+            link_mbps = start[0].subject.link_mbps
+            with open_cluster(asked.backend, nodes_of(start), link_mbps) as cluster:
                 for _, result in results(PROBES[start[0].probe], cluster, start, context, print):
                     keep(result, folder)
 

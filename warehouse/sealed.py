@@ -13,12 +13,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from warehouse import limits
 from warehouse.chain import head
-from warehouse.connection import transaction
+from warehouse.connection import first_line, transaction
 from warehouse.durable import remove, sync, temporary
 from warehouse.names import checked_name
 from warehouse.records import BadInput, Scenario, StepcastError
+from warehouse.tables import CHUNK_ROWS
 
 FOLDER = "forecasts"
 """Of a folder of kept runs: its sealed forecasts."""
@@ -105,7 +105,7 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
     """Load all sealed forecasts of a folder that are not there yet; return how many are new.
 
     Raises:
-        BadInput: a file is none of `seal`, or says something else of a forecast that is there.
+        BadInput: a file is none of `seal`.
     """
     before = _count(connection)
     columns = [row[0] for row in connection.execute("DESCRIBE pred.sealed").fetchall()]
@@ -119,7 +119,9 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
                         "WHERE prediction_id NOT IN (SELECT prediction_id FROM pred.sealed)"
                     )
                 except duckdb.Error as error:
-                    raise BadInput(f"{path}: not what `stepcast seal` writes: {error}") from error
+                    raise BadInput(
+                        f"{path}: not what `stepcast seal` writes: {first_line(error)}"
+                    ) from error
                 finally:
                     connection.unregister("incoming")
     return _count(connection) - before
@@ -132,10 +134,10 @@ def _batches(path: Path, columns: list[str]) -> Iterator[pa.Table]:
         with pq.ParquetFile(path) as file:
             if sorted(file.schema_arrow.names) != sorted(columns):
                 raise BadInput(f"{path}: its columns are not those that `stepcast seal` writes")
-            for batch in file.iter_batches(limits.LISTED):
+            for batch in file.iter_batches(CHUNK_ROWS):
                 yield pa.Table.from_batches([batch])
     except (pa.ArrowInvalid, OSError) as error:
-        raise BadInput(f"{path}: no Parquet file that can be read: {error}") from error
+        raise BadInput(f"{path}: no Parquet file that can be read: {first_line(error)}") from error
 
 
 def _count(connection: duckdb.DuckDBPyConnection) -> int:

@@ -14,6 +14,7 @@ from forecasting.asked.answer import Answer, Forecast, Say, predict_asked
 from forecasting.asked.place import Place
 from forecasting.asked.writing import write
 from models.system import System
+from profilers.probe import THROUGHPUT
 from studies.curve import Curve
 from warehouse.ledger import FitRecord
 from warehouse.records import Backend, Record, Scenario, content_hash
@@ -22,7 +23,6 @@ from warehouse.warehouse import Warehouse
 
 SUFFIX = "_calibrated"
 """What names of corrected systems end with."""
-THROUGHPUT = "throughput_steps_per_s"
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def tells(measured: Scenario, other: Scenario) -> bool:
 
 def seconds(scenario: Scenario, metric: str, value: float) -> float:
     """Return how long a worker's step takes: of steps a second of all workers, each has a part."""
-    return scenario.strategy.workers / value if metric == THROUGHPUT else value
+    return scenario.strategy.workers / value if metric == THROUGHPUT.name else value
 
 
 def shifted(forecast_s: float, anchor_s: float, measured_s: float) -> float:
@@ -197,7 +197,7 @@ def _corrected(one: Forecast, anchor: Forecast, step: Measured, place: Place) ->
     forecast_s = seconds(one.scenario, metric, one.value)
     anchor_s = seconds(anchor.scenario, metric, anchor.value)
     factor = shifted(forecast_s, anchor_s, step.step_s) / forecast_s
-    factor = 1 / factor if metric == THROUGHPUT else factor
+    factor = 1 / factor if metric == THROUGHPUT.name else factor
     parameters = Parameters(
         fit_id=one.fit.fit_id,
         measured=step.scenario.canonical_json(),
@@ -206,11 +206,12 @@ def _corrected(one: Forecast, anchor: Forecast, step: Measured, place: Place) ->
         forecast_s=anchor_s,
         run_id=step.run_id,
     )
-    record = _record(one, parameters, place)
+    system = _system(one.system)
+    record = _record(one, system, parameters, place)
     fit = replace(one.fit, fit_id=record.fit_id, fitted_at=record.created_at, record=record)
     return replace(
         one,
-        system=_system(one.system),
+        system=system,
         value=one.value * factor,
         low=None if one.low is None else one.low * factor,
         high=None if one.high is None else one.high * factor,
@@ -231,13 +232,13 @@ def _system(of: System) -> System:
     )
 
 
-def _record(one: Forecast, parameters: Parameters, place: Place) -> FitRecord:
+def _record(one: Forecast, system: System, parameters: Parameters, place: Place) -> FitRecord:
     """Return what the ledger keeps: the fit that is corrected, and what it was corrected with."""
     run_ids = [run.run_id for run in reversed(one.fit.runs)]
     run_ids += [parameters.run_id] if parameters.run_id else []
     return FitRecord(
-        system=one.system.name + SUFFIX,
-        model_version=f"{one.system.version}+1",
+        system=system.name,
+        model_version=system.version,
         parameters=parameters.model_dump(),
         run_ids=tuple(dict.fromkeys(run_ids)),
         row_filter=f"rows of fit {parameters.fit_id}, and a measured step",

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
+from forecasting.speeds import samples_per_s
 from models.choosing.offers import prices_in_one_region
 from warehouse.ledger import price_snapshot
 from warehouse.records import BadInput, Price, Scenario
@@ -58,14 +59,5 @@ def usd_per_million_samples(
     """
     if not value > 0:
         return None
-    load = scenario.workload
-    if metric == "throughput_steps_per_s":
-        samples_per_s = value * load.batch_size
-    elif metric == "step_time_s":
-        batches = sum(
-            group.count * (group.batch_size or load.batch_size) for group in scenario.worker_groups
-        )
-        samples_per_s = batches * scenario.strategy.devices_per_node / value
-    else:
-        return None
-    return _SAMPLES / samples_per_s * usd_per_hour / 3600
+    speed = samples_per_s(scenario, metric, value)
+    return None if speed is None else _SAMPLES / speed * usd_per_hour / 3600

@@ -200,7 +200,7 @@ def _record(
 def _written(one: Candidate) -> dict[str, object]:
     time_s, cost_usd, _ = one.outcome
     return {
-        "scenario_id": one.key.split()[0],
+        "scenario_id": one.scenario_id,
         "nodes": one.label,
         "market": one.market,
         "system": one.system,

@@ -6,6 +6,7 @@ from forecasting.asked.answer import Forecast
 from forecasting.decisions.evidence import Evidence
 from forecasting.decisions.offered import Offered
 from forecasting.decisions.question import Question
+from forecasting.speeds import samples_per_s
 from models.choosing.candidates import Candidate
 from models.choosing.overheads import expected
 from models.choosing.ratios import Ratios
@@ -91,11 +92,9 @@ def train_s(scenario: Scenario, metric: str, value: float, samples: int) -> floa
         value: of the metric.
         samples: of the job.
     """
-    load = scenario.workload
-    if metric == "throughput_steps_per_s":
-        return samples / (value * load.batch_size)
-    devices = scenario.strategy.workers * scenario.strategy.devices_per_node
-    return samples * value / (load.batch_size * devices)
+    speed = samples_per_s(scenario, metric, value)
+    assert speed is not None, metric
+    return samples / speed
 
 
 def training(scenario: Scenario) -> str:

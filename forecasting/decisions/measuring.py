@@ -44,7 +44,7 @@ def measurements(
 
 def _measured(worth: Worth, scenarios: Mapping[str, Scenario]) -> Measurement:
     candidate = worth.candidate
-    scenario = scenarios[candidate.key.split()[0]]
+    scenario = scenarios[candidate.scenario_id]
     probe = judge_of(scenario)
     needs = list(probe.needs(Asked(test=(scenario,)), probe.settings()))
     seconds = sum(expected_s(start) for start in starts(needs))

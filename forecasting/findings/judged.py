@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from forecasting.results import of_round
 from studies.rounds import Round
 
 SCHEMA = {
@@ -32,15 +33,8 @@ def judged_of(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     ]
     scenarios = pl.DataFrame(asked, ["scenario_id", "dnn", "workers"], orient="row").unique()
     return (
-        accuracy.filter(
-            pl.col("study") == round_.study.name,
-            pl.col("repeat") == round_.repeat,
-            pl.col("backend") == round_.backend,
-            pl.col("host_id") == round_.host_id,
-            pl.col("metric").is_in(list(round_.study.metrics)),
-            pl.col("error_percent").is_not_null(),
-            ~pl.col("host_busy"),
-        )
+        of_round(round_, accuracy)
+        .filter(pl.col("error_percent").is_not_null(), ~pl.col("host_busy"))
         .sort("made_at")
         .unique(["system", "scenario_id"], keep="last")
         .join(scenarios, on="scenario_id")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from forecasting.speeds import examples_per_step
 from profilers.clusters.node_types import declared_usd_per_hour
 from studies.rounds import Round
 from warehouse.records import Scenario
@@ -53,14 +54,6 @@ def per_dollar(round_: Round, rows: pl.DataFrame) -> pl.DataFrame | None:
             ),
         )
     )
-
-
-def examples_per_step(scenario: Scenario) -> int:
-    """Return of how many examples a step is: of one worker, or of all where they wait."""
-    batch, each = scenario.workload.batch_size, scenario.strategy.devices_per_node
-    if scenario.strategy.kind != "all_reduce":
-        return batch * each
-    return each * sum(one.count * (one.batch_size or batch) for one in scenario.worker_groups)
 
 
 def _usd_per_hour(scenario: Scenario, paid: Mapping[str | None, object]) -> float | None:

@@ -9,8 +9,6 @@ from models.choosing.overheads import Expected
 from models.choosing.ratios import Ratios
 from warehouse.records import Market
 
-Strategy = Literal["async_parameter_server", "all_reduce"]
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -43,6 +41,11 @@ class Candidate:
     train_s: float
     expected: Expected
     ratios: Ratios | None
+
+    @property
+    def scenario_id(self) -> str:
+        """The scenario of its key."""
+        return self.key.partition(" ")[0]
 
     @property
     def outcome(self) -> Outcome:

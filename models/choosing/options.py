@@ -18,6 +18,13 @@ class Span(Record):
         ends = (None if one is None else one * factor for one in (self.low, self.high))
         return Span(value=self.value * factor, low=next(ends), high=next(ends))
 
+    def in_words(self, form: str) -> str:
+        """Return the value by a format, such as `${:.3g}`, with both ends where they are known."""
+        value = form.format(self.value)
+        if self.low is None or self.high is None:
+            return value
+        return f"{value} ({form.format(self.low)} to {form.format(self.high)})"
+
     @property
     def worst(self) -> float:
         """The upper end; the value where there is no interval."""

@@ -11,7 +11,6 @@ from forecasting.decisions.answer import Answered, Says
 from forecasting.decisions.evidence import level
 from models.choosing.candidates import Candidate
 from models.choosing.limits import LIMITS, Limit
-from models.choosing.options import Span
 from models.choosing.pareto import pareto_front
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
@@ -89,20 +88,13 @@ def _table(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> Tab
         table.add_row(
             name,
             one.label,
-            _span(one.span("time_s", at).times(1 / 3600), "{:.3g}"),
-            _span(one.span("cost_usd", at), "${:.3g}"),
+            one.span("time_s", at).times(1 / 3600).in_words("{:.3g}"),
+            one.span("cost_usd", at).in_words("${:.3g}"),
             ", ".join(_risks(found, one)) or "kept",
             one.system,
             one.ratios.basis if one.ratios else "",
         )
     return table
-
-
-def _span(span: Span, form: str) -> str:
-    value = form.format(span.value)
-    if span.low is None or span.high is None:
-        return value
-    return f"{value} ({form.format(span.low)} to {form.format(span.high)})"
 
 
 def _risks(found: Answered, one: Candidate) -> Iterator[str]:
@@ -207,10 +199,8 @@ def _origin(found: Answered) -> Iterator[str]:
         f"{count(len(scenarios), 'scenario')}, {count(len(found.answer.forecasts), 'forecast')} of "
         f"{count(len(found.says), 'system')}{lacking}."
     )
-    if len({one.key.split()[0] for one in found.candidates if "+" in one.label}) not in (
-        0,
-        len(scenarios),
-    ):
+    asynchronous = {one.scenario_id for one in found.candidates if "+" in one.label}
+    if len(asynchronous) not in (0, len(scenarios)):
         yield "Asynchronous steps use older gradients: a sample there may teach less."
     yield f"Recommendation {found.recommendation_id}, by {count(len(_fits(found)), 'fit')}."
 

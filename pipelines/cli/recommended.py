@@ -10,7 +10,7 @@ from rich.table import Table
 from forecasting.recommending import Market, Recommended
 from models.choosing.advice import Question
 from models.choosing.limits import LIMITS, Limit, exceeded
-from models.choosing.options import Option, Span
+from models.choosing.options import Option
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
 
@@ -78,19 +78,12 @@ def _table(question: Question, rows: Sequence[tuple[str, Option | None]]) -> Tab
         table.add_row(
             name,
             option.label,
-            _span(option.step_time_s, "{:.4g} s"),
-            _span(option.time_s.times(1 / 3600), "{:.3g}"),
-            _span(option.cost_usd, "${:.4g}"),
+            option.step_time_s.in_words("{:.4g} s"),
+            option.time_s.times(1 / 3600).in_words("{:.3g}"),
+            option.cost_usd.in_words("${:.4g}"),
             ", ".join(_exceeded(question, option)) or "kept",
         )
     return table
-
-
-def _span(span: Span, form: str) -> str:
-    value = form.format(span.value)
-    if span.low is None or span.high is None:
-        return value
-    return f"{value} ({form.format(span.low)} to {form.format(span.high)})"
 
 
 def _exceeded(question: Question, option: Option) -> Iterator[str]:

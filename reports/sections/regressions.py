@@ -1,13 +1,11 @@
 """What regressions on features of networks tell (Figs. 1, 2, 6, 10 and 11 of PredictDDL)."""
 
-import polars as pl
-
 from forecasting.findings.left_out import FAMILIES, RANDOM, Contest
 from forecasting.findings.reuse import Regressions, Reuse
 from reports import reuse_plots
 from reports.figure_html import captioned, grid
 from reports.html_table import Cell, table
-from reports.reuse_wording import HEAD, figures, judged_by, noise
+from reports.reuse_wording import HEAD, figures, judged_by, noise, ratios_of
 
 _BOXES = (
     "<p>All of these regressions see some of the round's runs and forecast the others: random "
@@ -87,7 +85,7 @@ def _contest(contest: Contest) -> str:
     drawn = [
         (
             judged_by(split),
-            _ratios(contest.by_network.filter(split=split), judged_by(split)),
+            ratios_of(contest.by_network.filter(split=split), judged_by(split)),
         )
         for split in (RANDOM, FAMILIES)
     ]
@@ -95,7 +93,7 @@ def _contest(contest: Contest) -> str:
 
 
 def _amounts(contest: Contest) -> str:
-    drawn = [("Random splits", _ratios(contest.by_network, "random splits"))]
+    drawn = [("Random splits", ratios_of(contest.by_network, "random splits"))]
     return f"{_table(contest)}<p></p>{grid(drawn)}"
 
 
@@ -111,10 +109,3 @@ def _table(contest: Contest) -> str:
         for row in contest.overall.iter_rows(named=True)
     ]
     return table(head, body)
-
-
-def _ratios(rows: pl.DataFrame, where: str) -> str:
-    described = f"Predicted over actual steps by network, {where}"
-    return captioned(
-        reuse_plots.ratios(rows), described, "Mean of each network. Closer to 1 is better."
-    )

@@ -9,7 +9,7 @@ from forecasting.findings.reuse import ABOUT, Reuse
 from reports import reuse_plots
 from reports.figure_html import captioned, grid
 from reports.html_table import Cell, table
-from reports.reuse_wording import HEAD, figures, judged_by, noise
+from reports.reuse_wording import HEAD, figures, judged_by, noise, ratios_of
 from reports.wording import DASH, percent
 
 _DRAWN = ("predictddl", "predictddl_paper", "log_linear", "ernest_pooled", "ernest")
@@ -134,22 +134,15 @@ def _beside(found: Reuse) -> str:
         for row in one.overall.sort("split", "error_percent").iter_rows(named=True)
     ]
     drawn = [
-        (f"In the ledger: {split}", _ratios(rows.filter(split=split), split))
+        (f"In the ledger: {split}", ratios_of(rows.filter(split=split), split))
         for rows in (found.judged.by_network.filter(pl.col("of").is_in(_DRAWN)),)
         for split in rows["split"].unique().sort().to_list()
     ]
     if found.regressions is not None:
         rows = found.regressions.beside.by_network.filter(split=RANDOM)
-        drawn.append(("Random fifths", _ratios(rows, judged_by(RANDOM))))
+        drawn.append(("Random fifths", ratios_of(rows, judged_by(RANDOM))))
     shown = table(("by", "judged by", "forecast by", *HEAD), body)
     return f"{shown}<p>{noise(found)}</p>{grid(drawn)}"
-
-
-def _ratios(rows: pl.DataFrame, where: str) -> str:
-    described = f"Predicted over actual steps by network, {where}"
-    return captioned(
-        reuse_plots.ratios(rows), described, "Mean of each network. Closer to 1 is better."
-    )
 
 
 def _servers(found: Reuse) -> str:

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from forecasting.findings import per_dollar as module
-from forecasting.findings.per_dollar import examples_per_step, per_dollar
+from forecasting.findings.per_dollar import per_dollar
+from forecasting.speeds import examples_per_step
 from profilers.clusters.node_types import declared_usd_per_hour
 from studies.rounds import Round
 from studies.study import read_study
