@@ -1,5 +1,6 @@
 """The page about models of one's own: its steps are followed, its mistakes are made."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -100,6 +101,19 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert ledger["system"].to_list() == ["ideal_scaling", "log_linear", "srift"]
     assert ledger["n"].to_list() == [2, 3, 2]
     assert (ledger["least"] > 0).all()
+
+
+@pytest.mark.parametrize("batch", [["--batch-size", "8"], ["--global-batch", "8"]])
+def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
+    asked = [*batch, "--samples", "100000", "--capacity", "emu.avx512.s40=2"]
+    answer = stepcast("recommend", "--model", TARGET, *asked, "--systems", "log_linear", "--json")
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    assert told["model"]["target"] == TARGET
+    assert told["question"]["dnn"] == told["model"]["dnn"]
+    assert [one["workers"] for one in told["candidates"]] == [1, 2]
+    words = stepcast("recommend", "--model", TARGET, *asked, "--systems", "log_linear")
+    assert words.out.splitlines()[0].startswith(f"{TARGET} is own-")
 
 
 @pytest.mark.cluster

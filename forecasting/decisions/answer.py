@@ -16,6 +16,7 @@ from forecasting.decisions.question import Question
 from models.choosing.candidates import Candidate
 from models.choosing.deciding import Aim, Decision, best, decide, rules_of_thumb
 from models.choosing.offers import Markets
+from models.choosing.pareto import pareto_front
 from models.system import System
 from warehouse.records import Backend, BadInput, Recommendation
 from warehouse.systems import System as Registered
@@ -77,6 +78,12 @@ class Answered:
     measurements: Sequence[Measurement]
     offered: Offered
     recommendation_id: str
+
+    @property
+    def front(self) -> list[Candidate]:
+        """What more money buys: within limits, nothing else is both faster and cheaper."""
+        admitted = [one for one in self.candidates if self.aim.admits(one)]
+        return pareto_front(admitted, key=lambda one: one.outcome[:2])
 
 
 def answer(

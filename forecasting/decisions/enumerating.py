@@ -44,7 +44,11 @@ def curves_of(question: Question, known: Known, capacity: Mapping[str, int]) -> 
     ]
     if curves:
         return curves
-    raise BadInput(
+    raise _undivided(question)
+
+
+def _undivided(question: Question) -> BadInput:
+    return BadInput(
         f"{question.dnn}: nothing on offer divides a global batch of {question.global_batch}; "
         "change --global-batch or --capacity, or give --batch-size, that of each device"
     )
@@ -85,6 +89,19 @@ def _divided(
             yield question.global_batch // (count * each), (count,)
 
 
+def batch_sizes_of(question: Question, capacity: Mapping[str, int]) -> tuple[int, ...]:
+    """Return samples of a step of each device, of every way to run the job.
+
+    Raises:
+        BadInput: as `curves_of`: nothing divides the global batch.
+    """
+    most = max(capacity.values())
+    found = (size for size, _ in _divided(question, counts(most), question.devices_per_node))
+    if sizes := tuple(dict.fromkeys(found)):
+        return sizes
+    raise _undivided(question)
+
+
 def counts(most: int) -> tuple[int, ...]:
     """Return the numbers of nodes that are asked about where there are so many."""
     if most <= _ALL_UP_TO:
@@ -113,9 +130,10 @@ def known_of(question: Question, runs: Sequence[VisibleRun]) -> Known:
     about = [one.subject.scenario for one in runs if one.subject.scenario is not None]
     loads = [one.workload for one in about if one.workload.dnn == question.dnn]
     sizes = sorted({one.image_size for one in loads})
-    image_size = question.image_size or _only(
-        sizes, f"{question.dnn} was profiled at {_said(sizes, 'px')}", "--image-size"
-    )
+    image_size = question.image_size
+    if image_size is None:
+        told = f"{question.dnn} was profiled at {_said(sizes, 'px')}"
+        image_size = int(_only(sizes, told, "--image-size"))
     speeds = sorted({one.subject.link_mbps for one in runs if one.subject.link_mbps is not None})
     link_mbps = question.link_mbps or (
         _only(speeds, f"links of {_said(speeds, 'Mb/s')} were probed", "--link-mbps")

@@ -18,7 +18,7 @@ class Question(Record):
         dnn: the network.
         samples: how many are trained, all epochs together.
         framework: None: either.
-        image_size: pixels; None: the size at which the network was profiled.
+        image_size: pixels, 0: it takes no images; None: the size at which it was profiled.
         global_batch: samples of a synchronous step of all devices together.
         batch_size: samples of a step of each device, however many there are.
         devices_per_node: of each worker.
@@ -34,7 +34,7 @@ class Question(Record):
     dnn: str
     samples: int = Field(ge=1)
     framework: Literal["tensorflow", "pytorch"] | None = None
-    image_size: int | None = Field(default=None, ge=8)
+    image_size: int | None = Field(default=None, ge=0)
     global_batch: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1)
     devices_per_node: int = Field(default=1, ge=1)

@@ -11,7 +11,6 @@ from forecasting.decisions.answer import Answered, Says
 from forecasting.decisions.evidence import level
 from models.choosing.candidates import Candidate
 from models.choosing.limits import LIMITS, Limit
-from models.choosing.pareto import pareto_front
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
 from studies.words import count
@@ -30,9 +29,7 @@ def print_answered(found: Answered, *, with_front: bool) -> None:
     console().print(_table(found, list(_rows(found))))
     if with_front:
         typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
-        admitted = [one for one in found.candidates if found.aim.admits(one)]
-        front = pareto_front(admitted, key=lambda one: one.outcome[:2])
-        console().print(_table(found, [("", one) for one in front]))
+        console().print(_table(found, [("", one) for one in found.front]))
     for lines in (_agreement, _measurements, _overheads, _origin):
         for line in lines(found):
             typer.echo(line)

@@ -42,29 +42,37 @@ class Own:
     @property
     def in_words(self) -> str:
         """One line about it."""
-        one = self.model
-        images = f"images of {one.image_size} px" if one.image_size else "no images"
-        if one.graph is None:
-            parts = f"a model of {_FRAMEWORKS[one.framework]}"
-        else:
-            parts = count(len(one.graph.nodes), "primitive operation")
-        return f"{self.target} is {one.dnn}: {one.parameter_count:,} parameters, {parts}, {images}."
+        return in_words(self.target, self.model)
 
     def as_json(self) -> dict[str, str | int | None]:
         """Return the same for programs."""
-        graph = self.model.graph
-        return {
-            "target": self.target,
-            "dnn": self.model.dnn,
-            "framework": self.model.framework,
-            "parameters": self.model.parameter_count,
-            "primitives": None if graph is None else len(graph.nodes),
-            "image_size": self.model.image_size,
-        }
+        return as_json(self.target, self.model)
 
 
-def is_target(text: str) -> bool:
-    """Tell whether a word names a function, not a file.
+def in_words(target: str, model: OwnModel) -> str:
+    """Return one line about a model of the user's own."""
+    images = f"images of {model.image_size} px" if model.image_size else "no images"
+    if model.graph is None:
+        parts = f"a model of {_FRAMEWORKS[model.framework]}"
+    else:
+        parts = count(len(model.graph.nodes), "primitive operation")
+    return f"{target} is {model.dnn}: {model.parameter_count:,} parameters, {parts}, {images}."
+
+
+def as_json(target: str, model: OwnModel) -> dict[str, str | int | None]:
+    """Return the same for programs."""
+    return {
+        "target": target,
+        "dnn": model.dnn,
+        "framework": model.framework,
+        "parameters": model.parameter_count,
+        "primitives": None if model.graph is None else len(model.graph.nodes),
+        "image_size": model.image_size,
+    }
+
+
+def is_target(text: str, instead: str = "a YAML file of templates") -> bool:
+    """Tell whether a word names a function, and nothing that may be given `instead`.
 
     Raises:
         BadInput: it is neither, but looks as if a function was meant.
@@ -79,7 +87,7 @@ def is_target(text: str) -> bool:
         function = "build_model" if path.suffix == ".py" else name.rpartition(".")[2]
         module = name if path.suffix == ".py" else name.rpartition(".")[0]
         raise BadInput(
-            f"{text}: expected a YAML file of templates, or a function that builds your model, "
+            f"{text}: expected {instead}, or a function that builds your model, "
             f"such as {module}:{function}; docs/my-model.md says how to write one"
         )
     return False
@@ -96,27 +104,51 @@ def asked_of(target: str, options: Options, sequence_length: int | None = None) 
     Raises:
         BadInput: an option is wrong, or the model has no graph; one line says why.
     """
-    for name, why in _NOT_ASKED.items():
-        if options.get(name) is not None:
-            option = name.replace("_", "-")
-            raise BadInput(f"--{option} and {target}: {why}; leave out --{option}")
-    if not target.startswith(PREFIX):
-        check_length(sequence_length)
+    _check_options(target, options, sequence_length)
     # Wrong options are told before the model is built, which takes seconds.
     served = any(options.get(name) is not None for name in _OF_SERVERS)
     asked = _curves(options, options.get("framework") or ("tensorflow" if served else "pytorch"))
-    source, folder = with_length(target, sequence_length), Path.cwd()
     batch_sizes = tuple(dict.fromkeys(one.batch_size for one in asked))
+    model = built(target, batch_sizes, options, sequence_length)
+    named = {"dnn": model.dnn, "image_size": model.image_size}
+    curves = _curves(options, model.framework)
+    curves = [one.model_copy(update=named) for one in curves]
+    return Own(target, model, curves, sequence_length)
+
+
+def built(
+    target: str, batch_sizes: Sequence[int], options: Options, sequence_length: int | None
+) -> OwnModel:
+    """Return the model that a target builds, known as a network as long as this process lives.
+
+    Args:
+        target: what builds it.
+        batch_sizes: samples of a step on each device, all that are asked about.
+        options: of the command, by name.
+        sequence_length: words of a sample, of models of Hugging Face.
+
+    Raises:
+        BadInput: an option contradicts the model, or it has no graph; one line says why.
+    """
+    _check_options(target, options, sequence_length)
+    source, folder = with_length(target, sequence_length), Path.cwd()
     try:
         model = own_model(source, batch_sizes, folder)
     except NoGraph as error:
         raise BadInput(str(error)) from None
     _check_framework(target, model.framework, options)
     know(model, (source, str(folder)))
-    named = {"dnn": model.dnn, "image_size": model.image_size}
-    curves = _curves(options, model.framework)
-    curves = [one.model_copy(update=named) for one in curves]
-    return Own(target, model, curves, sequence_length)
+    return model
+
+
+def _check_options(target: str, options: Options, sequence_length: int | None) -> None:
+    """Refuse options that say what the model says itself."""
+    for name, why in _NOT_ASKED.items():
+        if options.get(name) is not None:
+            option = name.replace("_", "-")
+            raise BadInput(f"--{option} and {target}: {why}; leave out --{option}")
+    if not target.startswith(PREFIX):
+        check_length(sequence_length)
 
 
 def check_length(sequence_length: int | None) -> None:

@@ -22,8 +22,8 @@ def check_picture(path: Path | None) -> None:
         raise BadInput(f"--picture {path}: expected a name that ends in .png or .svg")
 
 
-def write_picture(path: Path | None, draw: Callable[[], "Figure"]) -> None:
-    """Draw a picture if it is asked for, write it, and print its path.
+def write_picture(path: Path | None, draw: Callable[[], "Figure"], *, told: bool = True) -> None:
+    """Draw a picture if it is asked for, write it, and print its path if that is to be told.
 
     Raises:
         BadInput: it cannot be written.
@@ -34,11 +34,11 @@ def write_picture(path: Path | None, draw: Callable[[], "Figure"]) -> None:
 
     figure = draw()
     svg = path.suffix == ".svg"
-    write(path, plots.to_svg(figure).encode() if svg else plots.to_png(figure, dpi=120))
+    write(path, plots.to_svg(figure).encode() if svg else plots.to_png(figure, dpi=120), told=told)
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file, and print its path.
+def write(path: Path, content: bytes, *, told: bool = True) -> None:
+    """Write a file, and print its path if that is to be told.
 
     Raises:
         BadInput: it cannot be written.
@@ -47,4 +47,5 @@ def write(path: Path, content: bytes) -> None:
         path.write_bytes(content)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from error
-    typer.echo(path)
+    if told:
+        typer.echo(path)

@@ -16,7 +16,13 @@ Framework = Literal["tensorflow", "pytorch"]
 
 
 def recommend(
-    model: Annotated[str, typer.Option(help="The network; `stepcast networks` lists them.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="The network; `stepcast networks` lists them. Or your own model: "
+            "package.module:function, or hf:CONFIG of Hugging Face."
+        ),
+    ],
     capacity: Annotated[
         list[str], typer.Option(help="Nodes there are, as TYPE=COUNT; may be repeated.")
     ],
@@ -77,6 +83,9 @@ def recommend(
     link_mbps: Annotated[
         float | None, typer.Option(help="Speed of links; if several were probed.")
     ] = None,
+    sequence_length: Annotated[
+        int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
+    ] = None,
     backend: Annotated[
         Backend | None, typer.Option(help="Whose profiles to use; else the newest that do.")
     ] = None,
@@ -86,6 +95,7 @@ def recommend(
     picture: Annotated[
         Path | None, typer.Option(help="Draw time against cost, to a .png or .svg.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Recommend nodes for a job, and write the recommendation to the ledger.
 
@@ -100,11 +110,14 @@ def recommend(
     Example: stepcast recommend --model squeezenet --batch-size 8 --samples 1000000 --capacity
     emu.native.s25=8 --server emu.server=2 --minimize time --budget-usd 3
 
+    Example: stepcast recommend --model my_package.my_module:build_model --batch-size 8 --samples
+    1000000 --capacity emu.avx512.s15=8 --budget-usd 3 --picture front.svg
+
     Example: stepcast recommend --system srift --model resnet50 --global-batch 1024 --iterations
     10000 --max-hours 2 --budget-usd 30 --capacity g4dn.8xlarge=16 --market spot --as-of 2020-01-15
     --front --picture front.svg
     """
-    from pipelines.cli.recommending import Rented, by_all, by_one
+    from pipelines.cli.recommending import Rented, Shown, by_all, by_one
 
     amounts: dict[str, float | None] = {
         "--global-batch": global_batch,
@@ -132,6 +145,7 @@ def recommend(
         "--checkpoint-s": checkpoint_s,
         "--checkpoint-every": checkpoint_every,
         "--preemptions": preemptions,
+        "--sequence-length": sequence_length,
     }
     _check_amounts(amounts, of_answers)
     options = {
@@ -147,11 +161,12 @@ def recommend(
     job = (samples, iterations, epochs, dataset_samples)
     when = None if as_of is None else as_of.replace(tzinfo=UTC)
     rented = Rented(dict(_counted(text) for text in capacity), market, when, backend)
+    shown = Shown(as_json, front, picture)
     if system is not None:
         _check_own_search(system, of_answers)
-        by_one(system, options, job, rented, history_here(), front=front, picture=picture)
+        by_one(system, options, job, rented, history_here(), shown)
     else:
-        by_all(options, of_answers, job, rented, history_here(), front=front, picture=picture)
+        by_all(options, of_answers, job, rented, history_here(), shown)
 
 
 def _check_amounts(amounts: Mapping[str, float | None], others: Mapping[str, object]) -> None:

@@ -1,5 +1,6 @@
 """A recommendation as `stepcast recommend` prints it, the same for every system."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
@@ -45,6 +46,23 @@ def print_recommended(system: str, question: Question, market: Market, found: Re
     for line in _accuracy(system, found):
         typer.echo(line)
     typer.echo(f"Recommendation {found.recommendation_id}, by fit {found.fit_id}.")
+
+
+def print_json(system: str, question: Question, market: Market, found: Recommended) -> None:
+    """Print the same as one JSON object, with the Pareto front."""
+    asked = {"capacity": dict(market.capacity), "market": market.market}
+    told = {
+        "system": system,
+        "question": question.model_dump(mode="json") | {**asked, "as_of": market.as_of.isoformat()},
+        **found.advice.model_dump(mode="json"),
+        "front": [one.model_dump(mode="json") for one in found.front],
+        "prices": [one.model_dump(mode="json") for one in found.prices],
+        "backend": found.backend,
+        "accuracy": found.accuracy.to_dicts(),
+        "fit_id": found.fit_id,
+        "recommendation_id": found.recommendation_id,
+    }
+    typer.echo(json.dumps(told, ensure_ascii=False, default=str))
 
 
 def _limits(question: Question) -> Iterator[str]:

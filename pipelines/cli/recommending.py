@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from models.choosing.overheads import Overheads
+from pipelines.cli.own import as_json, built, check_length, in_words, is_target
 from pipelines.cli.pictures import check_picture, write_picture
 from warehouse import limits
 from warehouse.records import Backend, BadInput
@@ -16,12 +17,15 @@ from warehouse.records import Backend, BadInput
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from forecasting.decisions.question import Question as WholeQuestion
     from models.choosing.offers import Markets
+    from networks.own_model import OwnModel
     from warehouse.warehouse import Warehouse
 
 Job = tuple[int | None, int | None, float | None, int | None]
 """Samples, steps, epochs, and samples of an epoch."""
 _UNSURE = 0.1
+_NETWORK = "a network (`stepcast networks` lists them)"
 
 
 @dataclass(frozen=True)
@@ -34,15 +38,22 @@ class Rented:
     backend: Backend | None
 
 
+@dataclass(frozen=True)
+class Shown:
+    """How an answer is shown: as JSON or in words, with the Pareto front, and drawn to a file."""
+
+    as_json: bool
+    front: bool
+    picture: Path | None
+
+
 def by_one(
     system: str,
     options: Mapping[str, Any],
     job: Job,
     rented: Rented,
     warehouse: "Warehouse",
-    *,
-    front: bool,
-    picture: Path | None,
+    shown: Shown,
 ) -> None:
     """Ask one system for its own search, and print what it says.
 
@@ -53,9 +64,14 @@ def by_one(
     from forecasting.advisers import adviser
     from forecasting.decisions.question import samples_of
     from models.choosing.advice import Question
-    from pipelines.cli.recommended import print_recommended
+    from pipelines.cli.recommended import print_json, print_recommended
 
-    check_picture(picture)
+    check_picture(shown.picture)
+    if is_target(options["dnn"], _NETWORK):
+        raise BadInput(
+            f"--model {options['dnn']}: the search of {system} knows only networks of Stepcast; "
+            f"use --systems {system} instead of --system, or leave it out"
+        )
     asked, global_batch = adviser(system), options["global_batch"]
     if global_batch is None:
         raise BadInput(f"--global-batch: missing; {system} divides the samples of a step")
@@ -68,17 +84,20 @@ def by_one(
         question,
         market,
         backend=rented.backend,
-        with_front=front or picture is not None,
+        with_front=shown.front or shown.as_json or shown.picture is not None,
         say=_say,
     )
-    print_recommended(system, question, market, found)
+    if shown.as_json:
+        print_json(system, question, market, found)
+    else:
+        print_recommended(system, question, market, found)
 
     def drawn() -> "Figure":
-        from reports.recommended_plot import time_against_cost
+        from reports.recommended_plot import of_one_system
 
-        return time_against_cost(system, question, found)
+        return of_one_system(system, question, found)
 
-    write_picture(picture, drawn)
+    write_picture(shown.picture, drawn, told=not shown.as_json)
 
 
 def by_all(
@@ -87,9 +106,7 @@ def by_all(
     job: Job,
     rented: Rented,
     warehouse: "Warehouse",
-    *,
-    front: bool,
-    picture: Path | None,
+    shown: Shown,
 ) -> None:
     """Ask all systems about every way to run the job, and print the answer.
 
@@ -98,12 +115,45 @@ def by_all(
     """
     from forecasting.chosen import named
     from forecasting.decisions.answer import answer
-    from forecasting.decisions.question import Question, samples_of
     from pipelines.cli.answered import print_answered
+    from pipelines.cli.answered_json import print_json
 
-    if picture is not None:
-        raise BadInput("--picture: only a system's own search is drawn; give --system srift too")
+    check_picture(shown.picture)
     check_capacity(rented.capacity)
+    names = of_answers["--systems"]
+    systems = named([] if names is None else [one.strip() for one in names.split(",")])
+    question, model = _with_model(_question(options, of_answers, job), rented, of_answers)
+    found = answer(
+        warehouse,
+        question,
+        rented.capacity,
+        rented.market,
+        systems,
+        as_of=rented.as_of,
+        backend=rented.backend,
+        say=_say,
+    )
+    target = options["dnn"]
+    if shown.as_json:
+        print_json(found, None if model is None else as_json(target, model))
+    else:
+        if model is not None:
+            typer.echo(in_words(target, model))
+        print_answered(found, with_front=shown.front)
+
+    def drawn() -> "Figure":
+        from reports.recommended_plot import of_all_systems
+
+        return of_all_systems(found)
+
+    write_picture(shown.picture, drawn, told=not shown.as_json)
+
+
+def _question(
+    options: Mapping[str, Any], of_answers: Mapping[str, Any], job: Job
+) -> "WholeQuestion":
+    from forecasting.decisions.question import Question, samples_of
+
     global_batch, batch_size = options["global_batch"], of_answers["--batch-size"]
     if (global_batch is None) == (batch_size is None):
         raise BadInput("expected --global-batch (of all nodes together) or --batch-size (of each)")
@@ -111,7 +161,7 @@ def by_all(
     if server is not None and batch_size is None:
         raise BadInput("--server: asynchronous workers have batches of their own; --batch-size")
     late = of_answers["--late"]
-    question = Question(
+    return Question(
         **options,
         samples=samples_of(*job, per_step=global_batch),
         framework=of_answers["--framework"],
@@ -123,19 +173,28 @@ def by_all(
         overheads=_overheads(of_answers),
         preemptions_per_node_hour=of_answers["--preemptions"],
     )
-    names = of_answers["--systems"]
-    systems = named([] if names is None else [one.strip() for one in names.split(",")])
-    found = answer(
-        warehouse,
-        question,
-        rented.capacity,
-        rented.market,
-        systems,
-        as_of=rented.as_of,
-        backend=rented.backend,
-        say=_say,
-    )
-    print_answered(found, with_front=front)
+
+
+def _with_model(
+    question: "WholeQuestion", rented: Rented, of_answers: Mapping[str, Any]
+) -> "tuple[WholeQuestion, OwnModel | None]":
+    """Return the question about a network that is known by its name from now on.
+
+    Raises:
+        BadInput: as `pipelines.cli.own.built`.
+    """
+    from forecasting.decisions.enumerating import batch_sizes_of
+
+    target, sequence_length = question.dnn, of_answers["--sequence-length"]
+    if not is_target(target, _NETWORK):
+        check_length(sequence_length)
+        return question, None
+    told = {"framework": question.framework, "server": question.server}
+    size = None if question.image_size is None else f"{question.image_size}"
+    batch_sizes = batch_sizes_of(question, rented.capacity)
+    model = built(target, batch_sizes, {**told, "image_size": size}, sequence_length)
+    known = {"dnn": model.dnn, "image_size": model.image_size, "framework": model.framework}
+    return question.model_copy(update=known), model
 
 
 def check_capacity(capacity: Mapping[str, int]) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from forecasting.asked.runs import VisibleRun
-from forecasting.decisions.enumerating import Known, counts, curves_of, known_of
+from forecasting.decisions.enumerating import Known, batch_sizes_of, counts, curves_of, known_of
 from forecasting.decisions.question import Question
 from studies.curve import Curve
 from warehouse.asks import Subject
@@ -32,6 +32,16 @@ def test_a_global_batch_is_divided_among_devices() -> None:
     assert asked(only, global_batch=12, devices_per_node=2) == {
         ("pytorch", 0, 6 // n, n) for n in (1, 2, 3)
     }
+
+
+def test_batch_sizes_of_all_ways_to_run_a_job() -> None:
+    question = Question(dnn="small_cnn", samples=1, global_batch=12)
+    assert batch_sizes_of(question, {TYPE: 4, "other": 2}) == (12, 6, 4, 3)
+    each = Question(dnn="small_cnn", samples=1, batch_size=5)
+    assert batch_sizes_of(each, {TYPE: 4}) == (5,)
+    two = Question(dnn="small_cnn", samples=1, global_batch=7, devices_per_node=2)
+    with pytest.raises(BadInput, match="nothing on offer divides a global batch of 7"):
+        batch_sizes_of(two, {TYPE: 4})
 
 
 def test_servers_are_counted_too() -> None:

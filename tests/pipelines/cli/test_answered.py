@@ -70,6 +70,33 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
     assert f"Recommendation {rows[0]['recommendation_id']}" in found.out
 
 
+def test_the_answer_for_programs_and_as_a_picture(
+    stepcast: Stepcast, home: Path, tmp_path: Path
+) -> None:
+    picture = tmp_path / "answer.svg"
+    found = stepcast(*options(), "--json", "--picture", str(picture))
+    assert found.code == 0, found.err
+    answer = json.loads(found.out)
+    choice, question = answer["choice"], answer["question"]
+    assert (question["samples"], question["link_mbps"]) == (1_000_000, 200)
+    assert choice in answer["candidates"]
+    assert choice["keeps_limits"]
+    assert choice["late_at_most"] <= 0.1
+    assert choice["time_s"]["low"] < choice["time_s"]["value"] < choice["time_s"]["high"]
+    assert choice["cost_usd"]["value"] == pytest.approx(
+        choice["usd_per_hour"] * choice["time_s"]["value"] / 3600
+    )
+    assert {one["system"] for one in answer["systems"]} == {"async_sgd", "linear"}
+    assert answer["front"][-1] == choice["key"]
+    kept = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
+    assert [one["recommendation_id"] for one in kept] == [answer["recommendation_id"]]
+    drawn = picture.read_text()
+    assert all(label in drawn for label in ("Pareto front", f"choice: {choice['nodes']}"))
+    assert "other ways to run it" in drawn
+    words = stepcast(*options())
+    assert f"Rent {choice['nodes']}: " in words.out
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -90,7 +117,16 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
         ({"capacity": "nowhere=2"}, "--capacity: unknown node type 'nowhere'"),
         ({"capacity": "emu.native.s25=20000"}, "expected at most 10,000 nodes of a type to rent"),
         ({"system": "srift"}, "--systems: the search of srift does not know it; use --systems sri"),
-        ({"picture": "front.svg"}, "--picture: only a system's own search is drawn"),
+        ({"picture": "front.gif"}, "--picture front.gif: expected a name that ends in .png or"),
+        ({"sequence_length": "64"}, "--sequence-length: only models by a config, hf:CONFIG, have"),
+        (
+            {"model": "mine.py"},
+            "mine.py: expected a network (`stepcast networks` lists them), or a",
+        ),
+        (
+            {"model": "nowhere:build"},
+            "--image-size and nowhere:build: the example batch has the im",
+        ),
         ({"systems": "nobody"}, "systems: no system 'nobody'; there are async_sgd"),
         ({"as_of": "2020-01-01"}, "nothing had been profiled by 2020-01-01"),
         ({"model": "nothing"}, "unknown DNN 'nothing'"),

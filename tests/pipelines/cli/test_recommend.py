@@ -231,6 +231,17 @@ def test_what_more_money_buys_is_shown_and_drawn(
     assert answer.out.endswith(f"{picture}\n")
 
 
+def test_the_answer_for_programs(stepcast: Stepcast, home: Path) -> None:
+    answer = stepcast(*options(), "--json")
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    assert told["choice"] == json.loads(str(written(home)["choice"]))
+    assert told["choice"] == told["front"][-1]
+    assert set(told["policies"]) == {"CAP", "TAP"}
+    assert told["question"]["capacity"] == {"fast": 4}
+    assert told["recommendation_id"] == written(home)["recommendation_id"]
+
+
 def test_the_front_is_shown_only_where_it_is_asked_for(stepcast: Stepcast, home: Path) -> None:
     assert "What more money buys" not in stepcast(*options()).out
     assert "What more money buys" in stepcast(*options(), "--front").out
@@ -314,6 +325,7 @@ def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, hom
         ({"link_mbps": "300"}, "links of 300 Mb/s were not probed, only 200 Mb/s, 400 Mb/s"),
         ({"link_mbps": None}, "links of several speeds were probed (200, 400): choose one"),
         ({"system": "lin"}, "no system 'lin' recommends; those that do are srift"),
+        ({"model": "a.b:c"}, "--model a.b:c: the search of srift knows only networks of Stepcast"),
         ({"picture": "front.gif"}, "--picture front.gif: expected a name that ends in .png or"),
         ({"backend": "ec2"}, "srift has no profile runs on backend ec2 (links, allreduce, "),
         ({"as_of": "2019-01-01"}, "no spot price of node type 'fast' as of 2019-01-01 is known"),

@@ -1,0 +1,90 @@
+"""One answer of all systems as `stepcast recommend --json` prints it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from forecasting.decisions.answer import Answered, Says
+from forecasting.decisions.evidence import level
+from forecasting.decisions.measuring import Measurement
+from models.choosing.candidates import Candidate
+from models.choosing.options import Span
+
+Json = dict[str, Any]
+
+
+def print_json(found: Answered, model: Mapping[str, str | int | None] | None) -> None:
+    """Print an answer as one JSON object; of a model of the user's own, with what it is."""
+    place, decision = found.answer.place, found.decision
+    known = {"image_size": found.known.image_size, "link_mbps": found.known.link_mbps}
+    told = {
+        **({} if model is None else {"model": model}),
+        "question": found.question.model_dump(mode="json") | known,
+        "choice": _candidate(found, decision.choice),
+        "alternatives": [_candidate(found, one) for one in decision.alternatives],
+        "relaxations": list(decision.relaxations),
+        "rules": {name: _candidate(found, one) for name, one in found.rules.items()},
+        "candidates": [_candidate(found, one) for one in found.candidates],
+        "front": [one.key for one in found.front],
+        "systems": [_says(one) for one in found.says],
+        "measurements": [_measurement(one) for one in found.measurements],
+        "prices": [one.model_dump(mode="json") for one in found.offered.prices],
+        "preemptions_per_node_hour": {
+            name: {"rate": rate, "basis": basis}
+            for name, (rate, basis) in found.offered.preemptions.items()
+        },
+        "backend": place.backend,
+        "host_id": place.host_id,
+        "this_host": place.is_here,
+        "recommendation_id": found.recommendation_id,
+    }
+    typer.echo(json.dumps(told, ensure_ascii=False))
+
+
+def _candidate(found: Answered, one: Candidate | None) -> Json | None:
+    if one is None:
+        return None
+    limits, at = found.aim.limits, level(found.question.late)
+    return {
+        "key": one.key,
+        "scenario_id": one.scenario_id,
+        "nodes": one.label,
+        "node_type": one.node_type,
+        "workers": one.workers,
+        "market": one.market,
+        "system": one.system,
+        "training": one.training,
+        "train_s": one.train_s,
+        "time_s": _span(one.span("time_s", at)),
+        "cost_usd": _span(one.span("cost_usd", at)),
+        "usd_per_hour": one.usd_per_hour,
+        "late_at_most": one.chance_of_exceeding(limits, "deadline_s"),
+        "over_budget_at_most": one.chance_of_exceeding(limits, "budget_usd"),
+        "keeps_limits": found.aim.admits(one),
+        "checkpoint_every_s": one.expected.checkpoint_every_s,
+        "past_errors": one.ratios.basis if one.ratios else None,
+    }
+
+
+def _span(span: Span) -> Json:
+    return span.model_dump(mode="json")
+
+
+def _says(one: Says) -> Json:
+    choice = {"choice": one.choice.key if one.choice else None}
+    told = {name: value for name, value in vars(one).items() if name not in ("choice", "of_choice")}
+    return told | choice | {"train_s_of_choice": one.of_choice}
+
+
+def _measurement(one: Measurement) -> Json:
+    return {
+        "key": one.candidate.key,
+        "nodes": one.candidate.label,
+        "probe": one.probe,
+        "minutes": one.minutes,
+        "usd": one.usd,
+        "changes_the_choice": one.worth.chance,
+        "saving": one.worth.saving,
+    }
