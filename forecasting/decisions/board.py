@@ -93,15 +93,18 @@ def decisions(warehouse: Warehouse, seed: int = SEED, questions: int = QUESTIONS
 
 
 def menus(rows: pl.DataFrame) -> Iterator[Menu]:
-    """Yield menus of at least three options, in a fixed order."""
-    for key, mine in rows.sort("scenario_id", "system").group_by(_MENU, maintain_order=True):
-        if mine["scenario_id"].n_unique() < _FEWEST:
-            continue
-        scenarios = {
-            name: Scenario.model_validate_json(text)
-            for name, text in mine.select("scenario_id", "canonical").unique().iter_rows()
-        }
-        yield Menu(dict(zip(_MENU, key, strict=True)), mine, scenarios)
+    """Yield menus of at least three options, of equal workers each, in a fixed order."""
+    known = {
+        name: Scenario.model_validate_json(text)
+        for name, text in rows.select("scenario_id", "canonical").unique().iter_rows()
+    }
+    equal = [name for name, scenario in known.items() if len(scenario.worker_groups) == 1]
+    options = rows.filter(pl.col("scenario_id").is_in(equal)).sort("scenario_id", "system")
+    for key, mine in options.group_by(_MENU, maintain_order=True):
+        names = mine["scenario_id"].unique()
+        if len(names) >= _FEWEST:
+            scenarios = {name: known[name] for name in names}
+            yield Menu(dict(zip(_MENU, key, strict=True)), mine, scenarios)
 
 
 def aims(menu: Menu, seed: int, questions: int) -> Iterator[Aim]:

@@ -142,6 +142,22 @@ class TestBoard:
         assert ids(5) == ids(5)
         assert not ids(5) & ids(6)
 
+    def test_workers_that_differ_are_no_option(self, warehouse: Warehouse) -> None:
+        rows = warehouse.query("menus")
+        before = list(board.menus(rows))
+        first = before[0].rows["scenario_id"][0]
+        one = before[0].scenarios[first]
+        (group,) = one.worker_groups
+        other = group.model_copy(update={"inter_op_threads": 7})
+        workers = one.strategy.model_copy(update={"workers": 2 * group.count})
+        mixed = one.model_copy(update={"strategy": workers, "nodes": (*one.nodes, other)})
+        text = mixed.canonical_json()
+        more = rows.filter(scenario_id=first).with_columns(
+            scenario_id=pl.lit(mixed.scenario_id), canonical=pl.lit(text)
+        )
+        after = list(board.menus(pl.concat([rows, more])))
+        assert [one.scenarios.keys() for one in after] == [one.scenarios.keys() for one in before]
+
     def test_choosers_do_not_see_what_judges_them(self, warehouse: Warehouse) -> None:
         """With limits kept, other measurements change no choice."""
         menus = list(board.menus(warehouse.query("menus")))
