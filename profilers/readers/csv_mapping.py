@@ -41,6 +41,10 @@ class Column(Record):
         ]
         if len(given) != 1:
             raise ValueError(f"needs one of column, constant, subject; has {given or 'none'}")
+        if given == ["column"] and self.column is None:
+            raise ValueError("column: expected the name of a source column, found nothing")
+        if given == ["subject"] and not self.subject:
+            raise ValueError("subject: expected names with their sources, found none")
         if self.column is None and self.model_fields_set & {"type", "factor", "pattern"}:
             raise ValueError("type, factor and pattern are of source columns only")
         if self.factor is not None and self.kind not in ("integer", "real"):

@@ -154,7 +154,9 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
         return
     line, i = min(wrong)
     one = list(converted.values())[i]
-    cell = cells.filter(pl.col(_LINE) == line).select(str(one.column)).collect().item()
+    with _refused(path, "not a whole CSV file"):
+        found = cells.filter(pl.col(_LINE) == line).select(str(one.column))
+        cell = found.collect(engine="streaming").to_series().first()
     expected = f"text like {one.pattern!r}" if one.pattern else f"{one.kind}"
     raise BadInput(
         f"{path} line {line}, column {_one_line(str(one.column))}: expected {expected}, found "

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profilers.readers.csv_mapping import FOLDER, load
+from profilers.readers.formats import FORMATS
 from profilers.readers.imported import Options
 from tests.profilers.readers.imports import imported, only
 from warehouse import limits
@@ -231,6 +232,12 @@ def test_bad_files_are_refused(csv: Path, mapping: Options, text: str, message: 
         imported("csv", csv, mapping)
 
 
+def test_what_is_malformed_when_it_is_read_again_is_refused(csv: Path, mapping: Options) -> None:
+    csv.write_text('model,n,xla,ms,host\n,{",a"\n\n')
+    with pytest.raises(BadInput, match=r"not a whole CSV file|expected integer"):
+        list(FORMATS["csv"].reader(csv, mapping))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -249,6 +256,16 @@ def test_bad_files_are_refused(csv: Path, mapping: Options, text: str, message: 
             "{column: ms, factor: 0.001}",
             "{factor: 0.001}",
             r"rows\[0\]\.value: needs one of column",
+        ),
+        (
+            "{column: ms, factor: 0.001}",
+            "{column: }",
+            r"rows\[0\]\.value: column: expected the name of a source column, found nothing",
+        ),
+        (
+            "{column: ms, factor: 0.001}",
+            "{subject: {}}",
+            r"rows\[0\]\.value: subject: expected names with their sources, found none",
         ),
         (
             "{column: n, type: integer}",
