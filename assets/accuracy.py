@@ -17,6 +17,7 @@ from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.chosen import baseline_in_words
 from forecasting.evaluation import evaluate
+from forecasting.findings.standing import filled
 from forecasting.results import outcome
 from reports import plots, report
 from studies.plan import REPORT_NAME
@@ -42,7 +43,8 @@ def table_asset(of: Studied) -> AssetsDefinition:
     def table(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """Predicted beside measured, one row for each scenario of the round that ran last."""
         round_ = rounds.latest(of.path)
-        rows = outcome(round_, warehouse.open().accuracy())
+        history = warehouse.open()
+        rows = filled(round_, outcome(round_, history.accuracy()), history)
         metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
         figures = [
             plots.scaling(curve, metric, curve["dnn"][0], baseline)

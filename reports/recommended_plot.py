@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from forecasting.decisions.answer import Answered
-from forecasting.decisions.evidence import level
 from forecasting.recommending import Recommended
 from models.choosing.advice import Question
 from models.choosing.candidates import Candidate
@@ -44,7 +43,7 @@ def of_one_system(system: str, question: Question, found: Recommended) -> Figure
 
 def of_all_systems(found: Answered) -> Figure:
     """Plot one answer of all systems, with every way to run the job that one of them forecasts."""
-    asked, choice, at = found.question, found.decision.choice, level(found.question.late)
+    asked, choice, at = found.question, found.decision.choice, found.level
     return _time_against_cost(
         f"{asked.samples:,} samples of {asked.dnn}: least {asked.minimize}",
         found.aim.limits,

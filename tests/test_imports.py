@@ -34,6 +34,7 @@ _STUDIES = ("networks", "profilers", "warehouse")
 _FORECASTING = (*_STUDIES, "models", "studies")
 _RESULTS = (
     "fleet.page",
+    "forecasting.decisions.answer",
     "forecasting.evaluation",
     "forecasting.findings",
     "forecasting.recommending",

@@ -9,7 +9,7 @@ from forecasting.asked.answer import Answer, predict_asked
 from forecasting.asked.runs import visible_runs
 from forecasting.decisions.candidates import Ranked, candidates_of, most_trusted
 from forecasting.decisions.enumerating import Known, curves_of, known_of
-from forecasting.decisions.evidence import read_evidence
+from forecasting.decisions.evidence import level, read_evidence
 from forecasting.decisions.measuring import Measurement, measurements
 from forecasting.decisions.offered import Offered, offered
 from forecasting.decisions.question import Question
@@ -78,6 +78,11 @@ class Answered:
     measurements: Sequence[Measurement]
     offered: Offered
     recommendation_id: str
+
+    @property
+    def level(self) -> float:
+        """Of its intervals, on either side."""
+        return level(self.question.late)
 
     @property
     def front(self) -> list[Candidate]:

@@ -9,6 +9,7 @@ from forecasting.ceer_study import Measured, usd_per_hour
 from models.ceer.analysis import deviations, type_times
 from models.ceer.classes import Classes, shares
 from models.ceer.features import table as sizes
+from models.ceer.kinds import typed
 from models.ceer.observed import computing
 from models.ceer.predictor import Ceer
 from models.ceer.regression import fit
@@ -76,8 +77,8 @@ class Operations:
 
 def operations(measured: Measured, model: Ceer) -> Operations:
     """Return what operations take; `model` is fitted to the DNNs that predictors saw."""
-    rows = computing(measured.fitted[0])
     classes, settings = model.parameters.classes, model.parameters.settings
+    rows = typed(computing(measured.fitted[0]), settings)
     is_heavy = pl.col("class") == "heavy"
     return Operations(
         threshold_us=settings.threshold_us,

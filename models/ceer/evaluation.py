@@ -8,6 +8,7 @@ from itertools import combinations
 
 import polars as pl
 
+from models.ceer.kinds import typed
 from models.ceer.network import of_observed
 from models.ceer.observed import STEP, computing
 from models.ceer.parameters import Settings
@@ -96,7 +97,7 @@ def operation_errors(model: Ceer, operations: pl.DataFrame) -> pl.DataFrame:
     parts = []
     for rows in operations.partition_by(STEP, maintain_order=True):
         node_type = rows["node_type"][0]
-        measured = computing(rows)
+        measured = typed(computing(rows), model.parameters.settings)
         network = of_observed(rows, rows["dnn"][0], rows["batch_size"][0], 1)
         key = ["type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
         predicted = model.operations(network, [node_type]).select(*key, "class", "us").unique()

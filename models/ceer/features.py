@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from models.ceer.pytorch_features import pytorch_features
+from models.ceer.pytorch_features import plain, pytorch_features
 from models.ceer.sizes import BYTES, Features, Shape, megabytes, multiplications, product_work
 from warehouse.records import BadInput
 
@@ -131,7 +131,7 @@ def _row(
         read, describe = _arguments, pytorch_features
     try:
         return describe(
-            operation_type,
+            plain(operation_type),
             read(inputs),
             read(outputs),
             json.loads(attributes or "{}"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from models.ceer import predictor
+from models.ceer import overhead, predictor
 from models.ceer.network import Network, of_graph
 from models.ceer.observed import observed
 from models.ceer.overhead import STEPS, Setup
@@ -100,13 +100,23 @@ def _untraced(load: Workload) -> str | None:
     return f"it needs the operators of a training step: {step}" if isinstance(step, str) else None
 
 
-def check_measured(scenario: Scenario, measured: Iterable[Scenario]) -> None:
+def check_measured(
+    scenario: Scenario, measured: Iterable[Scenario], *, between: bool = True
+) -> None:
     """Refuse what Ceer could not predict after steps of these scenarios have been measured.
+
+    Args:
+        scenario: that is asked about.
+        measured: one of them on one device, at least.
+        between: whether numbers of devices between those that were measured are known too.
 
     Raises:
         NotCovered: none of them trains on as many devices of the type, and on such links.
     """
-    _check_known(scenario, {_setup(one) for one in measured if len(_types(one)) == 1})
+    setups = {_setup(one) for one in measured if len(_types(one)) == 1}
+    if between:
+        setups |= set(overhead.between([one for one in setups if one[1] > 1]))
+    _check_known(scenario, setups)
 
 
 def fit(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from models.ceer.classes import OperationClass, refuse_sizeless
 from models.ceer.features import NAMES, table
+from models.ceer.kinds import typed
 from models.ceer.network import COLUMNS, Network
 from models.ceer.parameters import Median, Parameters
 from models.ceer.regression import Regression
@@ -98,12 +99,15 @@ def operation_times(
     Source: Hafeez, Gandhi, Ceer, sections IV-B (equations 3 and 4) and IV-D.
     """
     types = [canonical(one) for one in network.operations["type"]]
-    operations = network.operations.with_columns(pl.Series("type", types, dtype=pl.String))
+    operations = typed(
+        network.operations.with_columns(pl.Series("type", types, dtype=pl.String)),
+        parameters.settings,
+    )
     refuse_sizeless(operations, parameters.classes, f"operations of {network.dnn}")
     frame = table(operations)
     features = {name: frame[name].to_numpy() for name in NAMES}
     rows: dict[str, list[int]] = {}
-    for row, one in enumerate(types):
+    for row, one in enumerate(operations["type"]):
         rows.setdefault(one, []).append(row)
     by_node: dict[str, dict[str, Regression]] = {one: {} for one in node_types}
     for fitted in parameters.regressions:

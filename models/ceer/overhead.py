@@ -1,6 +1,6 @@
 """What a step takes beside its operations, S_k: linear in parameters (sections IV-A and IV-C)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import hypot
 from typing import Literal
 
@@ -30,6 +30,22 @@ STEPS = pl.Schema(
 """
 Setup = tuple[str, int, float | None]
 _SETUP = ("node_type", "devices", "link_mbps")
+
+
+def between(setups: Collection[Setup]) -> list[Setup]:
+    """Return setups of several devices, with those of every number between measured ones.
+
+    Args:
+        setups: of several devices, that were measured.
+    """
+    counts: dict[tuple[str, float | None], list[int]] = {}
+    for node_type, devices, link_mbps in setups:
+        counts.setdefault((node_type, link_mbps), []).append(devices)
+    return [
+        (node_type, devices, link_mbps)
+        for (node_type, link_mbps), measured in counts.items()
+        for devices in range(min(measured), max(measured) + 1)
+    ]
 
 
 class Overhead(Record):
@@ -120,8 +136,9 @@ def fit(
             with the sum of operations or with both, or is a line. To it is added T_k − T_1, fitted
             to all k and node types of a link at once: it grows with parameters, is a line, grows
             with the traffic of a ring too, or faster where messages are large, and differs from
-            node type to node type by a factor. Forms are those that predict left-out DNNs best.
-            Where none was measured on one device, as in the paper.
+            node type to node type by a factor, and says how much longer steps take on numbers of
+            devices between those that were measured. Forms are those that predict left-out DNNs
+            best. Where none was measured on one device, as in the paper.
         relative: errors count relative to the step; else in seconds, as in the paper.
     """
     setups = {
@@ -134,16 +151,28 @@ def fit(
     form = overhead_forms.chosen(list(single.values()), ALONE, relative) or LINE
     alone = {setup: _fitted(setup, rows, form, relative) for setup, rows in single.items()}
     several = _several(measured, {one.node_type: one for one in alone.values()}, relative)
-    found = alone | several
-    return tuple(
-        found.get(setup) or _fitted(setup, rows, LINE, relative) for setup, rows in setups.items()
-    )
+    lines = {
+        setup: _fitted(setup, rows, LINE, relative)
+        for setup, rows in setups.items()
+        if setup not in alone and setup not in several
+    }
+    found = alone | several | lines
+    return tuple(found[setup] for setup in sorted(found, key=_place))
+
+
+def _place(setup: Setup) -> tuple[str, int, float]:
+    node_type, devices, link_mbps = setup
+    return node_type, devices, link_mbps or 0.0
 
 
 def _several(
     measured: pl.DataFrame, alone: Mapping[str, Overhead], relative: bool
 ) -> dict[Setup, Overhead]:
-    """Return S_1 with what several devices add, of each setup with DNNs measured on one too."""
+    """Return S_1 with what several devices add, of each setup with DNNs measured on one too.
+
+    And of every number of devices between those: what they add grows with what travels, which is
+    the same part of the parameters for all links and node types.
+    """
     steps = measured.filter(pl.col("devices") == 1).select(*STEP, alone_s="overhead_s")
     rows = (
         measured.filter(pl.col("devices") > 1)
@@ -157,7 +186,7 @@ def _several(
     for link in links:
         fitted = overhead_forms.fit(link, form, relative)
         error = overhead_forms.left_out_error(link, form, relative)
-        for setup in link.select(_SETUP).unique(maintain_order=True).rows():
+        for setup in between(link.select(_SETUP).unique(maintain_order=True).rows()):
             first, more = alone[setup[0]], _overhead(setup, link, fitted, error)
             known = first.error is not None and more.error is not None
             both = hypot(first.error or 0.0, more.error or 0.0) if known else None

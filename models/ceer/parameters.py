@@ -16,17 +16,20 @@ class Settings(Record):
 
     `light`: how long light and CPU operations take, `median`: one figure for all of a class,
     whatever the type, size and node type; `regression`: a regression for each type, as for heavy
-    ones. `forms` are those of regressions and of S. `coverage` is that of intervals.
+    ones. `forms` are those of regressions and of S. `by_kind`: PyTorch's convolutions of single
+    pixels, of groups and of single channels are types of their own. `coverage` is that of
+    intervals.
     """
 
     threshold_us: float = Field(default=HEAVY_US, gt=0)
     forms: Literal["paper", "own"] = "own"
     weights: Weights = "balanced"
     light: Literal["median", "regression"] = "regression"
+    by_kind: bool = True
     coverage: float = Field(default=0.9, gt=0, lt=1)
 
 
-PAPER = Settings(forms="paper", weights="equal", light="median")
+PAPER = Settings(forms="paper", weights="equal", light="median", by_kind=False)
 """The models of section IV as published."""
 
 

@@ -8,6 +8,7 @@ import polars as pl
 from models.ceer import overhead, regression
 from models.ceer.classes import classify, refuse_sizeless
 from models.ceer.features import NAMES, table
+from models.ceer.kinds import typed
 from models.ceer.medians import median
 from models.ceer.network import Network
 from models.ceer.observed import computing
@@ -50,7 +51,7 @@ class Ceer:
         devices: Sequence[int] | None = None,
         without: Without = frozenset(),
     ) -> pl.DataFrame:
-        """Return the time of one step, for every number of devices and link that was measured.
+        """Return the time of one step, for every number of devices and link for which there is S.
 
         The step of k devices processes k batches. Where an operation that may be heavy was not
         seen, `step_s` is NULL, `unseen` names it, and low_s to high_s is what follows: it takes
@@ -59,14 +60,14 @@ class Ceer:
         Args:
             network: what is trained.
             node_types: None: all.
-            devices: None: all that were measured.
+            devices: None: all for which there is S.
             without: for ablations; `light` leaves out light and CPU operations, `overhead` S.
 
         Returns:
             `PREDICTED`, sorted by node type, devices and link.
 
         Raises:
-            BadInput: a node type or number of devices that was not measured.
+            BadInput: a node type or number of devices for which there is no S.
         """
         known = self._known(node_types)
         rows = []
@@ -76,7 +77,7 @@ class Ceer:
             unknown = sorted(set(devices or ()) - set(measured))
             if unknown:
                 raise BadInput(
-                    f"{times.node_type}: steps of {unknown[0]} device(s) were not measured, only "
+                    f"{times.node_type}: what steps of {unknown[0]} device(s) take is known only "
                     f"of {', '.join(map(str, measured))}; measure one of any DNN first"
                 )
             asked = [one for one in setups if devices is None or one.devices in devices]
@@ -123,7 +124,7 @@ def fit(
         BadInput: tables that are incomplete, or contradict each other.
     """
     settings = settings or Settings()
-    rows = computing(operations)
+    rows = typed(computing(operations), settings)
     classes = classify(rows, settings.threshold_us)
     refuse_sizeless(rows, classes, "operations to fit")
     measured = overhead.overheads(steps, operations)

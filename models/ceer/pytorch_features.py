@@ -63,17 +63,31 @@ def pytorch_features(
     return Features(**sizes)
 
 
+def plain(operation_type: str) -> str:
+    """Return a type without the kind of its convolution (`models.ceer.kinds`)."""
+    return operation_type.partition(" (")[0]
+
+
+def convolved(operation_type: str, inputs: Sequence[Any]) -> tuple[Shape, Shape] | None:
+    """Return the shapes of image and filter of a convolution in two dimensions; None of others."""
+    if operation_type not in _CONVOLUTIONS or not isinstance(inputs, list):
+        return None
+    image, kernel = (_shape(inputs, at) for at in _CONVOLUTIONS[operation_type][:2])
+    return (image, kernel) if len(image) == len(kernel) == 4 else None
+
+
 def _convolution(
     operation_type: str,
     inputs: Sequence[Any],
     attributes: Mapping[str, object],
     sizes: Mapping[str, float],
 ) -> Features:
-    image_at, filter_at, strides_at, paddings_at = _CONVOLUTIONS[operation_type]
-    image, kernel = _shape(inputs, image_at), _shape(inputs, filter_at)
+    shapes = convolved(operation_type, inputs)
+    _, _, strides_at, paddings_at = _CONVOLUTIONS[operation_type]
     strides, paddings = _numbers(attributes, strides_at), _numbers(attributes, paddings_at)
-    if not len(image) == len(kernel) == 4 or not len(strides) == len(paddings) == 2:
+    if shapes is None or not len(strides) == len(paddings) == 2:
         return Features(**sizes)
+    image, kernel = shapes
     places = [
         (side + 2 * padding - size) // stride + 1
         for side, size, stride, padding in zip(

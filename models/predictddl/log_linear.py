@@ -71,7 +71,7 @@ def _fitted(
 
 
 def _figures(work: Work, counts: Sequence[int]) -> list[float]:
-    return [log(max(one, 1.0)) for one in (work.flops, work.elements, work.parameters)]
+    return [log(max(one, 1.0)) for one in (work.flops, work.activations, work.parameters)]
 
 
 def _counts(work: Work, counts: Sequence[int]) -> list[float]:

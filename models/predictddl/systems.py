@@ -141,7 +141,7 @@ def _variant(
 
 PREDICTDDL = System(
     name="predictddl",
-    version="1",
+    version="2",
     what="Steps of networks that never ran, from their graphs and what others took.",
     source="Assogba et al., PredictDDL, 2023; the linear model of work and the interval are ours",
     tables=("run", "scenario", "sample"),
@@ -155,6 +155,7 @@ PREDICTDDL = System(
 LOG_LINEAR = replace(
     PREDICTDDL,
     name="log_linear",
+    version="1",
     what="Baseline: logarithms of operations, activations, parameters and setups.",
     source="baseline",
     beside="",

@@ -1,9 +1,9 @@
 """What a step has to do, as seconds that it would take at the speeds of its nodes and links.
 
 A network's graph says what an image costs: floating-point operations of convolutions and matrices,
-of grouped and of single channels, elements that pass through memory, parameters that each step
-reads, writes and exchanges. Divided by what a node can do, these are times: the terms of a linear
-model with coefficients of 0 or more.
+of grouped and of single channels, elements that pass through memory, more often those of
+convolutions and normalizations, parameters that each step reads, writes and exchanges. Divided by
+what a node can do, these are times: the terms of a linear model with coefficients of 0 or more.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,10 @@ Floats = NDArray[np.float64]
 _BYTES = 4
 _GROUPED, _DEPTHWISE = frozenset({"group_conv"}), frozenset({"depthwise_conv"})
 _DENSE = frozenset({"conv", "dilated_conv", "linear", "matmul", "attention"})
+_CONVOLUTIONS = frozenset({"conv", "dilated_conv", "group_conv", "depthwise_conv"})
+_NORMALIZATIONS = frozenset({"batch_norm", "layer_norm"})
+_PARTS = frozenset({"input", "bias", "scale"})
+"""Nodes that are no operations of their own: convolutions and normalizations add biases."""
 _TOGETHER = 16
 """From this batch on, or on several threads, PyTorch has oneDNN convolve single pixels of all
 images together; else it multiplies matrices image by image (`ConvParams::use_mkldnn`)."""
@@ -31,6 +35,8 @@ TERMS = (
     "grouped",
     "depthwise",
     "elements",
+    "convolved",
+    "normalized",
     "parameters",
     "nodes",
     "start",
@@ -51,9 +57,12 @@ class Work:
         repeated: parameters of convolutions of single pixels.
         grouped: of convolutions of groups of channels.
         depthwise: of convolutions of single channels.
-        elements: of all results.
+        elements: of all results, but biases and scales.
+        convolved: those of them that convolutions have; activations follow most of these.
+        normalized: those of them that normalizations have.
+        activations: of all results, biases and scales included.
         parameters: trained ones.
-        nodes: primitives.
+        nodes: primitives, but the input, biases and scales.
         depth: of the longest path.
     """
 
@@ -63,6 +72,9 @@ class Work:
     grouped: float
     depthwise: float
     elements: float
+    convolved: float
+    normalized: float
+    activations: float
     parameters: float
     nodes: int
     depth: int
@@ -74,6 +86,9 @@ class Work:
         def flops(types: frozenset[str]) -> float:
             return sum(node.flops for node in graph.nodes if node.type in types)
 
+        def elements(types: frozenset[str]) -> float:
+            return float(sum(node.output_elements for node in graph.nodes if node.type in types))
+
         depth = [0] * len(graph.nodes)
         for source, target in graph.edges:
             depth[target] = max(depth[target], depth[source] + 1)
@@ -83,9 +98,12 @@ class Work:
             repeated=float(sum(node.parameters for node in graph.nodes if _is_pointwise(node))),
             grouped=flops(_GROUPED),
             depthwise=flops(_DEPTHWISE),
-            elements=float(graph.activations),
+            elements=graph.activations - elements(_PARTS - {"input"}),
+            convolved=elements(_CONVOLUTIONS),
+            normalized=elements(_NORMALIZATIONS),
+            activations=float(graph.activations),
             parameters=float(graph.parameter_count),
-            nodes=len(graph.nodes),
+            nodes=max(sum(node.type not in _PARTS for node in graph.nodes), 1),
             depth=max(depth),
         )
 
@@ -120,6 +138,8 @@ def terms(
             batch * work.grouped / can.dense_flops,
             batch * work.depthwise / can.depthwise_flops,
             batch * work.elements * _BYTES / can.memory_Bps,
+            batch * work.convolved * _BYTES / can.memory_Bps,
+            batch * work.normalized * _BYTES / can.memory_Bps,
             bytes_ / can.memory_Bps,
             1e-5 * work.nodes / can.cores,
             1e-3 / can.cores,

@@ -8,7 +8,6 @@ from rich import box
 from rich.table import Table
 
 from forecasting.decisions.answer import Answered, Says
-from forecasting.decisions.evidence import level
 from models.choosing.candidates import Candidate
 from models.choosing.limits import LIMITS, Limit
 from pipelines.cli.priced import priced
@@ -77,7 +76,7 @@ def _table(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> Tab
     table.add_column("limits", overflow="fold")
     table.add_column("system", no_wrap=True)
     table.add_column("past errors", overflow="fold")
-    at = level(found.question.late)
+    at = found.level
     for name, one in rows:
         if one is None:
             table.add_row(name, "no forecast of one node", "", "", "", "", "")

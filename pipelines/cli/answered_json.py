@@ -7,7 +7,6 @@ from typing import Any
 import typer
 
 from forecasting.decisions.answer import Answered, Says
-from forecasting.decisions.evidence import level
 from forecasting.decisions.measuring import Measurement
 from models.choosing.candidates import Candidate
 from models.choosing.options import Span
@@ -46,7 +45,7 @@ def print_json(found: Answered, model: Mapping[str, str | int | None] | None) ->
 def _candidate(found: Answered, one: Candidate | None) -> Json | None:
     if one is None:
         return None
-    limits, at = found.aim.limits, level(found.question.late)
+    limits, at = found.aim.limits, found.level
     return {
         "key": one.key,
         "scenario_id": one.scenario_id,

@@ -13,6 +13,7 @@ import typer
 from assets.turns import turn
 from forecasting.chosen import baseline_in_words
 from forecasting.evaluation import evaluate
+from forecasting.findings.standing import filled
 from forecasting.ready import ready
 from forecasting.results import outcome
 from pipelines import execution, history
@@ -186,7 +187,8 @@ def _show(round_: Round, place: Path) -> None:
         typer.echo(f"{profiled}, round {round_.repeat}, have landed and are loaded")
         typer.echo(f"warehouse  {place / HISTORY} (stepcast query history)")
         return
-    rows = outcome(round_, Warehouse(place).accuracy())
+    warehouse = Warehouse(place)
+    rows = filled(round_, outcome(round_, warehouse.accuracy()), warehouse)
     print_results(rows, round_.study.metric.in_words, baseline_in_words(round_.study))
     typer.echo(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
     typer.echo(f"report     {place / report.FILE}")

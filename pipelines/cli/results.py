@@ -1,5 +1,8 @@
 """The table that the main job ends with."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 from rich import box
 from rich.table import Table
@@ -12,7 +15,10 @@ from reports.wording import headline, interval, number, opening, percent
 def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
     """Print a round's scenarios, predicted beside measured, and how wrong that was on average.
 
-    `metric` says in words what was predicted, `baseline` what stands beside it.
+    Args:
+        rows: of `forecasting.findings.standing.filled`.
+        metric: says in words what was predicted.
+        baseline: what stands beside it.
     """
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("scenario")
@@ -35,10 +41,18 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
             percent(row["error_percent"], signed=True),
             percent(row["spread_percent"]),
             percent(row["linear_error_percent"], signed=True),
-            (row["split"] or "").replace("_", " "),
+            _judged(row),
         )
     out, result = console(), summary(rows)
     out.print(opening(rows.height, result, baseline))
     out.print(table)
     out.print(f"Figures are {metric}. * within-run: between windows.")
     out.print(headline(result, baseline))
+
+
+def _judged(row: Mapping[str, Any]) -> str:
+    """Return how far off a judged scenario was; of others, which round's forecast is shown."""
+    if row["split"] is not None:
+        return str(row["split"]).replace("_", " ")
+    earlier = row["forecast_round"]
+    return "" if earlier is None else f"forecast of round {earlier}"

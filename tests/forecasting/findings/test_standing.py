@@ -15,6 +15,7 @@ from forecasting.fitting import fit_curves, predict_missing
 from forecasting.results import outcome, standing, summary
 from models.async_sgd.systems import ASYNC_SGD
 from models.linear import LINEAR
+from pipelines.cli.results import print_results
 from reports.sections import scenarios
 from studies.measuring import measure
 from studies.progress import Progress
@@ -104,7 +105,7 @@ def test_forecasts_say_when_they_were_made() -> None:
 
 
 def test_a_round_that_profiles_nothing_again_shows_predictions(
-    landed_round: Callable[[str], Round], home: Path
+    landed_round: Callable[[str], Round], home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its measurements have landed; links and traces were not repeated."""
     first, warehouse = landed_round(STUDY), Warehouse(home)
@@ -124,6 +125,8 @@ def test_a_round_that_profiles_nothing_again_shows_predictions(
     for row in cells(scenarios.section(rows, about(later), None))[1:]:
         assert (row[4], row[-1]) == ("—", "for round 1"), "no error, as nothing judges it"
         assert "—" not in (row[1], row[3]), "both forecast and measured are shown"
+    print_results(rows, "steps a second", "linear scaling")
+    assert capsys.readouterr().out.count("forecast of round 1") == 4
 
 
 def _accuracy_schema() -> dict[str, pl.DataType]:

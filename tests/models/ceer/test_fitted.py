@@ -107,6 +107,16 @@ def test_what_profiles_would_lack_is_known_before_they_are_made() -> None:
             fitted.check_measured(asked, measured)
 
 
+def test_numbers_of_devices_between_those_measured_are_known() -> None:
+    measured = [study.scenario(dnn, "slow", workers) for dnn in "ab" for workers in (1, 2, 4)]
+    asked = study.scenario("g", "slow", 3)
+    fitted.check_measured(asked, measured)
+    with pytest.raises(BadInput, match=r"3 device\(s\) at 200 Mb/s of any DNN, found 1 device"):
+        fitted.check_measured(asked, measured, between=False)
+    with pytest.raises(BadInput, match=r"5 device\(s\) at 200 Mb/s"):
+        fitted.check_measured(study.scenario("g", "slow", 5), measured)
+
+
 def test_operations_that_no_profile_had_are_named() -> None:
     def unknown(load: Workload) -> Network:
         return network_of(operation("", "Erf", 0, inputs=((900 * MB,),)))

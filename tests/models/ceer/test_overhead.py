@@ -160,6 +160,16 @@ def test_gradients_that_travel_take_longer_where_messages_are_large() -> None:
     assert all(one.per_large_parameter_s == 0 for one in paper)
 
 
+def test_numbers_of_devices_between_those_measured_are_known() -> None:
+    _, *several = fit(ring(2, 4, 8), forms="own", relative=True)
+    assert [one.devices for one in several] == [2, 3, 4, 5, 6, 7, 8]
+    for one in several:
+        sent = (one.devices - 1) / one.devices
+        assert more_s(one, 10e6) == pytest.approx(10e6 * (2e-9 + 9e-9 * sent))
+    _, *paper = fit(ring(2, 4, 8), forms="paper", relative=True)
+    assert [one.devices for one in paper] == [2, 4, 8]
+
+
 def test_node_types_differ_by_a_factor_and_share_the_rest() -> None:
     # Of the slower type, two DNNs were measured: too few for fits of its own.
     few = ring(2, 3, node_type="tiny", factor=1.5).filter(pl.col("dnn").is_in(["a", "f"]))

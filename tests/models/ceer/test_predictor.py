@@ -210,7 +210,7 @@ def test_what_was_not_measured_is_refused() -> None:
     new = network(operation("", "Conv2D", 0))
     with pytest.raises(BadInput, match="node type p9 was not measured, only fast, slow"):
         model().predict(new, ["p9"])
-    with pytest.raises(BadInput, match=r"steps of 3 device\(s\) were not measured, only of 1, 2"):
+    with pytest.raises(BadInput, match=r"steps of 3 device\(s\) take is known only of 1, 2"):
         model().predict(new, devices=[1, 3])
     with pytest.raises(BadInput, match="found no mean_us"):
         fit(operations=observed(*rows()).drop("mean_us"), steps=steps(*measured()))

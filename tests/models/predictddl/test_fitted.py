@@ -28,10 +28,14 @@ def test_the_work_of_a_graph_is_counted_by_hand() -> None:
         Primitive("conv", 5, 100, 20, 9),
         Primitive("conv", 7, 40, 20, 1),
         Primitive("depthwise_conv", 1, 8, 20, 9),
+        Primitive("batch_norm", 2, 0, 20),
+        Primitive("bias", 1, 0, 20),
     )
     work = Work.of(PrimitiveGraph("x", 32, nodes, ((0, 1), (1, 2), (0, 3)), 13))
     assert (work.dense, work.pointwise, work.depthwise, work.flops) == (140, 40, 8, 148)
-    assert (work.repeated, work.elements, work.parameters, work.depth) == (7, 70, 13, 2)
+    assert (work.repeated, work.parameters, work.depth) == (7, 13, 2)
+    assert (work.elements, work.activations) == (90, 110)
+    assert (work.convolved, work.normalized, work.nodes) == (60, 20, 4)
 
 
 def test_coefficients_that_are_drawn_a_little_to_zero_forecast_what_was_planted() -> None:
