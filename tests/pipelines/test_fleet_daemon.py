@@ -33,7 +33,7 @@ from warehouse.landing import land, landed_runs, read_tables
 from warehouse.records import Run
 from warehouse.warehouse import Warehouse, read_only
 
-SHARE = 0.8
+SHARE = 0.3
 TYPE = f"box: {{bandwidth_mbps: 200, cpu_share: {SHARE}, usd_per_hour: 0.05}}\n"
 SLOWDOWN = 1.6
 QUESTION = (
