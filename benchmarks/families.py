@@ -93,7 +93,7 @@ def tables(studies: Sequence[str], *, train: bool = False) -> Iterator[pl.DataFr
 def main(words: Sequence[str]) -> None:
     """Print the tables of the studies that are named."""
     studies = [one for one in words if one != "--train"]
-    with pl.Config(tbl_cols=40, tbl_rows=40, tbl_width_chars=200, float_precision=1):
+    with pl.Config(tbl_cols=40, tbl_rows=40, tbl_width_chars=320, float_precision=1):
         for one in tables(studies, train="--train" in words):
             print(one)  # noqa: T201
 

@@ -95,8 +95,10 @@ def batch_sizes_of(question: Question, capacity: Mapping[str, int]) -> tuple[int
     Raises:
         BadInput: as `curves_of`: nothing divides the global batch.
     """
-    most = max(capacity.values())
-    found = (size for size, _ in _divided(question, counts(most), question.devices_per_node))
+    each = question.devices_per_node
+    found = (
+        size for most in capacity.values() for size, _ in _divided(question, counts(most), each)
+    )
     if sizes := tuple(dict.fromkeys(found)):
         return sizes
     raise _undivided(question)

@@ -150,13 +150,10 @@ def fit(
     single = {setup: rows for setup, rows in setups.items() if rows["devices"][0] == 1}
     form = overhead_forms.chosen(list(single.values()), ALONE, relative) or LINE
     alone = {setup: _fitted(setup, rows, form, relative) for setup, rows in single.items()}
-    several = _several(measured, {one.node_type: one for one in alone.values()}, relative)
-    lines = {
-        setup: _fitted(setup, rows, LINE, relative)
-        for setup, rows in setups.items()
-        if setup not in alone and setup not in several
-    }
-    found = alone | several | lines
+    found = alone | _several(measured, {one.node_type: one for one in alone.values()}, relative)
+    for setup, rows in setups.items():
+        if setup not in found:
+            found[setup] = _fitted(setup, rows, LINE, relative)
     return tuple(found[setup] for setup in sorted(found, key=_place))
 
 

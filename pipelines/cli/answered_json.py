@@ -9,7 +9,6 @@ import typer
 from forecasting.decisions.answer import Answered, Says
 from forecasting.decisions.measuring import Measurement
 from models.choosing.candidates import Candidate
-from models.choosing.options import Span
 
 Json = dict[str, Any]
 
@@ -56,8 +55,8 @@ def _candidate(found: Answered, one: Candidate | None) -> Json | None:
         "system": one.system,
         "training": one.training,
         "train_s": one.train_s,
-        "time_s": _span(one.span("time_s", at)),
-        "cost_usd": _span(one.span("cost_usd", at)),
+        "time_s": one.span("time_s", at).model_dump(mode="json"),
+        "cost_usd": one.span("cost_usd", at).model_dump(mode="json"),
         "usd_per_hour": one.usd_per_hour,
         "late_at_most": one.chance_of_exceeding(limits, "deadline_s"),
         "over_budget_at_most": one.chance_of_exceeding(limits, "budget_usd"),
@@ -67,14 +66,14 @@ def _candidate(found: Answered, one: Candidate | None) -> Json | None:
     }
 
 
-def _span(span: Span) -> Json:
-    return span.model_dump(mode="json")
-
-
 def _says(one: Says) -> Json:
-    choice = {"choice": one.choice.key if one.choice else None}
-    told = {name: value for name, value in vars(one).items() if name not in ("choice", "of_choice")}
-    return told | choice | {"train_s_of_choice": one.of_choice}
+    return {
+        "system": one.system,
+        "is_judged": one.is_judged,
+        "candidates": one.candidates,
+        "choice": one.choice.key if one.choice else None,
+        "train_s_of_choice": one.of_choice,
+    }
 
 
 def _measurement(one: Measurement) -> Json:

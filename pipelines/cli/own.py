@@ -104,7 +104,7 @@ def asked_of(target: str, options: Options, sequence_length: int | None = None) 
     Raises:
         BadInput: an option is wrong, or the model has no graph; one line says why.
     """
-    _check_options(target, options, sequence_length)
+    check_options(target, options, sequence_length)
     # Wrong options are told before the model is built, which takes seconds.
     served = any(options.get(name) is not None for name in _OF_SERVERS)
     asked = _curves(options, options.get("framework") or ("tensorflow" if served else "pytorch"))
@@ -128,9 +128,8 @@ def built(
         sequence_length: words of a sample, of models of Hugging Face.
 
     Raises:
-        BadInput: an option contradicts the model, or it has no graph; one line says why.
+        BadInput: an option is of another framework, or the model has no graph; one line says why.
     """
-    _check_options(target, options, sequence_length)
     source, folder = with_length(target, sequence_length), Path.cwd()
     try:
         model = own_model(source, batch_sizes, folder)
@@ -141,8 +140,12 @@ def built(
     return model
 
 
-def _check_options(target: str, options: Options, sequence_length: int | None) -> None:
-    """Refuse options that say what the model says itself."""
+def check_options(target: str, options: Options, sequence_length: int | None) -> None:
+    """Refuse options that say what the model says itself.
+
+    Raises:
+        BadInput: naming the option.
+    """
     for name, why in _NOT_ASKED.items():
         if options.get(name) is not None:
             option = name.replace("_", "-")

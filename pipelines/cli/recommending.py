@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from models.choosing.overheads import Overheads
-from pipelines.cli.own import as_json, built, check_length, in_words, is_target
+from pipelines.cli.own import as_json, built, check_length, check_options, in_words, is_target
 from pipelines.cli.pictures import check_picture, write_picture
 from warehouse import limits
 from warehouse.records import Backend, BadInput
@@ -181,7 +181,7 @@ def _with_model(
     """Return the question about a network that is known by its name from now on.
 
     Raises:
-        BadInput: as `pipelines.cli.own.built`.
+        BadInput: as `pipelines.cli.own.check_options` and `built`.
     """
     from forecasting.decisions.enumerating import batch_sizes_of
 
@@ -189,10 +189,11 @@ def _with_model(
     if not is_target(target, _NETWORK):
         check_length(sequence_length)
         return question, None
-    told = {"framework": question.framework, "server": question.server}
     size = None if question.image_size is None else f"{question.image_size}"
+    told = {"framework": question.framework, "server": question.server, "image_size": size}
+    check_options(target, told, sequence_length)
     batch_sizes = batch_sizes_of(question, rented.capacity)
-    model = built(target, batch_sizes, {**told, "image_size": size}, sequence_length)
+    model = built(target, batch_sizes, told, sequence_length)
     known = {"dnn": model.dnn, "image_size": model.image_size, "framework": model.framework}
     return question.model_copy(update=known), model
 

@@ -37,6 +37,8 @@ def test_a_global_batch_is_divided_among_devices() -> None:
 def test_batch_sizes_of_all_ways_to_run_a_job() -> None:
     question = Question(dnn="small_cnn", samples=1, global_batch=12)
     assert batch_sizes_of(question, {TYPE: 4, "other": 2}) == (12, 6, 4, 3)
+    # Of twenty nodes, three are not asked about; of three they are.
+    assert set(batch_sizes_of(question, {TYPE: 20, "other": 3})) == {12, 6, 4, 3}
     each = Question(dnn="small_cnn", samples=1, batch_size=5)
     assert batch_sizes_of(each, {TYPE: 4}) == (5,)
     two = Question(dnn="small_cnn", samples=1, global_batch=7, devices_per_node=2)
