@@ -1,9 +1,9 @@
-"""How wrong is predictddl of families of networks that it has not seen, on runs that exist?
+"""How wrong are predictddl and Ceer of families that they have not seen, on runs that exist?
 
 `python -m benchmarks.families reference_ddp` takes every step in data/reference that a study has
-measured, and forecasts those of each family by a fit to all others. With `--train` only steps count
-that fits of the study see: what judges it stays hidden. The first is after the fact; the second may
-be looked at before forecasts are sealed.
+measured, and forecasts those of each family by a fit to all others; where operations were timed,
+by their sums too. With `--train` only steps count that fits of the study see: what judges it stays
+hidden. The first is after the fact; the second may be looked at before forecasts are sealed.
 """
 
 import sys
@@ -16,18 +16,22 @@ import polars as pl
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from models.ceer.fitted import declines
+from models.ceer.systems import CEER_PYTORCH
 from models.predictddl import log_linear, model
 from models.predictddl.known import Known
 from models.predictddl.learned import REGRESSORS
 from models.predictddl.model import Fitting
 from models.predictddl.systems import known_of, trained
+from models.system import Tables
 from networks.families import family
 from warehouse.home import CHECKOUT
 from warehouse.kept import bring, kept_runs
+from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse, read_only
 
 REFERENCE = CHECKOUT / "data" / "reference"
-PROBES = ("torch_throughput", "inventory")
+PROBES = ("torch_throughput", "torch_operations", "inventory")
 FITTINGS: Mapping[str, Fitting] = {
     **{f"work, {name.replace('_', ' ')}": model.ours(name) for name in REGRESSORS},
     "log-linear": log_linear.fitted,
@@ -36,12 +40,15 @@ FITTINGS: Mapping[str, Fitting] = {
 _TABLES = {
     "run": "SELECT * EXCLUDE (config), config::VARCHAR AS config FROM raw.run",
     "scenario": "SELECT DISTINCT scenario_id, canonical::VARCHAR AS canonical FROM raw.scenario",
-    "sample": "SELECT * FROM raw.sample",
+    **{
+        name: f"SELECT * FROM raw.{name}"
+        for name in ("sample", "operation", "operation_shape", "operation_time", "dnn")
+    },
 }
 
 
-def known(studies: Sequence[str], folder: Path, *, train: bool) -> Known:
-    """Return the steps of studies, and what their node types can do.
+def tables(studies: Sequence[str], folder: Path, *, train: bool) -> Tables:
+    """Return steps and times of operations of studies, and what their node types can do.
 
     Args:
         studies: by name.
@@ -58,7 +65,7 @@ def known(studies: Sequence[str], folder: Path, *, train: bool) -> Known:
     ]
     bring(REFERENCE, folder / "landing", runs, durable=False)
     Warehouse(folder).load()
-    return known_of({name: read_only(folder, sql) for name, sql in _TABLES.items()}, trained)
+    return {name: read_only(folder, sql) for name, sql in _TABLES.items()}
 
 
 def left_out(known: Known, fitting: Fitting) -> dict[str, NDArray[np.float64]]:
@@ -68,6 +75,42 @@ def left_out(known: Known, fitting: Fitting) -> dict[str, NDArray[np.float64]]:
         name: np.expm1(model.by_family(known, [name], fitting)[0]).astype(np.float64)
         for name in families
     }
+
+
+def by_operations(tables: Tables, known: Known) -> dict[str, NDArray[np.float64]]:
+    """Return the relative errors of each family's runs by Ceer, fitted to the other families.
+
+    Runs of operations that no other family has, and of nodes of several types, are left out; there
+    is no family where no operations were timed.
+    """
+    runs = tables["run"].filter(pl.col("probe").is_in(PROBES[:2]))
+    if "torch_operations" not in runs["probe"]:
+        return {}
+    of = {
+        name: family(Scenario.model_validate_json(text).workload.dnn)
+        for name, text in tables["scenario"].select("scenario_id", "canonical").iter_rows()
+    }
+    found = {}
+    for left_out in sorted({family(one.scenario.workload.dnn) for one in known.runs}):
+        kept = [name for name, own in of.items() if own != left_out]
+        rest = runs.filter(pl.col("scenario_id").is_in(kept))
+        ids = rest["run_id"].to_list()
+        seen = {
+            name: one.filter(pl.col("run_id").is_in(ids))
+            for name, one in tables.items()
+            if "run_id" in one.columns
+        }
+        fitted = CEER_PYTORCH.fit({**tables, **seen})
+        errors = []
+        for one in known.runs:
+            if family(one.scenario.workload.dnn) == left_out and not declines(
+                one.scenario, "pytorch"
+            ):
+                (value,) = fitted.predict([one.scenario])["value"]
+                errors += [] if value is None else [value / one.step_s - 1]
+        if errors:
+            found[left_out] = np.array(errors)
+    return found
 
 
 def table(errors: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> pl.DataFrame:
@@ -81,20 +124,23 @@ def _figures(of: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
     return {"families": float(np.mean(list(each.values()))), "runs": runs, **each}
 
 
-def tables(studies: Sequence[str], *, train: bool = False) -> Iterator[pl.DataFrame]:
+def compared(studies: Sequence[str], *, train: bool = False) -> Iterator[pl.DataFrame]:
     """Yield how many runs there are of each family, then how wrong each model is of it."""
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
-        found = known(studies, Path(folder), train=train)
+        rows = tables(studies, Path(folder), train=train)
+        found = known_of(rows, trained)
         names = [family(one.scenario.workload.dnn) for one in found.runs]
         yield pl.DataFrame({"family": names}).group_by("family").len("scenarios").sort("family")
         yield table({name: left_out(found, fitting) for name, fitting in FITTINGS.items()})
+        if summed := by_operations(rows, found):
+            yield table({"operations (Ceer)": summed})
 
 
 def main(words: Sequence[str]) -> None:
     """Print the tables of the studies that are named."""
     studies = [one for one in words if one != "--train"]
     with pl.Config(tbl_cols=40, tbl_rows=40, tbl_width_chars=320, float_precision=1):
-        for one in tables(studies, train="--train" in words):
+        for one in compared(studies, train="--train" in words):
             print(one)  # noqa: T201
 
 

@@ -1,4 +1,4 @@
-"""Writes studies reference_grid, grid_pilot, grid_ernest, reference_gpu by a rule and a seed.
+"""Writes studies reference_grid, grid_pilot, grid_ernest and those of GPUs by a rule and a seed.
 
 The rule, before anything of them was measured:
 
@@ -18,8 +18,11 @@ The rule, before anything of them was measured:
 7. Pilot: the anchors, and six train runs of other networks, drawn by chance.
 8. Ernest: of each network of another family the test point with most workers, the first of several.
    Ernest measures its own runs for each of them: 270 runs, half of all, if it forecast the grid.
-9. GPU: the same networks on one device, with images of 224 pixels. Trained on 16 and 64 images a
+9. H200: the same networks on one device, with images of 224 pixels. Trained on 16 and 64 images a
    batch; tested on 32 of the first network of each family, and on 16, 32 and 64 of the others.
+10. H100: the same, with one network of each of eight families that no study before has, whatever
+   their size: systems had been changed after the tests on the H200. Of the trained networks there
+   was time for the first 14 by name.
 
 Run it with `python scripts/reference_grid.py`; the files are committed, and a test compares.
 """
@@ -41,8 +44,9 @@ TYPES, THIRD = ("emu.avx512.s15", "emu.avx2.s15"), "emu.sse41.s15"
 MOST_S, MOST_PARAMETERS, MOST_ELEMENTS = 4.0, 14e6, 3e6
 FOLDER = Path(__file__).parents[1] / "studies"
 GRID, PILOT = FOLDER / "reference_grid.yaml", FOLDER / "grid_pilot.yaml"
-ERNEST, GPU = FOLDER / "grid_ernest.yaml", FOLDER / "reference_gpu.yaml"
-GPU_TYPE, GPU_SIDE = "gpu.h200", 224
+ERNEST = FOLDER / "grid_ernest.yaml"
+H200, H100 = FOLDER / "reference_gpu.yaml", FOLDER / "reference_h100.yaml"
+GPU_SIDE = 224
 _LEARNED = (
     *("predictddl", "predictddl_paper", "predictddl_untrained", "predictddl_histogram"),
     *("log_linear", "black_box", "gray_box"),
@@ -319,22 +323,47 @@ def ernest(of: Chosen) -> str:
     return "\n".join(lines)
 
 
-def gpu_templates(dnns: Iterable[str], batch_sizes: Iterable[int]) -> Iterator[str]:
+def further(of: Chosen) -> list[str]:
+    """Return a network of each of eight families of which no study before has any."""
+    used = {LIBRARY[name].family for name in (*of.trained, *of.others)}
+    families: dict[str, list[str]] = {}
+    for name in sorted(LIBRARY):
+        if LIBRARY[name].family not in used:
+            families.setdefault(LIBRARY[name].family, []).append(name)
+    chance = Random(SEED)
+    return [chance.choice(families[name]) for name in chance.sample(sorted(families), 8)]
+
+
+def gpu_templates(worker: str, dnns: Iterable[str], batch_sizes: Iterable[int]) -> Iterator[str]:
     """Yield the lines of scenarios of one device."""
     common = f"framework: pytorch, strategy: all_reduce, image_size: {GPU_SIDE}"
     for dnn, batch_size in product(dnns, batch_sizes):
         yield (
-            f"  - {{dnn: {dnn}, {common}, batch_size: {batch_size}, worker: {GPU_TYPE}, "
+            f"  - {{dnn: {dnn}, {common}, batch_size: {batch_size}, worker: {worker}, "
             "link_mbps: 100000, workers: [1]}"
         )
 
 
-def gpu(of: Chosen) -> str:
+def h200(of: Chosen) -> str:
     """Return the text of reference_gpu.yaml."""
+    return _gpu("reference_gpu", "h200", "the networks of reference_grid", of.trained, of.others)
+
+
+def h100(of: Chosen) -> str:
+    """Return the text of reference_h100.yaml."""
+    about = "networks of reference_grid, and of other families,"
+    trained = [name for name in of.trained if name in sorted(of.trained)[:14]]
+    return _gpu("reference_h100", "h100", about, trained, further(of))
+
+
+def _gpu(name: str, device: str, about: str, trained: Sequence[str], others: Sequence[str]) -> str:
+    worker, dnns = f"gpu.{device}", (*trained, *others)
+    families = len({LIBRARY[dnn].family for dnn in dnns})
     lines = [
-        "# Made by scripts/reference_grid.py: the networks of reference_grid on one GPU.",
-        "name: reference_gpu",
-        "description: 24 networks of 16 families on one H200, images of 224 pixels.",
+        f"# Made by scripts/reference_grid.py: {about} on one GPU.",
+        f"name: {name}",
+        f"description: {len(dnns)} networks of {families} families on one {device.upper()}, images "
+        f"of {GPU_SIDE} pixels.",
         "backend: loopback",
         "",
         "systems:",
@@ -345,23 +374,24 @@ def gpu(of: Chosen) -> str:
         "again: {profiles: false}",
         "",
         "train:",
-        *gpu_templates(sorted(of.trained), (16, 64)),
+        *gpu_templates(worker, sorted(trained), (16, 64)),
         "",
         "test:",
-        *gpu_templates(sorted(of.trained[::2]), (32,)),
-        *gpu_templates(sorted(of.others), (16, 32, 64)),
+        *gpu_templates(worker, sorted(trained[::2]), (32,)),
+        *gpu_templates(worker, sorted(others), (16, 32, 64)),
         "",
     ]
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Write all four studies."""
+    """Write all studies."""
     of = choose()
     GRID.write_text(grid(of))
     PILOT.write_text(pilot(of))
     ERNEST.write_text(ernest(of))
-    GPU.write_text(gpu(of))
+    H200.write_text(h200(of))
+    H100.write_text(h100(of))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,17 @@ from networks.families import family
 from networks.figures import table
 from networks.library import LIBRARY
 from scripts import reference_grid
-from scripts.reference_grid import ERNEST, GPU, GRID, MOST_PARAMETERS, MOST_S, PILOT, THIRD, TYPES
+from scripts.reference_grid import (
+    ERNEST,
+    GRID,
+    H100,
+    H200,
+    MOST_PARAMETERS,
+    MOST_S,
+    PILOT,
+    THIRD,
+    TYPES,
+)
 from studies.study import Study, read_study
 from warehouse.records import Scenario
 
@@ -36,7 +46,14 @@ def test_all_files_are_what_the_script_writes() -> None:
     assert GRID.read_text() == reference_grid.grid(chosen), "run scripts/reference_grid.py"
     assert PILOT.read_text() == reference_grid.pilot(chosen), "run scripts/reference_grid.py"
     assert ERNEST.read_text() == reference_grid.ernest(chosen), "run scripts/reference_grid.py"
-    assert GPU.read_text() == reference_grid.gpu(chosen), "run scripts/reference_grid.py"
+    assert H200.read_text() == reference_grid.h200(chosen), "run scripts/reference_grid.py"
+    assert H100.read_text() == reference_grid.h100(chosen), "run scripts/reference_grid.py"
+
+
+def test_families_on_the_h100_are_in_no_study_before() -> None:
+    further = reference_grid.further(reference_grid.choose())
+    before = set(map(family, networks_of("")))
+    assert len({family(name) for name in further} - before) == len(further) == 8
 
 
 def test_ernest_forecasts_one_test_point_of_each_other_family() -> None:

@@ -85,7 +85,7 @@ def scaling(steps: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         dnn, image_size, batch_size, node_type, link_mbps, devices, relative_time (of an epoch, to
-        that of one device) and step_s; steps without one of one device are left out. The paper's
+        that of one device) and step_s; steps without a profiled one are left out. The paper's
         relative times of Inception v1 are 0.64, 0.53 and 0.46 for 2, 3 and 4.
     """
     same = ["dnn", "image_size", "batch_size", "node_type"]

@@ -23,6 +23,12 @@ PREDICTIONS = {
     "high": pl.Float64,
     "unknown": pl.String,
 }
+PROBES = {
+    "tensorflow": ("tf_operations", "tf_sync"),
+    "pytorch": ("torch_operations", "torch_throughput"),
+}
+"""What times operations of one device and steps of data parallelism, by framework."""
+_DISTRIBUTED = [steps for _, steps in PROBES.values()]
 _MEASURE = "list such a scenario under train of a study, and `stepcast run`"
 
 
@@ -177,15 +183,17 @@ def measured_steps(
     Steps of DNNs whose parameters no profile counted are left out.
 
     Args:
-        runs: table run.
+        runs: table run, of probes as `fit` takes them.
         scenarios: table scenario.
         samples: table sample.
         dnns: table dnn.
     """
     counted = dnns.group_by("dnn", "image_size").agg(pl.col("parameter_count").max())
+    distributed = (pl.col("devices") > 1) | pl.col("probe").is_in(_DISTRIBUTED)
     return (
-        runs.select("run_id", "scenario_id")
+        runs.select("run_id", "scenario_id", "probe")
         .join(_setups(scenarios), on="scenario_id")
+        .with_columns(distributed=distributed)
         .join(_step_times(samples), on="run_id")
         .join(counted, on=["dnn", "image_size"])
         .select([pl.col(name).cast(kind) for name, kind in STEPS.items()])

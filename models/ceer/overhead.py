@@ -19,6 +19,7 @@ STEPS = pl.Schema(
         "batch_size": pl.Int64,
         "node_type": pl.String,
         "devices": pl.Int64,
+        "distributed": pl.Boolean,
         "link_mbps": pl.Float64,
         "parameter_count": pl.Int64,
         "step_s": pl.Float64,
@@ -26,6 +27,8 @@ STEPS = pl.Schema(
 )
 """Measured untraced steps: `batch_size` is per device, `link_mbps` NULL where links are not shaped.
 
+`distributed`: by the framework's data parallelism, which one device can run too; else it is the
+step whose operations were profiled.
 `warehouse/queries/ceer_steps.sql` makes such rows of a history.
 """
 Setup = tuple[str, int, float | None]
@@ -137,8 +140,9 @@ def fit(
             to all k and node types of a link at once: it grows with parameters, is a line, grows
             with the traffic of a ring too, or faster where messages are large, and differs from
             node type to node type by a factor, and says how much longer steps take on numbers of
-            devices between those that were measured. Forms are those that predict left-out DNNs
-            best. Where none was measured on one device, as in the paper.
+            devices between those that were measured. Data parallelism on one device, where it was
+            measured, adds to T_1 too. Forms are those that predict left-out DNNs best. Where no
+            step was profiled on one device, as in the paper.
         relative: errors count relative to the step; else in seconds, as in the paper.
     """
     setups = {
@@ -147,7 +151,11 @@ def fit(
     }
     if forms == "paper":
         return tuple(_fitted(setup, rows, LINE, relative) for setup, rows in setups.items())
-    single = {setup: rows for setup, rows in setups.items() if rows["devices"][0] == 1}
+    profiled = measured.filter(~pl.col("distributed")).sort(_SETUP)
+    single = {
+        rows.select(_SETUP).row(0): rows
+        for rows in profiled.partition_by(_SETUP, maintain_order=True)
+    }
     form = overhead_forms.chosen(list(single.values()), ALONE, relative) or LINE
     alone = {setup: _fitted(setup, rows, form, relative) for setup, rows in single.items()}
     found = alone | _several(measured, {one.node_type: one for one in alone.values()}, relative)
@@ -165,14 +173,14 @@ def _place(setup: Setup) -> tuple[str, int, float]:
 def _several(
     measured: pl.DataFrame, alone: Mapping[str, Overhead], relative: bool
 ) -> dict[Setup, Overhead]:
-    """Return S_1 with what several devices add, of each setup with DNNs measured on one too.
+    """Return S_1 with what data parallelism adds, of each setup with DNNs that were profiled too.
 
     And of every number of devices between those: what they add grows with what travels, which is
     the same part of the parameters for all links and node types.
     """
-    steps = measured.filter(pl.col("devices") == 1).select(*STEP, alone_s="overhead_s")
+    steps = measured.filter(~pl.col("distributed")).select(*STEP, alone_s="overhead_s")
     rows = (
-        measured.filter(pl.col("devices") > 1)
+        measured.filter("distributed")
         .join(steps, on=STEP)
         .with_columns(pl.col("overhead_s") - pl.col("alone_s"))
         .sort(pl.all())

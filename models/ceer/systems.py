@@ -5,18 +5,12 @@ from dataclasses import replace
 from functools import partial
 
 from models.ceer import fitted
-from models.ceer.fitted import FittedCeer
+from models.ceer.fitted import PROBES, FittedCeer
 from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import Ceer
 from models.system import System, Tables
 from warehouse.asks import Ask, Planned, Refusal
 from warehouse.records import Scenario
-
-PROBES = {
-    "tensorflow": ("tf_operations", "tf_sync"),
-    "pytorch": ("torch_operations", "torch_throughput"),
-}
-"""What times operations of one device and steps of several, by framework."""
 
 
 def _rests_on(framework: str, scenario: Scenario) -> tuple[Ask, ...] | Refusal:
@@ -82,7 +76,7 @@ CEER_PYTORCH = replace(
     CEER,
     name="ceer_pytorch",
     beside="ceer_pytorch_paper",
-    version="3",
+    version="4",
     what="As ceer, of PyTorch's operators.",
     rests_on=partial(_rests_on, "pytorch"),
     fit=partial(_fit, "pytorch", None),

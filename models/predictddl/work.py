@@ -118,6 +118,8 @@ def terms(
 ) -> Floats:
     """Return the terms of a step on nodes of one group, seconds: [len(TERMS)].
 
+    A GPU convolves groups of channels as other channels.
+
     Args:
         work: of the network.
         scenario: that trains it.
@@ -130,12 +132,14 @@ def terms(
     exchanged_s = 2 * (ranks - 1) / ranks * bytes_ / link_Bps
     several = float(ranks > 1)
     alone = float(batch < _TOGETHER and group.threads == 1)
+    grouped = 0.0 if can.on_gpu else work.grouped
+    dense = work.dense + work.grouped - grouped
     return np.array(
         [
-            batch * (work.dense - alone * work.pointwise) / can.dense_flops,
+            batch * (dense - alone * work.pointwise) / can.dense_flops,
             alone * batch * work.pointwise / (can.pointwise_part * can.dense_flops),
             alone * batch * work.repeated * _BYTES / can.memory_Bps,
-            batch * work.grouped / can.dense_flops,
+            batch * grouped / can.dense_flops,
             batch * work.depthwise / can.depthwise_flops,
             batch * work.elements * _BYTES / can.memory_Bps,
             batch * work.convolved * _BYTES / can.memory_Bps,

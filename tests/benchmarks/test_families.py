@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
-from benchmarks.families import known, left_out, table
+from benchmarks.families import by_operations, left_out, table, tables
 from models.predictddl import model
+from models.predictddl.systems import known_of, trained
 from networks.families import family
 from tests.models.predictddl import study
 from warehouse.records import BadInput
@@ -25,9 +27,20 @@ def test_each_family_is_forecast_by_the_others() -> None:
 
 
 def test_with_train_what_judges_stays_hidden(tmp_path: Path) -> None:
-    everything = known(["reference_gpu"], tmp_path / "all", train=False)
-    seen = known(["reference_gpu"], tmp_path / "train", train=True)
+    everything, seen = (
+        known_of(tables(["reference_gpu"], tmp_path / name, train=name == "train"), trained)
+        for name in ("all", "train")
+    )
     assert len(seen.runs) < len(everything.runs)
     assert "gpu.h200" in seen.measured
     with pytest.raises(BadInput, match="found none"):
-        known(["nobody"], tmp_path / "none", train=False)
+        known_of(tables(["nobody"], tmp_path / "none", train=False), trained)
+
+
+def test_families_are_forecast_by_operations_of_the_others(tmp_path: Path) -> None:
+    rows = tables(["reference_ceer_pytorch"], tmp_path, train=False)
+    found = by_operations(rows, known_of(rows, trained))
+    assert set(found) == {"alexnet", "resnet", "squeezenet", "vgg"}
+    assert all(0 < np.abs(errors).max() < 1 for errors in found.values())
+    rows["run"] = rows["run"].filter(pl.col("probe") == "torch_throughput")
+    assert by_operations(rows, known_of(rows, trained)) == {}

@@ -12,6 +12,7 @@ counted AS (
 SELECT
     dnn, image_size, batch_size, strategy, worker_node_type AS node_type,
     workers * devices_per_node AS devices,
+    workers * devices_per_node > 1 OR probe IN ('tf_sync', 'torch_throughput') AS distributed,
     CASE WHEN strategy <> 'all_reduce' OR workers * devices_per_node > 1 THEN link_mbps END AS link_mbps,
     coalesce(counted.parameter_count, received.bytes // 4) AS parameter_count,
     avg("value") AS step_s, backend, host_id, run_id

@@ -51,13 +51,14 @@ def observed(*rows: dict[str, Any]) -> pl.DataFrame:
 
 
 def step(dnn: str, step_s: float, parameters: int, **more: Any) -> dict[str, Any]:
-    """Return a row of `STEPS`, of one device without a link unless told."""
+    """Return a row of `STEPS`, of one profiled device without a link unless told."""
     return {
         "dnn": dnn,
         "image_size": 64,
         "batch_size": 8,
         "node_type": "slow",
         "devices": 1,
+        "distributed": more.get("devices", 1) > 1,
         "link_mbps": None,
         "parameter_count": parameters,
         "step_s": step_s,

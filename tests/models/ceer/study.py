@@ -74,7 +74,12 @@ def tables(
                 run_id = f"{dnn}-{node_type}-{count}"
                 asked = scenario(dnn, node_type, count)
                 found = {
-                    "runs": pl.DataFrame({"scenario_id": [asked.scenario_id]}),
+                    "runs": pl.DataFrame(
+                        {
+                            "scenario_id": [asked.scenario_id],
+                            "probe": ["tf_operations" if count == 1 else "tf_sync"],
+                        }
+                    ),
                     "scenarios": pl.DataFrame(
                         {"scenario_id": [asked.scenario_id], "canonical": [asked.canonical_json()]}
                     ),

@@ -190,7 +190,12 @@ def test_other_runs_are_left_out() -> None:
     found = study.tables()
     other = with_server()
     found["runs"] = pl.concat(
-        [found["runs"], pl.DataFrame({"scenario_id": [other.scenario_id], "run_id": ["other"]})]
+        [
+            found["runs"],
+            pl.DataFrame(
+                {"scenario_id": [other.scenario_id], "probe": ["tf_sync"], "run_id": ["other"]}
+            ),
+        ]
     )
     found["scenarios"] = pl.concat(
         [

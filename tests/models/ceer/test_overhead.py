@@ -98,6 +98,7 @@ def test_steps_of_several_devices_add_a_line_to_what_one_takes() -> None:
     two = one.head(3).with_columns(
         pl.col("overhead_s", "step_s") + more_s,
         devices=pl.lit(2, pl.Int64),
+        distributed=pl.lit(True),
         link_mbps=pl.lit(100.0),
     )
     alone, both = fit(pl.concat([one, two]), forms="own", relative=True)
@@ -109,12 +110,25 @@ def test_steps_of_several_devices_add_a_line_to_what_one_takes() -> None:
     assert only == paper, "nothing was measured on one device"
 
 
+def test_data_parallelism_on_one_device_adds_to_what_a_profiled_step_takes() -> None:
+    # Of six DNNs steps were profiled; three trained alone with gradients packed, 9 ns for each.
+    one = lines(0.0, -0.3)
+    packed = one.head(3).with_columns(
+        pl.col("overhead_s", "step_s") + 9e-9 * pl.col("parameter_count"),
+        distributed=pl.lit(True),
+    )
+    (found,) = fit(pl.concat([one, packed]), forms="own", relative=True)
+    assert (found.devices, found.link_mbps, found.dnns) == (1, None, 3)
+    assert found.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3 + 0.9)
+
+
 def test_no_device_makes_the_others_faster() -> None:
     # What two add is 80 ns for each parameter beyond two millions; nobody measured fewer.
     one = lines(0.0).tail(4)
     two = one.with_columns(
         pl.col("overhead_s", "step_s") + 80e-9 * (pl.col("parameter_count") - 2e6),
         devices=pl.lit(2, pl.Int64),
+        distributed=pl.lit(True),
         link_mbps=pl.lit(100.0),
     )
     alone, both = fit(pl.concat([one, two]), forms="own", relative=True)
@@ -136,7 +150,11 @@ def ring(*devices: int, node_type: str = "slow", factor: float = 1.0) -> pl.Data
         travel = pl.when(large).then(12e-9).otherwise(9e-9) * (k - 1) / k
         more_s = factor * parameters * (2e-9 + travel)
         added = one.with_columns(pl.col("overhead_s", "step_s") + more_s)
-        several.append(added.with_columns(devices=pl.lit(k, pl.Int64), link_mbps=pl.lit(100.0)))
+        several.append(
+            added.with_columns(
+                devices=pl.lit(k, pl.Int64), distributed=pl.lit(True), link_mbps=pl.lit(100.0)
+            )
+        )
     return pl.concat([one, *several])
 
 
@@ -185,6 +203,7 @@ def test_messages_make_no_difference_where_a_line_does_as_well() -> None:
     two = rows.with_columns(
         pl.col("overhead_s", "step_s") + 0.1 + 9e-9 * pl.col("parameter_count"),
         devices=pl.lit(2, pl.Int64),
+        distributed=pl.lit(True),
         link_mbps=pl.lit(100.0),
     )
     _, several = fit(pl.concat([rows, two]), forms="own", relative=True)
@@ -194,7 +213,9 @@ def test_messages_make_no_difference_where_a_line_does_as_well() -> None:
 
 def test_devices_that_add_nothing_take_what_one_takes() -> None:
     one = pl.concat([ring(), ring(node_type="tiny")])
-    two = one.with_columns(devices=pl.lit(2, pl.Int64), link_mbps=pl.lit(100.0))
+    two = one.with_columns(
+        devices=pl.lit(2, pl.Int64), distributed=pl.lit(True), link_mbps=pl.lit(100.0)
+    )
     found = fit(pl.concat([one, two]), forms="own", relative=True)
     assert [more_s(each, 1e8) for each in found if each.devices == 2] == [0, 0]
 
@@ -210,8 +231,12 @@ def test_each_node_type_link_and_number_of_devices_has_its_own() -> None:
     more = pl.concat(
         [
             rows,
-            rows.with_columns(devices=pl.lit(2, pl.Int64), link_mbps=pl.lit(100.0)),
-            rows.with_columns(devices=pl.lit(2, pl.Int64), link_mbps=pl.lit(200.0)),
+            rows.with_columns(
+                devices=pl.lit(2, pl.Int64), distributed=pl.lit(True), link_mbps=pl.lit(100.0)
+            ),
+            rows.with_columns(
+                devices=pl.lit(2, pl.Int64), distributed=pl.lit(True), link_mbps=pl.lit(200.0)
+            ),
             rows.with_columns(node_type=pl.lit("fast")),
         ]
     )
