@@ -28,11 +28,13 @@ ALONE: Sequence[Form] = (("parameters",), ("operations",), LINE, ("parameters", 
 ADDED: Sequence[Form] = (
     ("parameters",),
     LINE,
+    ("1", "traffic"),
     ("parameters", "traffic"),
     ("parameters", "traffic", "large"),
+    ("1", "operations", "traffic"),
 )
-"""Of what several devices add to it: gradients are packed, however many devices there are; travel;
-and take longer to arrive where messages are large."""
+"""Of what data parallelism adds to it: gradients are packed, however many devices there are;
+travel; take longer to arrive where messages are large; and operations take longer meanwhile."""
 _PARAMETER_BYTES = 4.0
 _FEWEST = 3
 _PREFERENCE = 0.05

@@ -35,9 +35,15 @@ PREDICTED = pl.Schema(
 )
 """Predicted steps; `step_s` is the sum of the four parts, NULL where `unseen` names operations.
 
+Operations that no profile had are not named where they take no more than `NEGLIGIBLE` of a step:
+`step_s` then has half of what they may take.
 `low_s` and `high_s` are NULL where too little was left out to tell how wrong a prediction may be;
 where operations are unseen, they are what follows from these alone.
 """
+
+
+NEGLIGIBLE = 0.02
+"""What unseen operations may take at most, in parts of a step, and a step is predicted yet."""
 
 
 def predict_step(
@@ -67,18 +73,19 @@ def predict_step(
     margin_s = _margin_s(known, count, setup, step_s, coverage)
     if margin_s is None and unseen:
         margin_s = 0.0
+    named = unseen if bound_s > NEGLIGIBLE * step_s else []
     return {
         "dnn": network.dnn,
         "batch_size": network.batch_size,
         "node_type": times.node_type,
         "devices": setup.devices,
         "link_mbps": setup.link_mbps,
-        "step_s": None if unseen else step_s,
+        "step_s": None if named else step_s + bound_s / 2,
         "low_s": None if margin_s is None else max(step_s - margin_s, 0.0),
         "high_s": None if margin_s is None else step_s + bound_s + margin_s,
         **{f"{name}_s": seconds for name, seconds in parts_s.items()},
         "overhead_s": overhead_s,
-        "unseen": [one.type for one in unseen],
+        "unseen": [one.type for one in named],
     }
 
 

@@ -12,7 +12,6 @@ from warehouse.records import BadInput, NodeGroup, Record, Scenario
 DENSE, DEPTHWISE = "inventory_dense_flops", "inventory_depthwise_flops"
 POINTWISE = "inventory_pointwise_flops"
 MEMORY, DISK = "inventory_memory_Bps", "inventory_disk_Bps"
-GPUS = "inventory_gpus"
 """Metrics of probe `inventory`: floating-point operations and bytes a second of a node's share."""
 _USUAL = {DENSE: 2e10, DEPTHWISE: 2e9, MEMORY: 4e9, DISK: 2e8}
 """Of a whole core, where nobody measured: an order of magnitude."""
@@ -38,7 +37,6 @@ class Capabilities(Record):
         depthwise_flops: the same, in those of single channels.
         pointwise_part: the same in those of single pixels, as a part of `dense_flops`; 1: nobody
             measured it.
-        on_gpu: whether it has a GPU that computes.
         memory_Bps: bytes a second that pass through memory, read and written ones.
         disk_Bps: bytes a second that are written to its disk.
         memory_bytes: what it has; 0: nobody said.
@@ -51,7 +49,6 @@ class Capabilities(Record):
     disk_Bps: float
     memory_bytes: float = 0.0
     pointwise_part: float = 1.0
-    on_gpu: bool = False
 
 
 def observed(runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame) -> list[Observed]:
@@ -81,7 +78,7 @@ def capabilities(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, Mapp
     """Return what probe `inventory` found, by node type and metric: geometric means of all runs."""
     worker = pl.col("config").str.json_path_match("$.worker").alias("worker")
     rows = (
-        samples.filter(pl.col("metric").is_in([*_USUAL, POINTWISE, GPUS]), pl.col("value") > 0)
+        samples.filter(pl.col("metric").is_in([*_USUAL, POINTWISE]), pl.col("value") > 0)
         .join(
             runs.filter(pl.col("probe") == "inventory", pl.col("status") == "ok").select(
                 "run_id", worker
@@ -121,7 +118,6 @@ def of_node(group: NodeGroup, measured: Mapping[str, Mapping[str, float]]) -> Ca
         disk_Bps=rates[DISK],
         memory_bytes=float(group.memory_bytes or 0),
         pointwise_part=_pointwise_part(known, measured),
-        on_gpu=known.get(GPUS, 0.0) > 0,
     )
 
 

@@ -32,7 +32,6 @@ TERMS = (
     "dense",
     "pointwise",
     "repeated",
-    "grouped",
     "depthwise",
     "elements",
     "convolved",
@@ -118,7 +117,8 @@ def terms(
 ) -> Floats:
     """Return the terms of a step on nodes of one group, seconds: [len(TERMS)].
 
-    A GPU convolves groups of channels as other channels.
+    Convolutions of groups count as others: few networks have them, so that a term of their own
+    would say what else these networks have.
 
     Args:
         work: of the network.
@@ -132,14 +132,12 @@ def terms(
     exchanged_s = 2 * (ranks - 1) / ranks * bytes_ / link_Bps
     several = float(ranks > 1)
     alone = float(batch < _TOGETHER and group.threads == 1)
-    grouped = 0.0 if can.on_gpu else work.grouped
-    dense = work.dense + work.grouped - grouped
+    dense = work.dense + work.grouped
     return np.array(
         [
             batch * (dense - alone * work.pointwise) / can.dense_flops,
             alone * batch * work.pointwise / (can.pointwise_part * can.dense_flops),
             alone * batch * work.repeated * _BYTES / can.memory_Bps,
-            batch * grouped / can.dense_flops,
             batch * work.depthwise / can.depthwise_flops,
             batch * work.elements * _BYTES / can.memory_Bps,
             batch * work.convolved * _BYTES / can.memory_Bps,
