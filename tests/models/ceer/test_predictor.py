@@ -117,6 +117,19 @@ def test_an_unseen_operation_that_may_be_heavy_is_named() -> None:
     assert each["high_us"] == pytest.approx(3000)
 
 
+def test_unseen_operations_that_cannot_matter_leave_a_forecast() -> None:
+    """Half of what they may take counts: here 0.6 ms of 112 ms, and once more twenty times that."""
+    many = operation("", "Conv2D", 0, count=100)
+    unseen = operation("", "Einsum", 0, inputs=((6 * MB // 10,),))
+    found = model().predict(network(many, unseen), ["slow"], devices=[1]).row(0, named=True)
+    assert found["unseen"] == []
+    assert found["step_s"] == pytest.approx(0.1 + 0.011 + 0.0003)
+    assert found["low_s"] == pytest.approx(0.1 + 0.011)
+    assert found["high_s"] == pytest.approx(0.1 + 0.011 + 0.0006)
+    more = network(many, unseen | {"count": 20.0})
+    assert model().predict(more, ["slow"], devices=[1])["step_s"].to_list() == [None]
+
+
 def test_an_unseen_operation_that_cannot_be_heavy_takes_the_median() -> None:
     small = operation("", "Tanh", 0, inputs=((MB // 10,),))
     found = model().predict(network(small), ["slow"], devices=[1]).row(0, named=True)
