@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from models.ceer import advising as ceer_advising
+from models.ceer.fitted import PROBES
 from models.ceer.systems import CEER as CEER_SYSTEM
 from models.ceer.systems import CEER_PYTORCH as CEER_PYTORCH_SYSTEM
-from models.ceer.systems import PROBES
 from models.choosing.advice import Advising
 from models.srift.advising import SriftAdvising
 from models.srift.system import SRIFT as SRIFT_SYSTEM

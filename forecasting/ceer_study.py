@@ -10,11 +10,11 @@ import polars as pl
 
 from forecasting.fits import fit_or_load, landed_tables, pooled_runs
 from models.ceer.evaluation import leave_out
-from models.ceer.fitted import FittedCeer, measured_steps
+from models.ceer.fitted import PROBES, FittedCeer, measured_steps
 from models.ceer.observed import STEP, observed
 from models.ceer.predictor import Ceer
 from models.ceer.steps import Without
-from models.ceer.systems import CEER, CEER_PYTORCH, PROBES
+from models.ceer.systems import CEER, CEER_PYTORCH
 from profilers.clusters.node_types import node_types
 from studies import landed
 from studies.rounds import Round
