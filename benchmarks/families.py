@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from models.ceer.fitted import PROBES as TIMED
 from models.ceer.fitted import declines
 from models.ceer.systems import CEER_PYTORCH
 from models.predictddl import log_linear, model
@@ -83,33 +84,30 @@ def by_operations(tables: Tables, known: Known) -> dict[str, NDArray[np.float64]
     Runs of operations that no other family has, and of nodes of several types, are left out; there
     is no family where no operations were timed.
     """
-    runs = tables["run"].filter(pl.col("probe").is_in(PROBES[:2]))
+    runs = tables["run"].filter(pl.col("probe").is_in(TIMED["pytorch"]))
     if "torch_operations" not in runs["probe"]:
         return {}
     of = {
-        name: family(Scenario.model_validate_json(text).workload.dnn)
-        for name, text in tables["scenario"].select("scenario_id", "canonical").iter_rows()
+        scenario_id: family(Scenario.model_validate_json(text).workload.dnn)
+        for scenario_id, text in tables["scenario"].select("scenario_id", "canonical").iter_rows()
     }
     found = {}
-    for left_out in sorted({family(one.scenario.workload.dnn) for one in known.runs}):
-        kept = [name for name, own in of.items() if own != left_out]
-        rest = runs.filter(pl.col("scenario_id").is_in(kept))
-        ids = rest["run_id"].to_list()
+    asked = [one for one in known.runs if not declines(one.scenario, "pytorch")]
+    for name in sorted({family(one.scenario.workload.dnn) for one in asked}):
+        kept = [scenario_id for scenario_id, own in of.items() if own != name]
+        ids = runs.filter(pl.col("scenario_id").is_in(kept))["run_id"].to_list()
         seen = {
-            name: one.filter(pl.col("run_id").is_in(ids))
-            for name, one in tables.items()
-            if "run_id" in one.columns
+            table: rows.filter(pl.col("run_id").is_in(ids))
+            for table, rows in tables.items()
+            if "run_id" in rows.columns
         }
-        fitted = CEER_PYTORCH.fit({**tables, **seen})
-        errors = []
-        for one in known.runs:
-            if family(one.scenario.workload.dnn) == left_out and not declines(
-                one.scenario, "pytorch"
-            ):
-                (value,) = fitted.predict([one.scenario])["value"]
-                errors += [] if value is None else [value / one.step_s - 1]
-        if errors:
-            found[left_out] = np.array(errors)
+        out = [one for one in asked if family(one.scenario.workload.dnn) == name]
+        values = CEER_PYTORCH.fit({**tables, **seen}).predict([one.scenario for one in out])[
+            "value"
+        ]
+        errors = (values / pl.Series([one.step_s for one in out]) - 1).drop_nulls()
+        if not errors.is_empty():
+            found[name] = errors.to_numpy()
     return found
 
 

@@ -145,17 +145,10 @@ def fit(
             step was profiled on one device, as in the paper.
         relative: errors count relative to the step; else in seconds, as in the paper.
     """
-    setups = {
-        rows.select(_SETUP).row(0): rows
-        for rows in measured.sort(_SETUP).partition_by(_SETUP, maintain_order=True)
-    }
+    setups = _by_setup(measured)
     if forms == "paper":
         return tuple(_fitted(setup, rows, LINE, relative) for setup, rows in setups.items())
-    profiled = measured.filter(~pl.col("distributed")).sort(_SETUP)
-    single = {
-        rows.select(_SETUP).row(0): rows
-        for rows in profiled.partition_by(_SETUP, maintain_order=True)
-    }
+    single = _by_setup(measured.filter(~pl.col("distributed")))
     form = overhead_forms.chosen(list(single.values()), ALONE, relative) or LINE
     alone = {setup: _fitted(setup, rows, form, relative) for setup, rows in single.items()}
     found = alone | _several(measured, {one.node_type: one for one in alone.values()}, relative)
@@ -163,6 +156,11 @@ def fit(
         if setup not in found:
             found[setup] = _fitted(setup, rows, LINE, relative)
     return tuple(found[setup] for setup in sorted(found, key=_place))
+
+
+def _by_setup(measured: pl.DataFrame) -> dict[Setup, pl.DataFrame]:
+    parts = measured.sort(_SETUP).partition_by(_SETUP, maintain_order=True)
+    return {rows.select(_SETUP).row(0): rows for rows in parts}
 
 
 def _place(setup: Setup) -> tuple[str, int, float]:

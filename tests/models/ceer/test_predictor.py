@@ -118,7 +118,7 @@ def test_an_unseen_operation_that_may_be_heavy_is_named() -> None:
 
 
 def test_unseen_operations_that_cannot_matter_leave_a_forecast() -> None:
-    """Half of what they may take counts: here 0.6 ms of 112 ms, and once more twenty times that."""
+    """Half of what they may take counts: of 0.6 ms in 112 ms. Twenty times as much is too much."""
     many = operation("", "Conv2D", 0, count=100)
     unseen = operation("", "Einsum", 0, inputs=((6 * MB // 10,),))
     found = model().predict(network(many, unseen), ["slow"], devices=[1]).row(0, named=True)
