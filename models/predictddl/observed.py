@@ -68,7 +68,7 @@ def observed(runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame)
         .agg(pl.col("value").mean())
         .group_by("scenario_id")
         .agg(pl.col("value").log().mean().exp())
-        .join(scenarios.select("scenario_id", "canonical"), on="scenario_id")
+        .join(scenarios.select("scenario_id", "canonical").unique("scenario_id"), on="scenario_id")
         .sort("scenario_id")
     )
     return [Observed(_scenario(text), float(step_s)) for _, step_s, text in steps.iter_rows()]

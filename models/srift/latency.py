@@ -45,6 +45,12 @@ class PiecewiseLinear(Record):
         slope = np.diff(y) / np.diff(x)
         return np.maximum(y[segment] + slope[segment] * (asked - x[segment]), 0.0)
 
+    def times(self, factor: float) -> "PiecewiseLinear":
+        """Return the same with all times multiplied."""
+        return PiecewiseLinear(
+            batch_sizes=self.batch_sizes, seconds=tuple(factor * one for one in self.seconds)
+        )
+
 
 class Latency(Record):
     """Seconds of the passes of one network on one device, and how much they scatter.
@@ -63,12 +69,19 @@ class Latency(Record):
 
     def straggling(self, share: float) -> "Latency":
         """Return the same of which only a share scatters from node to node."""
-        deviation = self.deviation and PiecewiseLinear(
-            batch_sizes=self.deviation.batch_sizes,
-            seconds=tuple(share * one for one in self.deviation.seconds),
-        )
+        deviation = self.deviation and self.deviation.times(share)
         scale = share * self.straggler_scale
         return self.model_copy(update={"straggler_scale": scale, "deviation": deviation})
+
+    def at_pace(self, pace: float) -> "Latency":
+        """Return the same with everything taking `pace` times as long."""
+        return Latency(
+            forward=self.forward.times(pace),
+            backward=self.backward.times(pace),
+            update_s=pace * self.update_s,
+            straggler_scale=self.straggler_scale,
+            deviation=self.deviation and self.deviation.times(pace),
+        )
 
     def scale(self, batch_size: ArrayLike) -> Floats:
         """Return standard deviation over mean of an iteration's computation (any shape)."""

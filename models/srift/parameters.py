@@ -66,7 +66,8 @@ class Parameters(Record):
 
     `bandwidth` knows node types by their `probed.place`, and errs by `bandwidth_error` of the time
     that what was probed took (`bandwidth.mean_error`). `node_groups` is how the
-    profiled node types were defined, `places` where all-reduces were probed.
+    profiled node types were defined, `places` where all-reduces were probed. Passes and updates
+    take `pace` times as long in training as in profiles (`pace.pace`).
     """
 
     settings: Settings
@@ -77,3 +78,4 @@ class Parameters(Record):
     node_groups: Mapping[str, NodeGroup]
     networks: tuple[ProfiledNetwork, ...]
     run_ids: tuple[str, ...]
+    pace: float = Field(default=1.0, gt=0)

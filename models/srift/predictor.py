@@ -9,10 +9,12 @@ from statistics import NormalDist
 import numpy as np
 import polars as pl
 
+from models.predictddl.observed import observed
 from models.profiled_run import PREDICTED
 from models.srift.bandwidth import bandwidth_model, mean_error
 from models.srift.fitted import profile
 from models.srift.iteration import simulate
+from models.srift.pace import pace
 from models.srift.parameters import STREAMS, Parameters, ProfiledNetwork, Settings
 from models.srift.performance import Configuration, Group, Performance
 from models.srift.probed import Network, Probed, Speed, bare, by_place, place
@@ -80,7 +82,10 @@ class Srift:
         streams = settings.streams
         return Performance(
             layer_bytes=found.layer_bytes,
-            nodes=found.nodes,
+            nodes={
+                name: one.model_copy(update={"latency": one.latency.at_pace(self.parameters.pace)})
+                for name, one in found.nodes.items()
+            },
             bandwidth=AtSpeed(self.parameters.bandwidth, link_mbps),
             buckets=settings.buckets,
             probability=found.probability,
@@ -200,7 +205,8 @@ def fit(
         clusters: table cluster_node.
         links: table link, for b_cap.
         samples: table sample, for `largest_batch_size`, `backward_slowdown`,
-            `allreduce_slowdown` and `straggling_share`, where measured.
+            `allreduce_slowdown` and `straggling_share`, and `step_time_s` of runs that trained,
+            where measured.
         settings: how to fit and predict.
 
     Raises:
@@ -215,6 +221,7 @@ def fit(
             raise BadInput(f"srift: table {name} has no rows of these profile runs; {MEASURE}")
     places, hardware = by_place(runs, allreduce, clusters)
     model = bandwidth_model(settings, allreduce, places, hardware)
+    networks = tuple(_networks(probed, settings))
     return Srift(
         Parameters(
             settings=settings,
@@ -223,8 +230,9 @@ def fit(
             bandwidth_error=mean_error(model, allreduce, places),
             places=tuple(sorted(hardware)),
             node_groups=probed.node_groups(),
-            networks=tuple(_networks(probed, settings)),
+            networks=networks,
             run_ids=tuple(runs["run_id"].unique().sort()),
+            pace=pace(observed(runs, scenarios, samples), networks),
         )
     )
 

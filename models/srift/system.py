@@ -25,15 +25,16 @@ def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
         *memory,
         *passes(scenario),
         Ask("slowdown", "cluster", scenario, optional=True),
+        Ask("torch_throughput", "train", scenario, optional=True),
     )
 
 
 def _rests_on_less(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
-    """Rest on what the paper probes: it knows no slowdown of passes beside all-reduces."""
+    """Rest on what the paper probes: no slowdown beside all-reduces, nor steps of training."""
     rests = _rests_on(scenario)
     if isinstance(rests, Refusal):
         return rests
-    return tuple(one for one in rests if one.probe != "slowdown")
+    return tuple(one for one in rests if one.probe not in ("slowdown", "torch_throughput"))
 
 
 def _fit(tables: Tables, settings: Settings | None = None) -> Srift:
@@ -113,7 +114,7 @@ def _tell(probe: str, check: Callable[[], None]) -> None:
 
 SRIFT = System(
     name="srift",
-    version="4",
+    version="5",
     what="Iterations by simulation of computing and all-reduces, with an interval "
     "(Luo et al., 2022).",
     source="Luo, West, Krishnamurthy, Ceze, Srift, section 4",

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+import polars as pl
 import pytest
 
-from models.predictddl.observed import DENSE, POINTWISE, capabilities, of_node
+from models.predictddl.observed import DENSE, POINTWISE, capabilities, observed, of_node
 from models.predictddl.work import TERMS, Work, terms
 from tests.models.predictddl.study import MEASURED, graphs, group, raw_tables, scenario
 
@@ -17,6 +18,13 @@ def with_pointwise(parts: Mapping[str, float]) -> dict[str, dict[str, float]]:
     for name, part in parts.items():
         found[name][POINTWISE] = part * found[name][DENSE]
     return found
+
+
+def test_a_scenario_that_several_runs_brought_is_observed_once() -> None:
+    tables = raw_tables()
+    once = observed(tables["run"], tables["scenario"], tables["sample"])
+    twice = pl.concat([tables["scenario"]] * 2)
+    assert observed(tables["run"], twice, tables["sample"]) == once
 
 
 def test_runs_without_single_pixels_say_what_they_said() -> None:

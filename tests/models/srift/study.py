@@ -49,10 +49,10 @@ def seconds(world_size: int, size_bytes: int, link_mbps: float) -> float:
     return 2 * (world_size - 1) * HOP_S + wire_bytes / (link_mbps * 1e6 / 8)
 
 
-def tables() -> dict[str, pl.DataFrame]:
-    """Return what `predictor.fit` takes."""
+def tables(*trained: tuple[Scenario, float]) -> dict[str, pl.DataFrame]:
+    """Return what `predictor.fit` takes; some scenarios were trained, with steps of so many s."""
     found: dict[str, list[pl.DataFrame]] = {}
-    for one in [*profiles(), *slowdowns(), *rings(), *links()]:
+    for one in [*profiles(), *slowdowns(), *rings(), *links(), *trainings(trained)]:
         for name, table in one.items():
             found.setdefault(name, []).append(table)
     return {name: pl.concat(frames, how="diagonal") for name, frames in found.items()}
@@ -129,6 +129,17 @@ def slowdowns() -> list[dict[str, pl.DataFrame]]:
     return [{**_run("slowdown", 200.0, asked), "samples": pl.concat(samples)}]
 
 
+def trainings(trained: Sequence[tuple[Scenario, float]]) -> list[dict[str, pl.DataFrame]]:
+    """Return a run of torch_throughput of each scenario."""
+    return [
+        {
+            **_run(f"trained-{index}", asked.link_mbps, asked, "torch_throughput"),
+            "samples": _sample(f"trained-{index}", "step_time_s", step_s),
+        }
+        for index, (asked, step_s) in enumerate(trained)
+    ]
+
+
 def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[dict[str, pl.DataFrame]]:
     """Return runs of allreduce of each mix, link speed and world size."""
     found = []
@@ -175,11 +186,12 @@ def links() -> list[dict[str, pl.DataFrame]]:
 
 
 def _run(
-    run_id: str, link_mbps: float | None, asked: Scenario | None = None
+    run_id: str, link_mbps: float | None, asked: Scenario | None = None, probe: str = "profiling"
 ) -> dict[str, pl.DataFrame]:
     run = _frame(
         run_id,
         scenario_id=[None if asked is None else asked.scenario_id],
+        probe=[probe],
         status=["ok"],
         config=[json.dumps({"link_mbps": link_mbps})],
     ).with_columns(pl.col("scenario_id").cast(pl.String))
