@@ -77,7 +77,7 @@ def test_a_fit_depends_on_the_probes_that_its_system_rests_on(tmp_path: Path) ->
     of = studied(write_study(tmp_path, PYTORCH))
     deps = dependencies(definitions_of(of.path))
     rests = {
-        "srift": {"links", "allreduce", "torch_compute"},
+        "srift": {"links", "allreduce", "torch_compute", "torch_throughput"},
         "ideal_scaling": {"torch_compute"},
         "ceer_pytorch": {"torch_operations", "torch_throughput"},
         "ceer_pytorch_paper": {"torch_operations", "torch_throughput"},
