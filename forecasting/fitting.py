@@ -106,6 +106,9 @@ def predict_missing(
         fits = _fit(system, round_, list(missing), warehouse, progress)
     by_curve = {fit.curve: fit for fit in fits or ()}
     new: list[Prediction] = []
+    system.prepare(
+        [one for curve, one in wanted if one.scenario_id not in known and curve in by_curve]
+    )
     for curve, scenario in wanted:
         name = prediction_name(scenario.label)
         if scenario.scenario_id not in known and curve in by_curve:

@@ -33,6 +33,10 @@ class Fitted(Protocol):
         """Return the fitted parameters as canonical JSON."""
 
 
+def _nothing(scenarios: Sequence[Scenario]) -> None:
+    """Prepare nothing."""
+
+
 def _no_check(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
     """Refuse nothing."""
 
@@ -56,6 +60,8 @@ class System:
         in_words: what figures and tables call it.
         only_named: it takes part only in studies and questions that name it: it asks for runs that
             nobody else needs, or stands for a part of another system.
+        prepare: reads at once what forecasts of many scenarios would read one by one, such as
+            graphs of networks. It raises nothing: forecasts say what is wrong with each.
         check: refuses, before anything is measured, runs to which it could not be fitted, or from
             which it could not forecast a scenario (`NotCovered`: others may). Gets the scenario,
             what is planned of all that its forecasts rest on, and the MTU of the links where that
@@ -74,4 +80,5 @@ class System:
     beside: str = ""
     in_words: str = ""
     only_named: bool = False
+    prepare: Callable[[Sequence[Scenario]], None] = _nothing
     check: Callable[[Scenario, Sequence[Planned], int | None], None] = _no_check

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
@@ -15,6 +16,10 @@ from networks.own_model import OwnModel
 from networks.primitives import PrimitiveGraph
 
 _TIMEOUT_S = 900.0
+_TOGETHER = 12
+"""Steps that one child process extracts: it loads its framework once for them."""
+_KEPT = 128
+"""Steps at hand, the newest: of PyTorch's networks about a megabyte each."""
 
 
 def extracted(
@@ -39,14 +44,37 @@ def extracted(
         if isinstance(step, OperationGraph):
             return step
         return _own_extracted(step, dnn, batch_size, image_size)
-    return _extracted(dnn, batch_size, image_size, framework)
+    one = dnn, batch_size, image_size
+    return step_graphs([one], framework)[one]
 
 
-@lru_cache(maxsize=64)
-def _extracted(dnn: str, batch_size: int, image_size: int, framework: str) -> OperationGraph:
-    return _from_json(
-        _told(f"the graph of {dnn}", [dnn, str(batch_size), str(image_size), framework])[-1]
-    )
+def step_graphs(
+    wanted: Iterable[tuple[str, int, int]], framework: str
+) -> Mapping[tuple[str, int, int], OperationGraph]:
+    """Return graphs as `extracted` does, of many networks, batches and sides of images at once.
+
+    Child processes extract what is not at hand, a dozen each: PyTorch's take two seconds, and half
+    of one for each network.
+
+    Raises:
+        UnknownNetwork: no network of ours has such a name.
+        ValueError: the images are too small for a network.
+        RuntimeError: a child process failed; the message has the end of what it wrote.
+    """
+    asked = list(dict.fromkeys(wanted))
+    for dnn, _, image_size in asked:
+        check(dnn, image_size, framework)
+    missing = [one for one in asked if (*one, framework) not in _GRAPHS]
+    for start in range(0, len(missing), _TOGETHER):
+        some = missing[start : start + _TOGETHER]
+        words = [":".join(map(str, one)) for one in some]
+        lines = _told(f"the graph of {some[0][0]}", ["steps", framework, *words])
+        for one, text in zip(some, lines[-len(some) :], strict=True):
+            _GRAPHS[*one, framework] = _from_json(text)
+    found = {one: _GRAPHS[*one, framework] for one in asked}
+    while len(_GRAPHS) > _KEPT:
+        _GRAPHS.popitem(last=False)
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -79,6 +107,7 @@ def primitive_graphs(
     return {one: _PRIMITIVES[one] for one in asked}
 
 
+_GRAPHS: OrderedDict[tuple[str, int, int, str], OperationGraph] = OrderedDict()
 _PRIMITIVES: dict[tuple[str, int], PrimitiveGraph] = {}
 """Graphs at hand: some 100 kB a network."""
 _STEPS: dict[tuple[str, int], OperationGraph | Path | str] = {}
@@ -166,7 +195,7 @@ def main() -> None:
         graph = own_operation_graph(Path(file), dnn, int(batch_size), int(image_size))
         sys.stdout.write(json.dumps(asdict(graph)))
         return
-    dnn, batch_size, image_size, framework = sys.argv[1:]
+    _, framework, *wanted = sys.argv[1:]
     if framework == "pytorch":
         from networks.pytorch_graph import pytorch_graph as extract
     else:
@@ -175,7 +204,9 @@ def main() -> None:
         from networks.operation_graph import operation_graph as extract
 
         tf1.disable_v2_behavior()
-    sys.stdout.write(json.dumps(asdict(extract(dnn, int(batch_size), int(image_size)))))
+    for dnn, batch_size, image_size in (word.split(":") for word in wanted):
+        found = extract(dnn, int(batch_size), int(image_size))
+        sys.stdout.write(json.dumps(asdict(found)) + "\n")
 
 
 if __name__ == "__main__":

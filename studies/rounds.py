@@ -8,7 +8,7 @@ round.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 
 from profilers.probe import Need
 from studies.needs import Asking, needs
@@ -53,7 +53,7 @@ class Round:
         wanted = probe, purpose
         return tuple(need for need in self.missing if (need.probe, need.purpose) == wanted)
 
-    @property
+    @cached_property
     def is_judged(self) -> bool:
         """Whether something has landed that judges it: its forecasts then rest on what it has."""
         return any(run.repeat == self.repeat and run.purpose == "measurement" for run in self.runs)
@@ -67,10 +67,23 @@ class Round:
 
     def run_of(self, need: Need) -> Run | None:
         """Return the newest run that serves as this need, None if it is missing."""
-        done = [run for run in self.runs if need.is_done_by(run) and self._counts(run, need)]
+        alike = self._of_probe.get((need.probe, need.purpose), {})
+        scenario = need.subject.scenario
+        # Most needs are about a scenario, and few runs are about the same.
+        some = chain(*alike.values()) if scenario is None else alike.get(scenario.scenario_id, ())
+        done = [run for run in some if need.is_done_by(run) and self._counts(run, need)]
         if not self.is_judged:
             done = [run for run in done if not is_outdated(need, run)]
         return max(done, key=lambda run: run.started_at, default=None)
+
+    @cached_property
+    def _of_probe(self) -> dict[tuple[str, Purpose], dict[str | None, list[Run]]]:
+        """The runs by probe and purpose, and by what scenario they are about."""
+        found: dict[tuple[str, Purpose], dict[str | None, list[Run]]] = {}
+        for run in self.runs:
+            alike = found.setdefault((run.probe, run.purpose), {})
+            alike.setdefault(run.scenario_id, []).append(run)
+        return found
 
     def runs_of(self, *probes: str) -> dict[Need, Run]:
         """Return the runs of some probes that landed."""

@@ -3,7 +3,7 @@
 A study's forecasts rest on its own runs. These rest on all profile runs of a backend and host.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -132,6 +132,7 @@ def predict_asked(
         groups = groups_of({key: one for key, one in wanted.items() if isinstance(one, Met)})
         history = read_history(warehouse, groups, place.backend)
     fits = {group: made(group, history, place, say) for group in groups}
+    _prepare(wanted, groups, fits, history)
     answers = [_answer(key, one, groups, fits, history, far_out) for key, one in wanted.items()]
     forecasts = tuple(one for one in answers if isinstance(one, Forecast))
     refused = tuple(one for one in answers if isinstance(one, Refused))
@@ -168,6 +169,34 @@ def _rests(
     return Refused(scenario, system, reason, lacking=needed)
 
 
+def _prepare(
+    wanted: Mapping[Key, Met | Refused],
+    groups: Sequence[Group],
+    fits: Mapping[Group, AskedFit | BadInput],
+    history: History,
+) -> None:
+    """Let systems read at once what the forecasts need that the ledger does not have."""
+    new: dict[System, list[Scenario]] = {}
+    for key, one in wanted.items():
+        if isinstance(one, Refused):
+            continue
+        fit = fits[_group_of(key, groups)]
+        if isinstance(fit, AskedFit) and _known(fit, key, history) is None:
+            new.setdefault(key[0], []).append(key[2])
+    for system, scenarios in new.items():
+        system.prepare(scenarios)
+
+
+def _group_of(key: Key, groups: Sequence[Group]) -> Group:
+    system, curve, scenario = key
+    return next(one for one in groups if one.system == system and (curve, scenario) in one.of)
+
+
+def _known(fit: AskedFit, key: Key, history: History) -> Figures | None:
+    """Return what the ledger has of this fit."""
+    return None if fit.record else history.forecast(fit.fit_id, key[2])
+
+
 def _answer(
     key: Key,
     rests: Met | Refused,
@@ -179,7 +208,7 @@ def _answer(
     if isinstance(rests, Refused):
         return rests
     system, curve, scenario = key
-    group = next(one for one in groups if one.system == system and (curve, scenario) in one.of)
+    group = _group_of(key, groups)
     split = history.split_of(group, scenario)
     case = how_far(history.judged, system.name, curve.metric.name, scenario, split)
     if case.far is not None and not far_out:
@@ -188,7 +217,7 @@ def _answer(
     if isinstance(fit, BadInput):
         return Refused(scenario, system, str(fit))
     try:
-        known = None if fit.record else history.forecast(fit.fit_id, scenario)
+        known = _known(fit, key, history)
         value, low, high, unknown = known or _figures(fit, scenario)
     except BadInput as error:
         return Refused(scenario, system, str(error))

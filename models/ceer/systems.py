@@ -1,6 +1,7 @@
 """Ceer as systems: of each framework, ours and as published."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -9,6 +10,8 @@ from models.ceer.fitted import PROBES, FittedCeer
 from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import Ceer
 from models.system import System, Tables
+from networks.catalogue import OWN
+from networks.extraction import step_graphs
 from warehouse.asks import Ask, Planned, Refusal
 from warehouse.records import Scenario
 
@@ -39,6 +42,13 @@ def _load(framework: str, parameters: str, tables: Tables) -> FittedCeer:
     return FittedCeer(Ceer.from_json(parameters), framework=framework)
 
 
+def _prepare(framework: str, scenarios: Sequence[Scenario]) -> None:
+    loads = (one.workload for one in scenarios if fitted.declines(one, framework) is None)
+    ours = [one for one in loads if not one.dnn.startswith(OWN)]
+    with suppress(ValueError, RuntimeError):
+        step_graphs([(one.dnn, one.batch_size, one.image_size) for one in ours], framework)
+
+
 def _check(
     between: bool, scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None
 ) -> None:
@@ -60,6 +70,7 @@ CEER = System(
     pooled=True,
     beside="ceer_paper",
     in_words="Ceer",
+    prepare=partial(_prepare, "tensorflow"),
     check=partial(_check, True),
 )
 CEER_PAPER = replace(
@@ -79,6 +90,7 @@ CEER_PYTORCH = replace(
     version="4",
     what="As ceer, of PyTorch's operators.",
     rests_on=partial(_rests_on, "pytorch"),
+    prepare=partial(_prepare, "pytorch"),
     fit=partial(_fit, "pytorch", None),
     load=partial(_load, "pytorch"),
 )

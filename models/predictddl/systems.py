@@ -1,6 +1,7 @@
 """PredictDDL as systems: ours, as published, and what each part of it is worth."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 
@@ -40,6 +41,12 @@ def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
         Ask("torch_throughput", "train", scenario),
         Ask("inventory", "cluster", scenario, optional=True, any_link=True),
     )
+
+
+def _prepare(scenarios: Sequence[Scenario]) -> None:
+    loads = [one.workload for one in scenarios if foreign(one) is None]
+    with suppress(ValueError, RuntimeError):
+        primitive_graphs((one.dnn, one.image_size) for one in loads)
 
 
 def known_of(tables: Tables, embedding: Embedding) -> Known:
@@ -151,6 +158,7 @@ PREDICTDDL = System(
     pooled=True,
     beside="log_linear",
     in_words="PredictDDL",
+    prepare=_prepare,
 )
 LOG_LINEAR = replace(
     PREDICTDDL,

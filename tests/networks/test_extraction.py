@@ -1,10 +1,13 @@
+import subprocess
 import sys
+from collections import OrderedDict
 from typing import Any
 
 import pytest
 
+from networks import extraction
 from networks.catalogue import UnknownNetwork
-from networks.extraction import extracted
+from networks.extraction import extracted, step_graphs
 from networks.operation_graph import operation_graph
 from networks.pytorch_graph import pytorch_graph
 
@@ -17,6 +20,41 @@ def test_a_child_process_extracts_the_same_graph(graph: Any) -> None:
 
 def test_a_child_process_extracts_pytorch_too() -> None:
     assert extracted("small_cnn", 4, 32, "pytorch") == pytorch_graph("small_cnn", 4, 32)
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Return the commands of child processes, as they are started; nothing is at hand."""
+    started: list[list[str]] = []
+    run = subprocess.run
+
+    def noted(command: list[str], **options: Any) -> Any:
+        started.append(command)
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", noted)
+    monkeypatch.setattr(extraction, "_GRAPHS", OrderedDict())
+    return started
+
+
+def test_one_child_extracts_several(children: list[list[str]]) -> None:
+    wanted = [("small_cnn", 3, 32), ("small_cnn", 5, 32), ("squeezenet", 3, 64)]
+    found = step_graphs(wanted, "pytorch")
+    assert found == {one: pytorch_graph(*one) for one in wanted}
+    assert step_graphs(wanted[1:], "pytorch") == {one: found[one] for one in wanted[1:]}
+    assert len(children) == 1
+
+
+def test_the_newest_are_kept(children: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction, "_KEPT", 2)
+    monkeypatch.setattr(extraction, "_TOGETHER", 2)
+    wanted = [("small_cnn", size, 32) for size in (1, 2, 3)]
+    assert [one.batch_size for one in step_graphs(wanted, "pytorch").values()] == [1, 2, 3]
+    assert len(children) == 2
+    step_graphs(wanted[1:], "pytorch")
+    assert len(children) == 2
+    step_graphs(wanted[:1], "pytorch")
+    assert len(children) == 3
 
 
 def test_what_the_child_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
