@@ -26,15 +26,20 @@ _MOST_BYTES = 64 * 2**20
 _ROWS = """
 SELECT
     prediction_id, system, model_version, fit_id, scenario_id, label, canonical, backend, host_id,
-    study, repeat, metric, unit, "value", low, high, code_version, made_at, "sequence", sha256,
+    study, repeat, metric, unit, "value", low, high, prediction.code_version, made_at,
+    prediction."sequence", prediction.sha256,
     $sealed_at AS sealed_at, $chain_sequence AS chain_sequence, $chain_sha256 AS chain_sha256,
-    $file AS file
-FROM pred.ledger
+    $file AS file, run_ids
+FROM pred.ledger AS prediction
+JOIN (SELECT fit_id, run_ids FROM fit.fit) USING (fit_id)
 JOIN subject ON subject.scenario_id = subject_id
 WHERE subject_kind = 'scenario' AND study = $study AND repeat = $repeat
-QUALIFY "sequence" = max("sequence") OVER (PARTITION BY system, subject_id, metric)
-ORDER BY "sequence"
+QUALIFY prediction."sequence"
+    = max(prediction."sequence") OVER (PARTITION BY system, subject_id, metric)
+ORDER BY prediction."sequence"
 """
+_LATER = {"run_ids"}
+"""Columns that files of earlier versions lack."""
 _MEASURED = """
 SELECT count(DISTINCT scenario_id) FROM report.measured
 WHERE study = $study AND repeat = $repeat
@@ -132,7 +137,8 @@ def _batches(path: Path, columns: list[str]) -> Iterator[pa.Table]:
         raise BadInput(f"{path}: larger than {_MOST_BYTES >> 20} MiB; expected sealed forecasts")
     try:
         with pq.ParquetFile(path) as file:
-            if sorted(file.schema_arrow.names) != sorted(columns):
+            # Files of earlier versions lack the later columns, and nothing else.
+            if {*file.schema_arrow.names} | _LATER != {*columns}:
                 raise BadInput(f"{path}: its columns are not those that `stepcast seal` writes")
             for batch in file.iter_batches(CHUNK_ROWS):
                 yield pa.Table.from_batches([batch])

@@ -72,6 +72,40 @@ def test_it_is_judged_as_it_was_published_by_runs_that_began_later(
     assert forecast.warehouse.query("sealed", study="other").is_empty()
 
 
+@pytest.mark.parametrize("dropped", [["fit_id"], ["run_ids"], ["run_ids", "fit_id"]])
+def test_how_far_it_was_does_not_depend_on_the_fit_being_there(
+    forecast: "Maker", tmp_path: Path, dropped: list[str]
+) -> None:
+    """One worker was profiled; a fit that nobody has is known by the runs that the file names."""
+    path, _ = seal(forecast, tmp_path, minute=4)
+    rows = pl.read_parquet(path)
+    if "fit_id" in dropped:
+        rows = rows.with_columns(fit_id=pl.lit("unknown"))
+    if "run_ids" in dropped:
+        rows = rows.drop("run_ids")
+    rows.write_parquet(path)
+    forecast.measure("m2", forecast.scenario(2), [2.4, 2.6], minute=6)
+    forecast.warehouse.load()
+    assert forecast.warehouse.load_sealed(tmp_path) == 2
+    (row,) = read_only(forecast.home, "SELECT split FROM report.sealed_accuracy").to_dicts()
+    expected = None if len(dropped) == 2 else "held_out_world_size"
+    assert row["split"] == expected
+
+
+def test_an_unknown_fit_is_as_far_as_most_others_of_its_file(
+    forecast: "Maker", tmp_path: Path
+) -> None:
+    path, _ = seal(forecast, tmp_path, minute=4)
+    rows = pl.read_parquet(path).drop("run_ids")
+    other = {"prediction_id": pl.lit("other"), "system": pl.lit("other"), "fit_id": pl.lit("none")}
+    pl.concat([rows, rows.head(1).with_columns(**other)]).write_parquet(path)
+    forecast.measure("m2", forecast.scenario(2), [2.4, 2.6], minute=6)
+    forecast.warehouse.load()
+    forecast.warehouse.load_sealed(tmp_path)
+    found = read_only(forecast.home, "SELECT split FROM report.sealed_accuracy")["split"].to_list()
+    assert found == ["held_out_world_size"] * 2
+
+
 def test_what_is_measured_or_sealed_already_is_not_sealed(
     forecast: "Maker", tmp_path: Path
 ) -> None:
