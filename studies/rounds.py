@@ -126,6 +126,18 @@ def latest_round(
     return _round(study, asking, backend, host_id, min(newest.repeat, going_on.repeat), ours)
 
 
+def shown_host(study: Study, backend: Backend, here: str, runs: Iterable[Run]) -> str:
+    """Return the host whose rounds of a study are shown: this one, or where it has none, the last.
+
+    Kept runs of a study come from the hosts that measured them.
+    """
+    key = ("ok", study.name, backend)
+    landed = [run for run in runs if (run.status, run.study, run.backend) == key]
+    if not landed or any(run.host_id == here for run in landed):
+        return here
+    return max(landed, key=lambda run: run.started_at).host_id
+
+
 def whole_round(round_: Round, study: Study, runs: Iterable[Run]) -> Round:
     """Return the round itself; the first one where later rounds repeat a part of the study."""
     if study.in_round(round_.repeat) == study:

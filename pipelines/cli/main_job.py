@@ -31,7 +31,7 @@ from studies import instead
 from studies.changes import changes
 from studies.plan import Task, tasks
 from studies.renting import estimate
-from studies.rounds import Round, latest_round, open_round, whole_round
+from studies.rounds import Round, latest_round, open_round, shown_host, whole_round
 from studies.taken import Taken
 from warehouse.home import home
 from warehouse.landing import landed_runs
@@ -140,8 +140,11 @@ def write_report(path: Path, backend: str | None) -> None:
     place = home()
     warehouse = Warehouse(place)
     warehouse.load()
-    runs = landed_runs(warehouse.landing)
-    latest = latest_round(study, found.asking, chosen, host_id(chosen), runs)
+    runs = list(landed_runs(warehouse.landing))
+    here = host_id(chosen)
+    if (host := shown_host(study, chosen, here, runs)) != here:
+        _tell(f"nothing of study {study.name} has run on this host; shown is host {host}")
+    latest = latest_round(study, found.asking, chosen, host, runs)
     if latest is None:
         raise BadInput(
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "

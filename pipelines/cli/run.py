@@ -71,7 +71,8 @@ def report(study: Study = DEMO, backend: Backend = None) -> None:
     """Write the HTML report of a study again, and print where it is.
 
     It shows the round that ran last; where later rounds repeat a part of the study (`again`), the
-    first, and they are in its noise floor.
+    first, and they are in its noise floor. Where nothing of the study has run on this host, it is
+    of the host that ran it last: of kept runs that were loaded, or forecast anew by `reproduce`.
 
     Example: stepcast report studies/demo.yaml
     """

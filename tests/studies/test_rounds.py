@@ -12,7 +12,15 @@ from forecasting.chosen import asking_of, systems_of
 from forecasting.resting import profiled_curves
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from profilers.probe import Need
-from studies.rounds import Round, latest_round, open_round, refreshed, rounds_of, whole_round
+from studies.rounds import (
+    Round,
+    latest_round,
+    open_round,
+    refreshed,
+    rounds_of,
+    shown_host,
+    whole_round,
+)
 from studies.settings import noted
 from studies.study import Study, read_study
 from tests.synthetic import HOST, PYTORCH, STUDY, landed, needs, seen_of, write_study
@@ -432,3 +440,12 @@ test:
   - {dnn: [alexnet, inception_v3], strategy: all_reduce, image_size: 75, batch_size: 4,
      link_mbps: 1000, worker: emu.avx2.c40, workers: [1, 2]}
 """
+
+
+def test_shown_is_this_host_else_the_one_that_ran_last(study: Study) -> None:
+    one, other = needs(study)[:2]
+    runs = [landed(one, 2, host_id="first"), landed(other, 3, host_id="second")]
+    runs += [landed(one, 4, host_id="third", backend="loopback")]
+    assert shown_host(study, "emulated", "first", runs) == "first"
+    assert shown_host(study, "emulated", "nowhere", runs) == "second"
+    assert shown_host(study, "emulated", "nowhere", []) == "nowhere"

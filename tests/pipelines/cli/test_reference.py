@@ -63,6 +63,12 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     assert len({row["n"] for row in common}) == 1, "all are compared on the same scenarios"
     assert all(row["covered"] >= row["n"] for row in common)
 
+    # Whoever did not measure it reads the same report.
+    monkeypatch.setattr("pipelines.cli.main_job.host_id", lambda backend: "elsewhere")
+    shown = stepcast("report", str(study_file))
+    assert shown.out == f"{fresh / 'report.html'}\n"
+    assert "nothing of study paper has run on this host; shown is host" in shown.err
+
     named = tmp_path / "named"
     monkeypatch.setenv("STEPCAST_HOME", str(named))
     monkeypatch.setattr("pipelines.reproduction.STUDIES", tmp_path / "nowhere")
