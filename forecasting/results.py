@@ -35,10 +35,11 @@ ORIGIN: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean absolute errors, percent, over the `n` judged scenarios with W of 2 or more.
+    """Mean absolute errors, percent, over the `n` judged scenarios that count (`counting`).
 
-    `busy_n` more were measured while the host was busy, and do not count. `noise_floor` is the mean
-    over the `noise_n` of them that were measured in two rounds or more, None if none was.
+    `several`: those with W of 2 or more; else all. `busy_n` more were measured while the host was
+    busy, and do not count. `noise_floor` is the mean over the `noise_n` of them that were measured
+    in two rounds or more, None if none was.
     """
 
     n: int
@@ -47,6 +48,7 @@ class Summary:
     linear_error: float | None
     noise_floor: float | None
     noise_n: int
+    several: bool = True
 
 
 def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
@@ -127,14 +129,14 @@ def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     What was measured while the host was busy does not count.
 
     Columns: system, dnn (NULL: all of them), w1_error_percent (mean error of scenarios with one
-    worker), and of those with more: n and mean_ape_percent. Systems with the smallest error over
-    all networks come first.
+    worker, beside others with more), and of those that count: n and mean_ape_percent. Systems with
+    the smallest error over all networks come first.
     """
     ours = of_round(round_, accuracy).sort("made_at")
     newest = ours.unique(["system", "scenario_id"], keep="last").join(
         _scenarios(round_).select("scenario_id", "dnn", "workers"), on="scenario_id"
     )
-    single = pl.col("workers") == 1
+    single = pl.col("workers") == (1 if has_several(_scenarios(round_)) else 0)
     error = pl.when(~pl.col("host_busy")).then(pl.col("error_percent"))
     figures = (
         error.filter(single).mean().alias("w1_error_percent"),
@@ -152,9 +154,23 @@ def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def has_several(rows: pl.DataFrame) -> bool:
+    """Tell whether some of the scenarios of a round have several workers."""
+    return rows.filter(pl.col("workers") > 1).height > 0
+
+
+def counting(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the scenarios that headline figures are of: those with several workers.
+
+    One worker is what most systems profile. A round that has one worker only, such as of networks
+    on one GPU, counts whole.
+    """
+    return rows.filter(pl.col("workers") > 1) if has_several(rows) else rows
+
+
 def summary(rows: pl.DataFrame) -> Summary:
-    """Return the figures over scenarios with more than one worker."""
-    judged = rows.filter(pl.col("workers") > 1, pl.col("error_percent").is_not_null())
+    """Return the figures over the scenarios that count."""
+    judged = counting(rows).filter(pl.col("error_percent").is_not_null())
     many = judged.filter(~pl.col("host_busy"))
     floors = many["noise_floor_percent"].drop_nulls()
     return Summary(
@@ -164,6 +180,7 @@ def summary(rows: pl.DataFrame) -> Summary:
         linear_error=_mean(many["linear_error_percent"].abs()),
         noise_floor=_mean(floors),
         noise_n=len(floors),
+        several=has_several(rows),
     )
 
 

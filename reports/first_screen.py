@@ -17,10 +17,12 @@ def sentence(found: Evaluation) -> str:
     scenarios = count(found.rows.height, "scenario")
     if result.error is None:
         known = int(found.rows["predicted"].is_not_null().sum())
-        return f"{known} of {scenarios} are forecast; none with several workers has been judged."
+        some = "none with several workers" if result.several else "none"
+        return f"{known} of {scenarios} are forecast; {some} has been judged."
     by = f" by {' and '.join(found.opening.systems)}" if found.opening.systems else ""
+    whose = "With several workers, forecasts" if result.several else "Forecasts"
     return (
-        f"With several workers, forecasts{by} are off by {percent(result.error)} in the mean; "
+        f"{whose}{by} are off by {percent(result.error)} in the mean; "
         f"{baseline} is off by {percent(result.linear_error)}."
     )
 
@@ -31,7 +33,7 @@ def figures(found: Evaluation) -> str:
     noise, when = f"noise floor {floor(result)}", made(opening)
     of = f"n = {result.n}{uncounted(result)}; {noise}"
     cards = (
-        ("Mean absolute error, W ≥ 2", result.error, of),
+        (f"Mean absolute error{', W ≥ 2' if result.several else ''}", result.error, of),
         ("Nine of ten are off by at most", opening.nine_of_ten, of),
         ("Measured inside the 90 % interval", opening.inside, f"n = {opening.inside_n}; {noise}"),
     )

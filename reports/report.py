@@ -8,7 +8,7 @@ import polars as pl
 
 from forecasting.evaluation import Captures, Evaluation
 from forecasting.findings.about import About
-from forecasting.results import Summary
+from forecasting.results import Summary, has_several
 from reports import first_screen, folding, page, plots
 from reports.figure_html import MOST_FIGURES, captioned, grid
 from reports.html_table import MOST_ROWS, Cell, table
@@ -106,7 +106,7 @@ def _all(evaluation: Evaluation) -> Iterator[str]:
 
 def _warning(about: About, rows: pl.DataFrame) -> str:
     notes = []
-    if about.backend == "loopback":
+    if about.backend == "loopback" and has_several(rows):
         notes.append(
             "Measured on plain processes of one machine (loopback): links are not shaped and "
             "workers share its cores, so no accuracy is claimed here."

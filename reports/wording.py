@@ -53,8 +53,9 @@ def opening(scenarios: int, result: Summary, baseline: str) -> str:
     done = f"{count(scenarios, 'scenario')} forecast from profiles, and only then measured"
     if result.error is None:
         return f"{done}."
+    several = "with several workers, " if result.several else ""
     return (
-        f"{done}: with several workers, forecasts are off by {percent(result.error)} in the mean, "
+        f"{done}: {several}forecasts are off by {percent(result.error)} in the mean, "
         f"{baseline} by {percent(result.linear_error)}."
     )
 
@@ -64,8 +65,10 @@ def headline(result: Summary, baseline: str) -> str:
     busy = f" Not counted, the host being busy: {result.busy_n}." if result.busy_n else ""
     if result.error is None:
         none = "counts" if result.busy_n else "has been judged"
-        return f"No scenario with 2 or more workers {none}.{busy}"
+        some = "No scenario with 2 or more workers" if result.several else "No scenario"
+        return f"{some} {none}.{busy}"
+    over = " over W ≥ 2" if result.several else ""
     return (
-        f"Mean absolute error over W ≥ 2: {percent(result.error)} (n = {result.n}); "
+        f"Mean absolute error{over}: {percent(result.error)} (n = {result.n}); "
         f"noise floor {floor(result)}; {baseline} errs by {percent(result.linear_error)}.{busy}"
     )

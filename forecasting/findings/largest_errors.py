@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
+from forecasting.results import counting
 from forecasting.simulations import FittedModels
 from models.async_sgd import residuals
 from studies import landed
@@ -48,8 +49,8 @@ def largest_errors(
 
 
 def largest(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the judged scenarios with two or more workers that have the largest errors."""
-    judged = rows.filter(pl.col("workers") > 1, pl.col("error_percent").is_not_null())
+    """Return the judged scenarios of those that count that have the largest errors."""
+    judged = counting(rows).filter(pl.col("error_percent").is_not_null())
     return judged.sort(pl.col("error_percent").abs(), "label", descending=[True, False]).head(
         LARGEST
     )

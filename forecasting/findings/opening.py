@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from forecasting.results import counting
+
 
 @dataclass(frozen=True)
 class Opening:
@@ -33,10 +35,10 @@ class Opening:
 def opening(rows: pl.DataFrame) -> Opening:
     """Return what the first screen says of rows of `forecasting.findings.standing`.
 
-    As in the summary, scenarios with two or more workers count, and those of a busy host do not.
+    The same scenarios count as in the summary, and those of a busy host do not.
     """
     judged = rows.filter(pl.col("error_percent").is_not_null())
-    counted = judged.filter(pl.col("workers") > 1, ~pl.col("host_busy"))
+    counted = counting(rows).filter(pl.col("error_percent").is_not_null(), ~pl.col("host_busy"))
     made = counted["made"].to_list()
     inside = counted.select(pl.col("measured").is_between("low", "high")).to_series().drop_nulls()
     share = 100 * sum(inside) / len(inside) if len(inside) else None

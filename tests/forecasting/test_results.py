@@ -12,6 +12,7 @@ from forecasting.results import (
     Summary,
     apart,
     by_system,
+    counting,
     curves,
     forecasts,
     outcome,
@@ -189,3 +190,12 @@ def test_titles_lose_what_all_have() -> None:
     assert apart(alike) == ["vgg11 32px b4", "vgg11 32px b12"]
     assert apart(alike[:1]) == alike[:1]
     assert apart([]) == []
+
+
+def test_where_every_scenario_has_one_worker_all_count(round_: Round) -> None:
+    rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
+    alone = rows.filter(pl.col("workers") == 1)
+    found = summary(alone)
+    assert (found.several, found.n, found.error) == (False, 1, 50.0)
+    assert counting(rows)["workers"].min() == 2
+    assert headline(found, "linear scaling").startswith("Mean absolute error: 50.0 % (n = 1);")

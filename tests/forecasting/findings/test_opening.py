@@ -47,6 +47,14 @@ def test_one_worker_and_busy_hosts_do_not_count() -> None:
     assert found.points["workers"].to_list() == [1, 2, 2, 4]
 
 
+def test_a_round_of_one_worker_counts_whole() -> None:
+    found = opening(
+        rows((1, 9.0, False, "sealed"), (1, -5.0, False, "before"), (1, 70.0, True, None))
+    )
+    assert (found.sealed, found.before, found.systems) == (1, 1, ("srift",))
+    assert found.nine_of_ten == pytest.approx(5 + 0.9 * 4)
+
+
 def test_without_verdicts_there_is_nothing() -> None:
     found = opening(rows((2, None, False, None)))
     assert (found.nine_of_ten, found.inside, found.inside_n, found.systems) == (None, None, 0, ())
