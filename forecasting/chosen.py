@@ -55,12 +55,14 @@ def asking_of(study: Study) -> Asking:
 
 
 def foremost(study: Study) -> tuple[str, ...]:
-    """Return the names of a study's systems, first those that reports are about.
+    """Return the names of a study's systems that reports are about; of all, where there is none.
 
-    Of a scenario that several forecast, reports show the first.
+    Of a scenario that several forecast, reports show the first; of one that all of them refuse,
+    none: what stands beside them does not stand in for them.
     """
     ours = systems_of(study)
-    return tuple(system.name for system in sorted(ours, key=lambda one: not one.beside))
+    about = [system.name for system in ours if system.beside]
+    return tuple(about or (system.name for system in ours))
 
 
 def baselines() -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import cast
 import polars as pl
 import pytest
 
+from forecasting.chosen import foremost
 from forecasting.results import (
     JUDGED,
     Summary,
@@ -199,3 +200,12 @@ def test_where_every_scenario_has_one_worker_all_count(round_: Round) -> None:
     assert (found.several, found.n, found.error) == (False, 1, 50.0)
     assert counting(rows)["workers"].min() == 2
     assert headline(found, "linear scaling").startswith("Mean absolute error: 50.0 % (n = 1);")
+
+
+def test_what_stands_beside_a_system_does_not_stand_in_for_it(study_file: Path) -> None:
+    study = read_study(study_file)
+    shown = foremost(study)
+    assert shown[0] == "async_sgd"
+    assert not {"lin", "linear_scaling", "async_sgd_paper"} & {*shown}
+    baselines_only = study.model_copy(update={"systems": ("lin", "linear_scaling")})
+    assert foremost(baselines_only) == ("lin", "linear_scaling")
