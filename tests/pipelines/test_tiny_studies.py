@@ -90,7 +90,10 @@ def test_steps_are_forecast_from_operations_and_judged(
 def test_srift_and_ceer_are_judged_by_one_measurement(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Srift sees passes of the network that is tested, Ceer what was trained to be seen alone."""
+    """Srift sees passes of the network that is tested, Ceer operations of those that train.
+
+    Both see steps of those that train.
+    """
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what the command sets
     run(tmp_path, PYTORCH)
     assert sorted((run.probe, run.purpose) for run in landed_runs(home / "landing")) == [
@@ -118,5 +121,5 @@ def test_srift_and_ceer_are_judged_by_one_measurement(
     } == {
         "ceer_pytorch": {"torch_operations", "torch_throughput"},
         "ideal_scaling": {"torch_compute"},
-        "srift": {"links", "allreduce", "torch_compute"},
+        "srift": {"links", "allreduce", "torch_compute", "torch_throughput"},
     }
