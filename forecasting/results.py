@@ -35,7 +35,7 @@ ORIGIN: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean absolute errors, percent, over the `n` judged scenarios that count (`counting`).
+    """Mean absolute errors, percent, over the `n` judged scenarios that count (`counts`).
 
     `several`: those with W of 2 or more; else all. `busy_n` more were measured while the host was
     busy, and do not count. `noise_floor` is the mean over the `noise_n` of them that were measured
@@ -132,16 +132,17 @@ def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     worker, beside others with more), and of those that count: n and mean_ape_percent. Systems with
     the smallest error over all networks come first.
     """
+    scenarios = _scenarios(round_)
     ours = of_round(round_, accuracy).sort("made_at")
     newest = ours.unique(["system", "scenario_id"], keep="last").join(
-        _scenarios(round_).select("scenario_id", "dnn", "workers"), on="scenario_id"
+        scenarios.select("scenario_id", "dnn", "workers"), on="scenario_id"
     )
-    single = pl.col("workers") == (1 if has_several(_scenarios(round_)) else 0)
+    counting = counts(scenarios)
     error = pl.when(~pl.col("host_busy")).then(pl.col("error_percent"))
     figures = (
-        error.filter(single).mean().alias("w1_error_percent"),
-        error.filter(~single).count().alias("n"),
-        error.filter(~single).abs().mean().alias("mean_ape_percent"),
+        error.filter(~counting).mean().alias("w1_error_percent"),
+        error.filter(counting).count().alias("n"),
+        error.filter(counting).abs().mean().alias("mean_ape_percent"),
     )
     whole = newest.group_by("system").agg(*figures).with_columns(dnn=pl.lit(None, pl.String))
     parts = newest.group_by("system", "dnn").agg(*figures)
@@ -159,18 +160,18 @@ def has_several(rows: pl.DataFrame) -> bool:
     return rows.filter(pl.col("workers") > 1).height > 0
 
 
-def counting(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the scenarios that headline figures are of: those with several workers.
+def counts(rows: pl.DataFrame) -> pl.Expr:
+    """Return which scenarios of a round headline figures are of: those with several workers.
 
     One worker is what most systems profile. A round that has one worker only, such as of networks
     on one GPU, counts whole.
     """
-    return rows.filter(pl.col("workers") > 1) if has_several(rows) else rows
+    return pl.col("workers") > (1 if has_several(rows) else 0)
 
 
 def summary(rows: pl.DataFrame) -> Summary:
     """Return the figures over the scenarios that count."""
-    judged = counting(rows).filter(pl.col("error_percent").is_not_null())
+    judged = rows.filter(counts(rows), pl.col("error_percent").is_not_null())
     many = judged.filter(~pl.col("host_busy"))
     floors = many["noise_floor_percent"].drop_nulls()
     return Summary(

@@ -152,7 +152,7 @@ def _told(what: str, arguments: list[str]) -> list[str]:
     """Return the lines that a child process writes.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: it failed, or took too long.
     """
     environment = {
         **os.environ,
@@ -161,9 +161,17 @@ def _told(what: str, arguments: list[str]) -> list[str]:
         "TF_USE_LEGACY_KERAS": "1",
     }
     command = [sys.executable, "-m", "networks.extraction", *arguments]
-    child = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-    )
+    try:
+        child = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{what} could not be extracted within {_TIMEOUT_S:g} s") from error
     if child.returncode:
         *_, last = child.stderr.strip().splitlines() or ["it wrote nothing"]
         raise RuntimeError(f"{what} could not be extracted: {last}")

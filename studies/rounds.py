@@ -8,7 +8,7 @@ round.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, count
+from itertools import count
 
 from profilers.probe import Need
 from studies.needs import Asking, needs
@@ -67,22 +67,20 @@ class Round:
 
     def run_of(self, need: Need) -> Run | None:
         """Return the newest run that serves as this need, None if it is missing."""
-        alike = self._of_probe.get((need.probe, need.purpose), {})
         scenario = need.subject.scenario
-        # Most needs are about a scenario, and few runs are about the same.
-        some = chain(*alike.values()) if scenario is None else alike.get(scenario.scenario_id, ())
-        done = [run for run in some if need.is_done_by(run) and self._counts(run, need)]
+        about = need.probe, need.purpose, None if scenario is None else scenario.scenario_id
+        alike = self._alike.get(about, [])
+        done = [run for run in alike if need.is_done_by(run) and self._counts(run, need)]
         if not self.is_judged:
             done = [run for run in done if not is_outdated(need, run)]
         return max(done, key=lambda run: run.started_at, default=None)
 
     @cached_property
-    def _of_probe(self) -> dict[tuple[str, Purpose], dict[str | None, list[Run]]]:
-        """The runs by probe and purpose, and by what scenario they are about."""
-        found: dict[tuple[str, Purpose], dict[str | None, list[Run]]] = {}
+    def _alike(self) -> dict[tuple[str, Purpose, str | None], list[Run]]:
+        """The runs by probe, purpose and scenario; None: those about nodes and links."""
+        found: dict[tuple[str, Purpose, str | None], list[Run]] = {}
         for run in self.runs:
-            alike = found.setdefault((run.probe, run.purpose), {})
-            alike.setdefault(run.scenario_id, []).append(run)
+            found.setdefault((run.probe, run.purpose, run.scenario_id), []).append(run)
         return found
 
     def runs_of(self, *probes: str) -> dict[Need, Run]:

@@ -26,17 +26,15 @@ _MOST_BYTES = 64 * 2**20
 _ROWS = """
 SELECT
     prediction_id, system, model_version, fit_id, scenario_id, label, canonical, backend, host_id,
-    study, repeat, metric, unit, "value", low, high, prediction.code_version, made_at,
-    prediction."sequence", prediction.sha256,
+    study, repeat, metric, unit, "value", low, high, code_version, made_at, "sequence", sha256,
     $sealed_at AS sealed_at, $chain_sequence AS chain_sequence, $chain_sha256 AS chain_sha256,
     $file AS file, run_ids
-FROM pred.ledger AS prediction
+FROM pred.ledger
 JOIN (SELECT fit_id, run_ids FROM fit.fit) USING (fit_id)
 JOIN subject ON subject.scenario_id = subject_id
 WHERE subject_kind = 'scenario' AND study = $study AND repeat = $repeat
-QUALIFY prediction."sequence"
-    = max(prediction."sequence") OVER (PARTITION BY system, subject_id, metric)
-ORDER BY prediction."sequence"
+QUALIFY "sequence" = max("sequence") OVER (PARTITION BY system, subject_id, metric)
+ORDER BY "sequence"
 """
 _LATER = {"run_ids"}
 """Columns that files of earlier versions lack."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from forecasting.results import apart, has_several
+from forecasting.results import apart, counts
 from studies.study import Study
 
 
@@ -39,7 +39,7 @@ def errors(study: Study, rows: pl.DataFrame) -> Errors | None:
         return None
     error = pl.col("error_percent")
     by_batch = (
-        judged.filter(pl.col("workers") > (1 if has_several(rows) else 0))
+        judged.filter(counts(rows))
         .group_by("dnn", "batch_size")
         .agg(n=pl.len(), mean=error.mean(), absolute=error.abs().mean(), largest=error.abs().max())
         .sort("dnn", "batch_size")

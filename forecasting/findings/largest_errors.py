@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from forecasting.results import counting
+from forecasting.results import counts
 from forecasting.simulations import FittedModels
 from models.async_sgd import residuals
 from studies import landed
@@ -50,7 +50,7 @@ def largest_errors(
 
 def largest(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the judged scenarios of those that count that have the largest errors."""
-    judged = counting(rows).filter(pl.col("error_percent").is_not_null())
+    judged = rows.filter(counts(rows), pl.col("error_percent").is_not_null())
     return judged.sort(pl.col("error_percent").abs(), "label", descending=[True, False]).head(
         LARGEST
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from forecasting.results import counting
+from forecasting.results import counts
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def opening(rows: pl.DataFrame) -> Opening:
     The same scenarios count as in the summary, and those of a busy host do not.
     """
     judged = rows.filter(pl.col("error_percent").is_not_null())
-    counted = counting(rows).filter(pl.col("error_percent").is_not_null(), ~pl.col("host_busy"))
+    counted = judged.filter(counts(rows), ~pl.col("host_busy"))
     made = counted["made"].to_list()
     inside = counted.select(pl.col("measured").is_between("low", "high")).to_series().drop_nulls()
     share = 100 * sum(inside) / len(inside) if len(inside) else None

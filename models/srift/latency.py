@@ -75,12 +75,13 @@ class Latency(Record):
 
     def at_pace(self, pace: float) -> "Latency":
         """Return the same with everything taking `pace` times as long."""
-        return Latency(
-            forward=self.forward.times(pace),
-            backward=self.backward.times(pace),
-            update_s=pace * self.update_s,
-            straggler_scale=self.straggler_scale,
-            deviation=self.deviation and self.deviation.times(pace),
+        return self.model_copy(
+            update={
+                "forward": self.forward.times(pace),
+                "backward": self.backward.times(pace),
+                "update_s": pace * self.update_s,
+                "deviation": self.deviation and self.deviation.times(pace),
+            }
         )
 
     def scale(self, batch_size: ArrayLike) -> Floats:

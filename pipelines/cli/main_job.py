@@ -140,7 +140,7 @@ def write_report(path: Path, backend: str | None) -> None:
     place = home()
     warehouse = Warehouse(place)
     warehouse.load()
-    runs = list(landed_runs(warehouse.landing))
+    runs = landed_runs(warehouse.landing)
     here = host_id(chosen)
     if (host := shown_host(study, chosen, here, runs)) != here:
         _tell(f"nothing of study {study.name} has run on this host; shown is host {host}")

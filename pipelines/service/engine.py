@@ -1,7 +1,6 @@
 """The Inference Engine: forecasts of workloads on nodes, from the newest history."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from math import isfinite
 from threading import Lock
@@ -14,7 +13,6 @@ from models.predictddl.fitted import PredictDDL
 from models.predictddl.known import key_of
 from models.predictddl.observed import images_per_step
 from models.predictddl.systems import PREDICTDDL, known_of
-from networks.extraction import primitive_graphs
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.service.contracts import Forecast, Graph, Workload
 from pipelines.service.places import Place
@@ -53,7 +51,8 @@ class Engine:
             except _REFUSALS as error:
                 models[name] = str(error)
         if not all(isinstance(one, str) for one in models.values()):
-            _trace([one for one in scenarios if isinstance(one, Scenario)], graphs)
+            known = [one for one in scenarios if isinstance(one, Scenario)]
+            PREDICTDDL.prepare([one for one in known if key_of(one) not in graphs])
         return [
             _forecast(one, scenario, models[one.dataset.type])
             for one, scenario in zip(workloads, scenarios, strict=True)
@@ -130,13 +129,6 @@ def _scenario(dnn: str, workload: Workload, place: Place) -> Scenario:
         nodes=place.groups,
         link_mbps=place.link_mbps,
     )
-
-
-def _trace(scenarios: Sequence[Scenario], graphs: Graphs) -> None:
-    """Have the graphs of all networks at hand: one child process takes as long as one of many."""
-    wanted = [key_of(one) for one in scenarios if key_of(one) not in graphs]
-    with suppress(*_REFUSALS):  # each network is told its own reason later
-        primitive_graphs(wanted)
 
 
 def _forecast(workload: Workload, scenario: Scenario | str, model: PredictDDL | str) -> Forecast:

@@ -13,7 +13,7 @@ from forecasting.results import (
     Summary,
     apart,
     by_system,
-    counting,
+    counts,
     curves,
     forecasts,
     outcome,
@@ -198,7 +198,7 @@ def test_where_every_scenario_has_one_worker_all_count(round_: Round) -> None:
     alone = rows.filter(pl.col("workers") == 1)
     found = summary(alone)
     assert (found.several, found.n, found.error) == (False, 1, 50.0)
-    assert counting(rows)["workers"].min() == 2
+    assert rows.filter(counts(rows))["workers"].min() == 2
     assert headline(found, "linear scaling").startswith("Mean absolute error: 50.0 % (n = 1);")
 
 

@@ -63,6 +63,12 @@ def test_what_the_child_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         extracted("squeezenet", 3, 33)
 
 
+def test_a_child_that_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction, "_TIMEOUT_S", 0.01)
+    with pytest.raises(RuntimeError, match=r"graph of squeezenet .* extracted within 0\.01 s"):
+        extracted("squeezenet", 3, 33)
+
+
 def test_unknown_networks_start_no_child() -> None:
     with pytest.raises(UnknownNetwork, match="small_cmm"):
         extracted("small_cmm", 4, 32)

@@ -213,9 +213,12 @@ def test_two_systems_that_see_different_profiles_judge_one_scenario(tmp_path: Pa
     }
     (curve,) = (one for one in whole.curves if one.is_judged)
     by_srift = seen_of(curve, whole, "emulated", SRIFT)
-    by_srift = [need for need in by_srift if not need.of_train]
-    assert [need.probe for need in by_srift] == ["links", "allreduce", "torch_compute"]
-    assert networks(by_srift[2:]) == {"resnet18"}
+    own = [need for need in by_srift if not need.of_train]
+    assert [need.probe for need in own] == ["links", "allreduce", "torch_compute"]
+    assert networks(own[2:]) == {"resnet18"}
+    trained = [need for need in by_srift if need.of_train]
+    assert [need.probe for need in trained] == ["torch_throughput"] * 6
+    assert networks(trained) == {"vgg11", "alexnet"}
     by_ceer = seen_of(curve, whole, "emulated", CEER_PYTORCH)
     assert {need.probe for need in by_ceer} == {"torch_operations", "torch_throughput"}
     assert all(need.of_train and need.profiles for need in by_ceer)
