@@ -10,6 +10,7 @@ from forecasting.fitting import fit_curves, predict_missing
 from forecasting.results import curves, forecasts
 from models.system import System
 from reports import study_plots
+from studies.plan import fit_name
 from studies.progress import Progress
 
 
@@ -34,6 +35,7 @@ def fit_asset(of: Studied, system: System) -> AssetsDefinition:
         round_, house = rounds.latest(of.path), warehouse.open()
         fitted = fit_curves(system, round_, house, progress)
         house.record_fit(*(fit.record for fit in fitted))
+        progress.finished(fit_name(system.name))
         rows = pl.DataFrame(
             [
                 (fit.curve.dnn, fit.record.fit_id, fit.record.row_count, list(fit.record.run_ids))

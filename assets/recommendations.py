@@ -1,5 +1,6 @@
 """Assets of what systems recommend: nodes for a job of each network that a study tests."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -14,6 +15,7 @@ from forecasting.recommending import Market, recommend
 from models.choosing.advice import Question
 from studies.progress import Progress
 from studies.rounds import Round
+from studies.words import some
 from warehouse.records import BadInput
 
 ITERATIONS = 1_000
@@ -53,12 +55,13 @@ def _asset(of: Studied, adviser: Adviser) -> AssetsDefinition:
     ) -> MaterializeResult:
         round_, house = rounds.latest(of.path), warehouse.open()
         market = Market(_capacity(round_), "on_demand", datetime.now(UTC))
-        rows = []
+        rows, refused = [], defaultdict(list)
         for question in _questions(round_, adviser).values():
+            progress.say(f"what to rent for {question.dnn} by {system.name}")
             try:
                 found = recommend(house, adviser, question, market, backend=round_.backend)
             except BadInput as error:
-                progress.warn(f"{system.name} recommends nothing for {question.dnn}: {error}")
+                refused[str(error)].append(question.dnn)
                 continue
             choice = found.advice.choice
             told: tuple[str, float | None, float | None] = ("none", None, None)
@@ -66,6 +69,8 @@ def _asset(of: Studied, adviser: Adviser) -> AssetsDefinition:
                 told = choice.label, choice.time_s.value / 3600, choice.cost_usd.value
             asked = question.dnn, question.global_batch, question.iterations
             rows.append((*asked, *told, found.recommendation_id))
+        for reason, dnns in refused.items():
+            progress.warn(f"{system.name} recommends nothing for {some(dnns)}: {reason}")
         frame = pl.DataFrame(rows, _SCHEMA, orient="row")
         return MaterializeResult(metadata=of_frame(frame, round_, (), warehouse))
 

@@ -15,7 +15,14 @@ from reports import report
 from studies.changes import changes
 from studies.progress import Progress
 from studies.renting import renting
-from studies.rounds import Round, latest_round, open_round, refreshed, whole_round
+from studies.rounds import (
+    Round,
+    latest_round,
+    open_round,
+    refreshed,
+    shown_host,
+    whole_round,
+)
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse, read_only
@@ -99,7 +106,8 @@ class RoundsResource(ConfigurableResource):
     def latest(self, path: Path) -> Round:
         """Return the round that this run has opened, else the one that ran last.
 
-        Nothing may have run yet in a round that needs no profiles of its own.
+        Where nothing of a study has run on this host, kept runs of another are shown. Nothing may
+        have run yet in a round that needs no profiles of its own.
 
         Raises:
             BadInput: none has run.
@@ -108,9 +116,12 @@ class RoundsResource(ConfigurableResource):
             return self.opened(path)
         study, asking, backend = (one := ready(path, self.backend)).study, one.asking, one.backend
         runs = landed_runs(self.warehouse.landing)
-        found = latest_round(study, asking, backend, host_id(backend), runs)
+        host = shown_host(study, backend, here := host_id(backend), runs)
+        found = latest_round(study, asking, backend, host, runs)
         if found is None:
             raise BadInput(f"nothing of study {study.name} has run yet; run it first")
+        if host != here:
+            get_dagster_logger().info(f"nothing of it has run on this host; shown is host {host}")
         return found
 
     def whole(self, path: Path) -> Round:

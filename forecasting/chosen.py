@@ -42,7 +42,7 @@ def asking(systems: Sequence[System]) -> Asking:
             if not isinstance(rests, Refusal):
                 yield from rests
 
-    return asks
+    return Asking(tuple(system.name for system in systems), asks)
 
 
 def asking_of(study: Study) -> Asking:

@@ -12,7 +12,7 @@ from forecasting.resting import Resting, rested_on, resting
 from models.system import Fitted, NotCovered, System
 from profilers.probes import PROBES
 from studies.curve import Curve
-from studies.plan import prediction_name
+from studies.plan import fit_name, prediction_name
 from studies.progress import Progress
 from studies.rounds import Round
 from studies.words import some
@@ -45,6 +45,8 @@ def fit_curves(
         BadInput: a curve has no profile in this round yet.
     """
     curves = [curve for curve in round_.study.curves if _asked_of(system, round_, curve)]
+    if curves:
+        progress.say(fit_name(system.name))
     return _fit(system, round_, curves, warehouse, progress)
 
 
@@ -110,14 +112,13 @@ def predict_missing(
         [one for curve, one in wanted if one.scenario_id not in known and curve in by_curve]
     )
     for curve, scenario in wanted:
-        name = prediction_name(scenario.label)
         if scenario.scenario_id not in known and curve in by_curve:
-            progress.say(f"{name} by {system.name}")
+            progress.say(f"predict {scenario.label} by {system.name}")
             try:
                 new.append(predict(by_curve[curve], round_, scenario, progress))
             except NotCovered as error:
                 progress.warn(f"{system.name} does not predict {scenario.label}: {error}")
-        progress.finished(name)
+    progress.finished(prediction_name(system.name))
     if not new:
         return ledger
     # Once for all curves: each change publishes the history anew.

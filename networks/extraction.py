@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -46,6 +46,19 @@ def extracted(
         return _own_extracted(step, dnn, batch_size, image_size)
     one = dnn, batch_size, image_size
     return step_graphs([one], framework)[one]
+
+
+def extracted_steps(
+    dnn: str, batch_sizes: Sequence[int], image_size: int, framework: str = "tensorflow"
+) -> list[OperationGraph]:
+    """Return `extracted` for each batch size; steps of a network of ours are extracted at once.
+
+    Raises:
+        UnknownNetwork, ValueError, RuntimeError: as `extracted`.
+    """
+    if not dnn.startswith(OWN):
+        step_graphs([(dnn, batch_size, image_size) for batch_size in batch_sizes], framework)
+    return [extracted(dnn, batch_size, image_size, framework) for batch_size in batch_sizes]
 
 
 def step_graphs(

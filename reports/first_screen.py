@@ -7,7 +7,7 @@ from forecasting.findings.opening import Opening
 from forecasting.results import Summary
 from reports import opening_plot, plots
 from reports.figure_html import captioned
-from reports.wording import floor, percent
+from reports.wording import against, floor, percent
 from studies.words import count
 
 
@@ -21,10 +21,8 @@ def sentence(found: Evaluation) -> str:
         return f"{known} of {scenarios} are forecast; {some} has been judged."
     by = f" by {' and '.join(found.opening.systems)}" if found.opening.systems else ""
     whose = "With several workers, forecasts" if result.several else "Forecasts"
-    return (
-        f"{whose}{by} are off by {percent(result.error)} in the mean; "
-        f"{baseline} is off by {percent(result.linear_error)}."
-    )
+    beside = against(result, f"; {baseline} is off by")
+    return f"{whose}{by} are off by {percent(result.error)} in the mean{beside}."
 
 
 def figures(found: Evaluation) -> str:

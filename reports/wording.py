@@ -54,10 +54,13 @@ def opening(scenarios: int, result: Summary, baseline: str) -> str:
     if result.error is None:
         return f"{done}."
     several = "with several workers, " if result.several else ""
-    return (
-        f"{done}: {several}forecasts are off by {percent(result.error)} in the mean, "
-        f"{baseline} by {percent(result.linear_error)}."
-    )
+    beside = against(result, f", {baseline} by")
+    return f"{done}: {several}forecasts are off by {percent(result.error)} in the mean{beside}."
+
+
+def against(result: Summary, words: str) -> str:
+    """Return the baseline's error after the words; nothing where no baseline was judged."""
+    return "" if result.linear_error is None else f"{words} {percent(result.linear_error)}"
 
 
 def headline(result: Summary, baseline: str) -> str:
@@ -68,7 +71,8 @@ def headline(result: Summary, baseline: str) -> str:
         some = "No scenario with 2 or more workers" if result.several else "No scenario"
         return f"{some} {none}.{busy}"
     over = " over W ≥ 2" if result.several else ""
+    beside = against(result, f"; {baseline} errs by")
     return (
         f"Mean absolute error{over}: {percent(result.error)} (n = {result.n}); "
-        f"noise floor {floor(result)}; {baseline} errs by {percent(result.linear_error)}.{busy}"
+        f"noise floor {floor(result)}{beside}.{busy}"
     )

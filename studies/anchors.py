@@ -5,7 +5,6 @@ took before and after a run tells how fast it was meanwhile.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,13 +13,12 @@ from profilers import clock
 from profilers.clusters.fleet import BACKENDS
 from profilers.steady import host
 from studies.measuring import profile
-from studies.needs import expected_s, needs, starts
+from studies.needs import NOBODY, expected_s, needs, starts
 from studies.progress import Progress
 from studies.rounds import Round, open_round
 from studies.study import Study
-from warehouse.asks import Ask
 from warehouse.landing import landed_runs
-from warehouse.records import Backend, Run, Scenario
+from warehouse.records import Backend, Run
 
 ANCHORS_NAME = "measure the anchors"
 """What progress and plans call a visit."""
@@ -68,7 +66,7 @@ class Anchoring:
         runs = [run for run in landed_runs(self._landing) if run.study == study.name]
         # What an interrupted visit left is of another hour, so it is not gone on with.
         visit = max((run.repeat for run in runs), default=0) + 1
-        round_ = replace(open_round(study, _nothing, *self._where, ()), repeat=visit)
+        round_ = replace(open_round(study, NOBODY, *self._where, ()), repeat=visit)
         for probe in dict.fromkeys(need.probe for need in round_.needs):
             round_ = profile(round_, probe, self._landing, self._progress)
         self._progress.finished_all()
@@ -76,7 +74,7 @@ class Anchoring:
     def _since_s(self, study: Study) -> float:
         """Return how long ago they were all measured last, on this start of the host."""
         boot_id = host.description()["boot_id"]
-        needed = len(needs(study, self._where[0], _nothing))
+        needed = len(needs(study, self._where[0], NOBODY))
         ours = [
             run
             for run in landed_runs(self._landing)
@@ -111,7 +109,7 @@ def visit_s(study: Study, backend: Backend) -> float:
     """Return about how many seconds its anchors take once; 0 if it has none."""
     if study.anchoring is None:
         return 0.0
-    return sum(map(expected_s, starts(needs(study.anchoring, backend, _nothing))))
+    return sum(map(expected_s, starts(needs(study.anchoring, backend, NOBODY))))
 
 
 def _last_whole(runs: list[Run], needed: int) -> datetime | None:
@@ -121,8 +119,3 @@ def _last_whole(runs: list[Run], needed: int) -> datetime | None:
         of.setdefault(run.repeat, []).append(run)
     whole = [max(one.ended_at for one in visit) for visit in of.values() if len(visit) >= needed]
     return max(whole, default=None)
-
-
-def _nothing(scenario: Scenario) -> Iterator[Ask]:
-    """Ask for nothing: what is only profiled needs no system."""
-    yield from ()

@@ -13,8 +13,22 @@ from studies.study import Study
 from warehouse.asks import Ask
 from warehouse.records import Backend, BadInput, NodeGroup, Scenario
 
-Asking = Callable[[Scenario], Iterable[Ask]]
-"""What the chosen systems ask for, to forecast a scenario."""
+
+@dataclass(frozen=True)
+class Asking:
+    """What the chosen systems ask for.
+
+    Attributes:
+        systems: their names.
+        of: returns what they ask for to forecast a scenario.
+    """
+
+    systems: tuple[str, ...]
+    of: Callable[[Scenario], Iterable[Ask]]
+
+
+NOBODY = Asking((), lambda scenario: ())
+"""Asks for nothing: what a study names is measured for no system."""
 
 
 def needs(study: Study, backend: Backend, asking: Asking) -> tuple[Need, ...]:
@@ -122,7 +136,7 @@ def asked_of(study: Study, backend: Backend, asking: Asking) -> Mapping[str, Ask
     trains = _scenarios(study, backend, judged=False)
     for curve in study.curves:
         for scenario in curve.scenarios(backend) if curve.is_judged else ():
-            for ask in asking(scenario):
+            for ask in asking.of(scenario):
                 wanted = by_probe[ask.probe]
                 wanted.required |= not ask.optional
                 wanted.of_train |= ask.whose == "train"

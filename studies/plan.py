@@ -10,8 +10,8 @@ from studies.needs import starts
 from studies.rounds import Round
 from studies.taken import Taken
 
-_PREDICT_S = 6.0
-"""First guess of all forecasts of a scenario."""
+_FORECAST_S, _FORECAST_PER_SCENARIO_S = 2.0, 0.1
+"""First guess of a system's fits; of its forecasts as well."""
 _REPORT_S, _REPORT_PER_CURVE_S = 2.0, 2.5
 """Judging, and figures, replays and sensitivities of the report."""
 REPORT_NAME = "judge and report"
@@ -39,22 +39,34 @@ def tasks(round_: Round, taken: Taken | None = None) -> tuple[Task, ...]:
     return tuple(_tasks(round_, taken))
 
 
-def prediction_name(label: str) -> str:
-    """Return what progress and plans call the forecasts of a scenario."""
-    return f"predict {label}"
+def fit_name(system: str) -> str:
+    """Return what progress and plans call the fits of a system."""
+    return f"fit {system}"
+
+
+def prediction_name(system: str) -> str:
+    """Return what progress and plans call all forecasts of a system."""
+    return f"predict by {system}"
 
 
 def _tasks(round_: Round, taken: Taken | None) -> Iterator[Task]:
     missing, every = round_.missing, _Anchors(round_)
     yield from every.among(_of([need for need in missing if need.profiles], taken))
-    for curve in round_.study.curves:
-        for scenario in curve.scenarios(round_.backend) if curve.is_judged else ():
-            yield Task(prediction_name(scenario.label), _PREDICT_S, "predict")
+    yield from _forecasts(round_)
     yield from every.among(_of([need for need in missing if not need.profiles], taken))
     yield from every.at_the_end()
     if not round_.study.only_profiles:
         expected_s = _REPORT_S + _REPORT_PER_CURVE_S * len(round_.study.curves)
         yield Task(REPORT_NAME, expected_s, "report")
+
+
+def _forecasts(round_: Round) -> Iterator[Task]:
+    judged = (curve for curve in round_.study.curves if curve.is_judged)
+    scenarios = sum(len(curve.scenarios(round_.backend)) for curve in judged)
+    expected_s = _FORECAST_S + _FORECAST_PER_SCENARIO_S * scenarios
+    for kind, name in (("fit", fit_name), ("predict", prediction_name)) if scenarios else ():
+        for system in round_.asking.systems:
+            yield Task(name(system), expected_s, kind)
 
 
 class _Anchors:

@@ -21,7 +21,7 @@ from models.choosing.offers import NodeOffer
 from models.choosing.options import Nodes, Option, Span, option
 from models.choosing.pareto import pareto_front
 from models.choosing.relaxations import Relaxation, least_of, needs, relaxations
-from networks.extraction import extracted
+from networks.extraction import extracted_steps
 from networks.operation_graph import OperationGraph
 from warehouse.records import BadInput
 
@@ -31,10 +31,13 @@ _DECISIVE = 3  # types of operations that are named
 
 @dataclass(frozen=True)
 class CeerAdvising:
-    """A fitted Ceer that can be asked; `extract` returns the graph of a DNN, batch and image."""
+    """A fitted Ceer that can be asked.
+
+    `extract` returns the graphs of a DNN at several batch sizes and one size of images.
+    """
 
     model: Ceer
-    extract: Callable[[str, int, int], OperationGraph] = field(repr=False)
+    extract: Callable[[str, Sequence[int], int], Sequence[OperationGraph]] = field(repr=False)
 
     def advise(self, question: Question, offers: Sequence[NodeOffer]) -> Advice:
         """Rank every number of devices of every offer that was measured.
@@ -95,12 +98,12 @@ class CeerAdvising:
     ) -> Iterator[tuple[Candidate, Option | None]]:
         """Yield what each number of devices of each offer takes and costs."""
         objective = _objective(question)
-        for offer, devices, link_mbps, hourly in self._places(question, offers):
+        places = list(self._places(question, offers))
+        networks = self._networks(question, [devices for _, devices, _, _ in places])
+        for (offer, devices, link_mbps, hourly), network in zip(places, networks, strict=True):
             batch_size = question.global_batch // devices
             (step,) = (
-                self.model.predict(
-                    self._network(question, batch_size), [offer.node_type], devices=[devices]
-                )
+                self.model.predict(network, [offer.node_type], devices=[devices])
                 .filter(pl.col("link_mbps").eq_missing(link_mbps))
                 .to_dicts()
             )
@@ -145,26 +148,28 @@ class CeerAdvising:
                 if divided and there and hourly is not None:
                     yield offer, one.devices, one.link_mbps, hourly
 
-    def _network(self, question: Question, batch_size: int) -> Network:
+    def _networks(self, question: Question, devices: Sequence[int]) -> list[Network]:
+        """Return the network at its part of the global batch on each number of devices."""
         if question.image_size is None:
             raise BadInput("ceer predicts any image size: say which with --image-size")
-        return of_graph(self.extract(question.dnn, batch_size, question.image_size))
+        batch_sizes = list(dict.fromkeys(question.global_batch // one for one in devices))
+        graphs = self.extract(question.dnn, batch_sizes, question.image_size)
+        known = dict(zip(batch_sizes, map(of_graph, graphs), strict=True))
+        return [known[question.global_batch // one] for one in devices]
 
     def _why(self, question: Question, feasible: Sequence[Candidate]) -> str:
         """Say what decides between the best and the next best."""
         if len(feasible) < 2:
             return ""
-        networks = [
-            self._network(question, question.global_batch // one.devices) for one in feasible[:2]
-        ]
         choice, other = feasible[:2]
+        network, other_network = self._networks(question, [choice.devices, other.devices])
         types = decisive(
             self.model,
-            networks[0],
+            network,
             *(choice, other),
             samples=question.iterations * question.global_batch,
             by=question.minimize,
-            other_network=networks[1],
+            other_network=other_network,
         ).head(_DECISIVE)
         said = ", ".join(
             f"{one['type']} {_difference(one, question.minimize)}" for one in types.to_dicts()
@@ -223,4 +228,4 @@ def _said(relaxation: Relaxation[Option]) -> str:
 
 def advising(fit: fitted.FittedCeer) -> CeerAdvising:
     """Return a fitted system as one that can be asked."""
-    return CeerAdvising(fit.model, partial(extracted, framework=fit.framework))
+    return CeerAdvising(fit.model, partial(extracted_steps, framework=fit.framework))

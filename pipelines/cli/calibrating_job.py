@@ -1,6 +1,6 @@
 """`stepcast predict --calibrate one-node`: half a minute of one node, which corrects forecasts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +16,13 @@ from profilers.probe import THROUGHPUT
 from profilers.probes import judge_of
 from studies import landed, measuring
 from studies.curve import Curve
+from studies.needs import NOBODY
 from studies.plan import tasks
 from studies.rounds import Round, open_round
 from studies.study import Study
 from studies.taken import Taken
-from warehouse.asks import Ask
 from warehouse.landing import landed_runs
-from warehouse.records import Backend, BadInput, Run, Scenario, content_hash
+from warehouse.records import Backend, BadInput, Run, content_hash
 
 _HALF_A_MINUTE = {
     "torch_throughput": {"iterations": 60, "interval": 0.02, "most_s": 30},
@@ -93,9 +93,7 @@ def _study(alone: Sequence[Curve], backend: Backend) -> Study:
 def _visit(study: Study, backend: Backend, here: str, before: Iterable[Run]) -> Round:
     """Return a new round of it: what was measured before is of another hour."""
     visits = (run.repeat for run in before if run.study == study.name)
-    return replace(
-        open_round(study, _nothing, backend, here, ()), repeat=max(visits, default=0) + 1
-    )
+    return replace(open_round(study, NOBODY, backend, here, ()), repeat=max(visits, default=0) + 1)
 
 
 def _measure(round_: Round, landing: Path, taken: Taken) -> Round:
@@ -114,8 +112,3 @@ def _step_s(landing: Path, run: Run, curve: Curve) -> float:
     values = sample.filter(sample["metric"] == curve.metric.name)["value"].drop_nulls()
     value = float(values.to_numpy().mean())
     return 1 / value if curve.metric == THROUGHPUT else value
-
-
-def _nothing(scenario: Scenario) -> Iterator[Ask]:
-    """Ask for nothing: what is measured here only corrects."""
-    yield from ()

@@ -47,6 +47,21 @@ def test_a_later_round_that_needs_no_profiles_is_the_latest_of_the_run_that_open
     assert run.latest(file) == opened
 
 
+def test_kept_runs_of_another_host_are_shown_where_nothing_has_run(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_study(tmp_path)
+    runs = [
+        landed(need, backend="loopback", host_id="another")
+        for need in needs(read_study(file), "loopback")
+    ]
+    monkeypatch.setattr(resources, "landed_runs", lambda folder: runs)
+    run = rounds(home)
+    assert (run.latest(file).host_id, run.latest(file).missing) == ("another", ())
+    assert run.opened(file).host_id == host_id("loopback")
+    assert run.latest(file) == run.opened(file)
+
+
 def test_one_run_works_on_rounds_of_several_studies(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

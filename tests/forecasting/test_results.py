@@ -119,6 +119,13 @@ def test_the_summary_is_of_scenarios_with_several_workers(round_: Round) -> None
     )
 
 
+def test_no_baseline_is_named_where_none_was_judged(round_: Round) -> None:
+    without = judged(round_, {1: -4.0, 3: 8.0}).filter(pl.col("system") == "async_sgd")
+    found = summary(outcome(round_, without))
+    assert opening(4, found, "linear scaling").endswith("forecasts are off by 6.0 % in the mean.")
+    assert headline(found, "linear scaling").endswith("noise floor 2.0 % (n = 1).")
+
+
 def test_a_busy_host_s_scenarios_are_left_out_of_the_summary(round_: Round) -> None:
     several = judged(round_, {1: -4.0, 3: 8.0})
     first = several["scenario_id"][0]

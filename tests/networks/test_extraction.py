@@ -7,7 +7,7 @@ import pytest
 
 from networks import extraction
 from networks.catalogue import UnknownNetwork
-from networks.extraction import extracted, step_graphs
+from networks.extraction import extracted, extracted_steps, step_graphs
 from networks.operation_graph import operation_graph
 from networks.pytorch_graph import pytorch_graph
 
@@ -42,6 +42,12 @@ def test_one_child_extracts_several(children: list[list[str]]) -> None:
     found = step_graphs(wanted, "pytorch")
     assert found == {one: pytorch_graph(*one) for one in wanted}
     assert step_graphs(wanted[1:], "pytorch") == {one: found[one] for one in wanted[1:]}
+    assert len(children) == 1
+
+
+def test_one_child_extracts_a_network_at_several_batches(children: list[list[str]]) -> None:
+    found = extracted_steps("small_cnn", [3, 5, 3], 32, "pytorch")
+    assert found == [pytorch_graph("small_cnn", size, 32) for size in (3, 5, 3)]
     assert len(children) == 1
 
 

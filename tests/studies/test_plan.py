@@ -24,7 +24,9 @@ def names(study_file: Path, done: int) -> list[str]:
 def test_a_plan_is_in_the_order_in_which_things_run(study_file: Path) -> None:
     whole = names(study_file, 0)
     kinds = [name.partition(" ")[0] for name in whole]
-    assert kinds == ["probe", *["profile"] * 2, *["predict"] * 4, *["measure"] * 4, "judge"]
+    systems = len(asking_of(read_study(study_file)).systems)
+    forecasts = [*["fit"] * systems, *["predict"] * systems]
+    assert kinds == ["probe", *["profile"] * 2, *forecasts, *["measure"] * 4, "judge"]
     assert whole[-1] == REPORT_NAME
     assert len(set(whole)) == len(whole)
 
@@ -55,6 +57,15 @@ def test_a_report_of_more_curves_takes_longer(study_file: Path) -> None:
         for each in (study, shorter)
     )
     assert both.expected_s > one.expected_s > 0
+
+
+def test_forecasts_of_more_scenarios_take_longer(study_file: Path) -> None:
+    study = read_study(study_file)
+    both, one = (
+        sum(task.expected_s for task in planned(each) if task.kind in ("fit", "predict"))
+        for each in (study, study.with_curves(study.curves[:1]))
+    )
+    assert both > one > 0
 
 
 def test_a_study_that_only_profiles_forecasts_and_reports_nothing(tmp_path: Path) -> None:

@@ -32,10 +32,14 @@ def reserved(study: Study) -> list[Scenario]:
     return [one for curve in curves for one in curve.scenarios("emulated")]
 
 
-def test_it_is_forecast(study: Study) -> None:
-    planned = {task.name for task in tasks(opened(study))}
+def test_it_is_forecast(study: Study, tmp_path: Path) -> None:
     assert len(reserved(study)) == 3
-    assert {prediction_name(one.label) for one in reserved(study)} <= planned
+    without = read_study(write_study(tmp_path, DDP))
+    with_reserve_s, without_s = (
+        {task.name: task.expected_s for task in tasks(opened(one))}[prediction_name("srift")]
+        for one in (study, without)
+    )
+    assert with_reserve_s > without_s
 
 
 def test_it_is_profiled_as_test_scenarios_are_and_never_measured(study: Study) -> None:

@@ -1,6 +1,7 @@
 """Ceer asked for nodes, on a made-up study whose best answers are known."""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -17,14 +18,16 @@ from warehouse.records import BadInput
 USD_PER_HOUR = {"fast": 1.0, "slow": 0.2}
 
 
-def graph(dnn: str, batch_size: int, image_size: int) -> OperationGraph:
+def graphs(dnn: str, batch_sizes: Sequence[int], image_size: int) -> list[OperationGraph]:
     """The two ReLUs of a made-up DNN, whatever the batch."""
     (relu,) = study.network(scenario(dnn, "slow", 1).workload).operations.to_dicts()
     names = ("type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes")
     operation = GraphOperation("relu", *(relu[name] for name in names))
-    return OperationGraph(
-        dnn, batch_size, image_size, study.parameters(dnn), (operation, operation)
-    )
+    both = (operation, operation)
+    return [
+        OperationGraph(dnn, batch_size, image_size, study.parameters(dnn), both)
+        for batch_size in batch_sizes
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,7 @@ def ceer() -> CeerAdvising:
     one = advisers.adviser("ceer")
     made = one.of(one.system.fit(study.raw_tables()))
     assert isinstance(made, CeerAdvising)
-    return CeerAdvising(made.model, graph)
+    return CeerAdvising(made.model, graphs)
 
 
 def question(**changes: object) -> Question:
@@ -180,8 +183,24 @@ def test_what_cannot_be_asked_is_refused(ceer: CeerAdvising) -> None:
         ceer.advise(question(), offers(capacity=0))
 
 
+def test_a_node_type_without_steps_is_refused_before_any_graph_is_made(ceer: CeerAdvising) -> None:
+    asked: list[Sequence[int]] = []
+
+    def noted(dnn: str, batch_sizes: Sequence[int], image_size: int) -> list[OperationGraph]:
+        asked.append(batch_sizes)
+        return graphs(dnn, batch_sizes, image_size)
+
+    noting = CeerAdvising(ceer.model, noted)
+    other = NodeOffer(node_type="new", usd_per_hour=1.0, capacity=2)
+    with pytest.raises(BadInput, match="'new' has no profiled operations"):
+        noting.advise(question(), [*offers(), other])
+    assert asked == []
+    noting.advise(question(), offers())
+    assert asked[0] == [16, 8]
+
+
 def test_parameters_are_read_again(ceer: CeerAdvising) -> None:
-    again = CeerAdvising(Ceer.from_json(ceer.parameters_json()), graph)
+    again = CeerAdvising(Ceer.from_json(ceer.parameters_json()), graphs)
     assert again.advise(question(), offers()) == ceer.advise(question(), offers())
 
 
@@ -194,7 +213,7 @@ def test_pytorch_is_asked_for_its_own_operators() -> None:
         one = advisers.adviser(system)
         read = one.of(one.system.load(written, {}))
         assert isinstance(read, CeerAdvising)
-        graph = read.extract("small_cnn", 2, 16)
+        (graph,) = read.extract("small_cnn", [2], 16)
         assert {one.type.startswith("aten::") for one in graph.operations} == {
             framework == "pytorch"
         }
