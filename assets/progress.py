@@ -1,8 +1,13 @@
 """What assets do, in Dagster's log."""
 
+import logging
+
 from dagster import get_dagster_logger
 
 from studies.progress import Progress
+
+# Outside a run of Dagster nobody listens; without a handler, Python would print warnings itself.
+logging.getLogger("dagster").addHandler(logging.NullHandler())
 
 
 class LoggedProgress(Progress):

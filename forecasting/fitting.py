@@ -15,7 +15,7 @@ from studies.curve import Curve
 from studies.plan import fit_name, prediction_name
 from studies.progress import Progress
 from studies.rounds import Round
-from studies.words import some
+from studies.words import count, some
 from warehouse import systems
 from warehouse.asks import Refusal
 from warehouse.ledger import FitRecord
@@ -108,16 +108,19 @@ def predict_missing(
         fits = _fit(system, round_, list(missing), warehouse, progress)
     by_curve = {fit.curve: fit for fit in fits or ()}
     new: list[Prediction] = []
-    system.prepare(
-        [one for curve, one in wanted if one.scenario_id not in known and curve in by_curve]
-    )
-    for curve, scenario in wanted:
-        if scenario.scenario_id not in known and curve in by_curve:
-            progress.say(f"predict {scenario.label} by {system.name}")
-            try:
-                new.append(predict(by_curve[curve], round_, scenario, progress))
-            except NotCovered as error:
-                progress.warn(f"{system.name} does not predict {scenario.label}: {error}")
+    left = [
+        (by_curve[curve], scenario)
+        for curve, scenario in wanted
+        if scenario.scenario_id not in known and curve in by_curve
+    ]
+    if left:
+        progress.say(f"predict {count(len(left), 'scenario')} by {system.name}")
+        system.prepare([scenario for _, scenario in left])
+    for fit, scenario in left:
+        try:
+            new.append(predict(fit, round_, scenario, progress))
+        except NotCovered as error:
+            progress.warn(f"{system.name} does not predict {scenario.label}: {error}")
     progress.finished(prediction_name(system.name))
     if not new:
         return ledger

@@ -12,7 +12,7 @@ from studies.taken import Taken
 
 _FORECAST_S, _FORECAST_PER_SCENARIO_S = 2.0, 0.1
 """First guess of a system's fits; of its forecasts as well."""
-_REPORT_S, _REPORT_PER_CURVE_S = 2.0, 2.5
+_REPORT_S, _REPORT_PER_CURVE_S = 5.0, 0.5
 """Judging, and figures, replays and sensitivities of the report."""
 REPORT_NAME = "judge and report"
 

@@ -11,6 +11,7 @@ from warehouse.kept import bring, kept_runs
 from warehouse.loader import LoadReport
 from warehouse.prefixes import PREFIX, configured, prefix_of
 from warehouse.records import BadInput
+from warehouse.sealed import FOLDER
 from warehouse.sets import is_sets
 from warehouse.sites import Received, receive
 from warehouse.sites import push as push_runs
@@ -27,7 +28,8 @@ def load(
 
     A run that cannot be loaded is set aside with its reason, and the others still load. Of a
     place, it is copied again only if it is put there again. Symbolic links are not followed: a run
-    that holds one is not copied. Of a folder of sets (`stepcast export`), all runs come or none.
+    that holds one is not copied. Of a folder of sets (`stepcast export`), all runs come or none,
+    and the forecasts that were published with them (`stepcast seal`) come too.
 
     Example: stepcast load /media/usb/landing
 
@@ -37,8 +39,8 @@ def load(
     """
     warehouse = Warehouse(home())
     wrong: list[str] = []
-    if place and is_sets(Path(place)):
-        sets = Path(place)
+    sets = Path(place) if place and is_sets(Path(place)) else None
+    if sets is not None:
         copied = bring(sets, warehouse.landing, [run.run_id for run in kept_runs(sets)])
         typer.echo(f"copied {copied} runs from {place}")
     elif place:
@@ -49,6 +51,8 @@ def load(
         wrong = not_copied(received)
     report = warehouse.load()
     typer.echo(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
+    if sets is not None and (sealed := warehouse.load_sealed(sets / FOLDER)):
+        typer.echo(f"loaded {sealed:,} published forecasts")
     check_all_loaded(report, wrong)
 
 

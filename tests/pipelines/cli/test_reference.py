@@ -18,6 +18,7 @@ from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS, PaperProbes, profiled
 from warehouse.kept import bring, kept_runs
 from warehouse.landing import landed_runs
+from warehouse.packing import pack
 from warehouse.sealed import FOLDER
 from warehouse.sets import is_sets
 from warehouse.warehouse import Warehouse
@@ -111,6 +112,14 @@ def test_forecasts_are_sealed_before_and_judged_after_they_are_measured(
     assert "published before anything of their study was measured" in again.out
     judged = Warehouse(tmp_path / "after").query("sealed", study="paper")
     assert judged["n"].sum() > 0
+
+    kept = tmp_path / "kept"
+    pack(landing, kept, [run.run_id for run in landed_runs(landing)], artefacts=False)
+    shutil.copytree(reference / FOLDER, kept / FOLDER)
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "loaded"))
+    assert "published forecasts" in stepcast("load", str(kept)).out
+    assert "published forecasts" not in stepcast("load", str(kept)).out
+    assert Warehouse(tmp_path / "loaded").query("sealed", study="paper").equals(judged)
 
 
 def test_there_must_be_something_to_reproduce(
