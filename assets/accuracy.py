@@ -12,7 +12,7 @@ from dagster import (
     asset,
 )
 
-from assets.metadata import OWNERS, of_frame, of_table
+from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.chosen import baseline_in_words
@@ -50,7 +50,7 @@ def table_asset(of: Studied) -> AssetsDefinition:
             plots.scaling(curve, metric, curve["dnn"][0], baseline)
             for curve in rows.partition_by("curve", maintain_order=True)
         ]
-        shown = of_frame(rows, round_, figures, warehouse)
+        shown = of_frame(rows, round_, figures, comments(warehouse, "report.accuracy"))
         lineage = {"dagster/column_lineage": _lineage(of, measured)}
         return MaterializeResult(metadata=shown | lineage)
 

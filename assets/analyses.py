@@ -7,7 +7,7 @@ import polars as pl
 from dagster import AssetsDefinition, MaterializeResult, MetadataValue, asset
 
 from assets import overhead_fits
-from assets.metadata import OWNERS, of_frame, of_table
+from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.captured import (
@@ -63,7 +63,7 @@ def _overhead(of: Studied) -> AssetsDefinition:
             for key, line in fitted.items()
         ]
         frame = pl.DataFrame([line.model_dump() for line in fitted.values()])
-        return MaterializeResult(metadata=of_frame(frame, round_, figures, warehouse))
+        return MaterializeResult(metadata=of_frame(frame, round_, figures, comments(warehouse)))
 
     return overhead
 

@@ -25,8 +25,8 @@ from dagster import (
 
 from assets.fleet_page import drawn_page
 from assets.fleet_resource import FleetResource
-from assets.metadata import OWNERS, of_frame, of_rows, of_table
-from assets.probing import POOL, drawn, load
+from assets.metadata import OWNERS, comments, of_frame, of_rows, of_table
+from assets.probing import POOL, drawn, load, table_of
 from assets.resources import WarehouseResource
 from assets.sites import send
 from fleet.budget import BudgetExceeded
@@ -94,7 +94,7 @@ def condition(
     send(warehouse, progress)
     changed = drifted_at(warehouse.open().home).get(found.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
-    shown = of_rows(rows, warehouse) | drawn_page(warehouse, progress)
+    shown = of_rows(rows, comments(warehouse, "raw.judgement")) | drawn_page(warehouse, progress)
     return MaterializeResult(data_version=DataVersion(version), metadata=shown)
 
 
@@ -105,7 +105,7 @@ def condition(
             _spec(
                 name,
                 PROBES[name].what,
-                f"raw.{PROBES[name].tables[0]}",
+                table_of(name),
                 PROBES[name].kind,
                 "condition",
             )
@@ -136,7 +136,8 @@ def profiles(
                     warehouse, progress
                 )  # a failed run too: its visit then waits for its turn
             shown, figures = drawn(round_, warehouse.landing, probe)
-            metadata = of_frame(shown, round_, figures, warehouse) | loaded
+            described = comments(warehouse, table_of(probe))
+            metadata = of_frame(shown, round_, figures, described) | loaded
             yield MaterializeResult(asset_key=key(probe), metadata=metadata)
     except BudgetExceeded as error:
         progress.warn(f"{found.member.node_type}: {error}")
@@ -146,7 +147,9 @@ def profiles(
         found = fleet.visits(context.partition_key)
         told = [run.model_dump(include=_SHOWN) for run in found.latest_runs]
         rows = pl.DataFrame(told, infer_schema_length=None)
-        yield MaterializeResult(asset_key=key("loaded"), metadata=of_rows(rows, warehouse))
+        yield MaterializeResult(
+            asset_key=key("loaded"), metadata=of_rows(rows, comments(warehouse, "raw.run"))
+        )
 
 
 _SHOWN = {"run_id", "probe", "repeat", "status", "error", "started_at", "ended_at"}
@@ -187,7 +190,7 @@ def forecasts(
     """Fits to the newest profiles of a node type, and what they forecast of its networks."""
     found = fleet.visits(context.partition_key)
     rows = refit(found.member, found.round_.backend, warehouse.open(), progress.say)
-    return MaterializeResult(metadata=of_rows(rows, warehouse))
+    return MaterializeResult(metadata=of_rows(rows, comments(warehouse, "pred.ledger")))
 
 
 @asset(

@@ -3,7 +3,7 @@
 import polars as pl
 from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
 
-from assets.metadata import OWNERS, of_frame, of_table
+from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.fitting import fit_curves, predict_missing
@@ -44,7 +44,9 @@ def fit_asset(of: Studied, system: System) -> AssetsDefinition:
             schema=["dnn", "fit_id", "row_count", "run_ids"],
             orient="row",
         )
-        return MaterializeResult(metadata=of_frame(rows, round_, (), warehouse))
+        return MaterializeResult(
+            metadata=of_frame(rows, round_, (), comments(warehouse, "fit.fit"))
+        )
 
     return fits
 
@@ -71,6 +73,8 @@ def prediction_asset(of: Studied, system: System) -> AssetsDefinition:
         rows = forecasts(round_, ledger, system.name).drop_nulls("predicted")
         label = round_.study.metric.in_words
         figures = [study_plots.forecasts(curves(rows), label, system.name)] if rows.height else []
-        return MaterializeResult(metadata=of_frame(ledger, round_, figures, warehouse))
+        return MaterializeResult(
+            metadata=of_frame(ledger, round_, figures, comments(warehouse, "pred.ledger"))
+        )
 
     return predictions

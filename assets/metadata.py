@@ -23,24 +23,26 @@ def of_table(name: str) -> Mapping[str, Any]:
     return {"dagster/table_name": name}
 
 
+def comments(warehouse: WarehouseResource, table: str = "") -> Mapping[str, str]:
+    """Return what the history says of columns, by name: a table's own, and where all agree."""
+    return _comments(warehouse.home, table)
+
+
 @cache
-def _comments(home: str) -> dict[str, str]:
-    """Return what a history says of columns by name, where all of a name have one comment."""
+def _comments(home: str, table: str) -> Mapping[str, str]:
     found = Warehouse(Path(home)).query("columns").drop_nulls("comment")
     alike = found.group_by("column_name").agg(pl.col("comment").unique())
-    return {name: said[0] for name, said in alike.rows() if len(said) == 1}
+    own = found.filter(pl.format("{}.{}", "schema_name", "table_name") == table)
+    return {
+        **{name: said[0] for name, said in alike.rows() if len(said) == 1},
+        **dict(own.select("column_name", "comment").iter_rows()),
+    }
 
 
-def of_rows(
-    frame: pl.DataFrame, warehouse: WarehouseResource | None = None
-) -> dict[str, MetadataValue]:
-    """Return metadata of rows: their count and columns.
-
-    Columns are described by the comments of the history's columns of that name, where all agree.
-    """
-    said = _comments(warehouse.home) if warehouse is not None else {}
+def of_rows(frame: pl.DataFrame, described: Mapping[str, str] = {}) -> dict[str, MetadataValue]:
+    """Return metadata of rows: their count, and columns with what `comments` says of them."""
     columns = [
-        TableColumn(name, str(kind), description=said.get(name))
+        TableColumn(name, str(kind), description=described.get(name))
         for name, kind in frame.schema.items()
     ]
     return {
@@ -53,10 +55,10 @@ def of_frame(
     frame: pl.DataFrame,
     round_: Round,
     figures: Sequence[Figure] = (),
-    warehouse: WarehouseResource | None = None,
+    described: Mapping[str, str] = {},
 ) -> dict[str, MetadataValue]:
     """Return metadata of an asset whose rows are `frame`: count, columns, round and plots."""
-    metadata = of_rows(frame, warehouse) | {
+    metadata = of_rows(frame, described) | {
         "study": MetadataValue.text(round_.study.name),
         "round": MetadataValue.int(round_.repeat),
         "backend": MetadataValue.text(round_.backend),

@@ -17,7 +17,7 @@ from dagster import (
 )
 from matplotlib.figure import Figure
 
-from assets.metadata import OWNERS, of_frame, of_table
+from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.probe_plots import DRAWN
 from assets.resources import RoundsResource, WarehouseResource
 from assets.sites import send
@@ -36,8 +36,14 @@ _MONTH = FreshnessPolicy.time_window(fail_window=timedelta(days=30))
 POOL = "measuring_host"
 
 
+def table_of(probe: str) -> str:
+    """Return the table of the history that has most of what a probe lands."""
+    return f"raw.{PROBES[probe].tables[0]}"
+
+
 def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
     """Return the asset that runs a probe for predictors to see, before anything is predicted."""
+    table = table_of(probe)
 
     @asset(
         key=of.key("profiles", probe),
@@ -47,7 +53,7 @@ def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
         kinds={PROBES[probe].kind, "profile"},
         pool=POOL,
         freshness_policy=_MONTH,
-        metadata=of_table(f"raw.{PROBES[probe].tables[0]}"),
+        metadata=of_table(table),
     )
     def profiled(
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
@@ -60,13 +66,15 @@ def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
             anchors.at_the_end()
         loaded = load(warehouse, progress)
         shown, figures = drawn(round_, warehouse.landing, probe)
-        return MaterializeResult(metadata=of_frame(shown, round_, figures, warehouse) | loaded)
+        metadata = of_frame(shown, round_, figures, comments(warehouse, table))
+        return MaterializeResult(metadata=metadata | loaded)
 
     return profiled
 
 
 def measured_asset(of: Studied, probe: str, predicted: Sequence[AssetKey]) -> AssetsDefinition:
     """Return the asset that runs a probe on test scenarios, after what is predicted of them."""
+    table = table_of(probe)
 
     @asset(
         key=of.key("measured", probe),
@@ -77,12 +85,12 @@ def measured_asset(of: Studied, probe: str, predicted: Sequence[AssetKey]) -> As
         kinds={PROBES[probe].kind, "measured"},
         pool=POOL,
         freshness_policy=_MONTH,
-        metadata=of_table(f"raw.{PROBES[probe].tables[0]}"),
+        metadata=of_table(table),
     )
     def measured(
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
-        round_ = rounds.latest(of.path)
+        round_ = rounds.latest_here(of.path)
         check_predicted(round_, warehouse.published_ledger())
         anchors = Anchoring(round_, warehouse.landing, progress)
         with rounds.renting(round_, progress):
@@ -91,7 +99,8 @@ def measured_asset(of: Studied, probe: str, predicted: Sequence[AssetKey]) -> As
         loaded = load(warehouse, progress)
         samples = landed.rows(round_, warehouse.landing, probe, "sample", "measurement")
         figures = _windows(samples, probe) if samples.width else []
-        return MaterializeResult(metadata=of_frame(samples, round_, figures, warehouse) | loaded)
+        metadata = of_frame(samples, round_, figures, comments(warehouse, table))
+        return MaterializeResult(metadata=metadata | loaded)
 
     return measured
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import polars as pl
 from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
 
-from assets.metadata import OWNERS, of_frame, of_table
+from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.advisers import ADVISERS, Adviser
@@ -72,7 +72,9 @@ def _asset(of: Studied, adviser: Adviser) -> AssetsDefinition:
         for reason, dnns in refused.items():
             progress.warn(f"{system.name} recommends nothing for {some(dnns)}: {reason}")
         frame = pl.DataFrame(rows, _SCHEMA, orient="row")
-        return MaterializeResult(metadata=of_frame(frame, round_, (), warehouse))
+        return MaterializeResult(
+            metadata=of_frame(frame, round_, (), comments(warehouse, "pred.recommendation"))
+        )
 
     return recommended
 

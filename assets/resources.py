@@ -124,6 +124,19 @@ class RoundsResource(ConfigurableResource):
             get_dagster_logger().info(f"nothing of it has run on this host; shown is host {host}")
         return found
 
+    def latest_here(self, path: Path) -> Round:
+        """Return the same, to go on with: kept runs of another host are not gone on with.
+
+        Raises:
+            BadInput: as `latest`.
+        """
+        found = self.latest(path)
+        if found.host_id != host_id(found.backend):
+            raise BadInput(
+                f"nothing of study {found.study.name} has run on this host yet; run it first"
+            )
+        return found
+
     def whole(self, path: Path) -> Round:
         """Return the round that stands for the study in its report.
 

@@ -7,6 +7,7 @@ import pytest
 from dagster import materialize
 
 from assets import resources
+from assets.metadata import comments
 from assets.recommendations import ITERATIONS, recommendations
 from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import studied
@@ -45,7 +46,12 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
         },
     )
     (event,) = result.get_asset_materialization_events()
-    assert event.materialization.metadata["dagster/row_count"].value == 1
+    shown = event.materialization.metadata
+    assert shown["dagster/row_count"].value == 1
+    said = {one.name: one.description for one in shown["dagster/column_schema"].value.columns}
+    assert (
+        said["recommendation_id"] == comments(warehouse, "pred.recommendation")["recommendation_id"]
+    )
     (found,) = history.query("recommendations").to_dicts()
     assert found["system"] == "srift"
     assert f'"iterations":{ITERATIONS}' in found["job"].replace(" ", "")

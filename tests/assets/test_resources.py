@@ -58,8 +58,10 @@ def test_kept_runs_of_another_host_are_shown_where_nothing_has_run(
     monkeypatch.setattr(resources, "landed_runs", lambda folder: runs)
     run = rounds(home)
     assert (run.latest(file).host_id, run.latest(file).missing) == ("another", ())
+    with pytest.raises(BadInput, match="nothing of study paper has run on this host yet"):
+        run.latest_here(file)
     assert run.opened(file).host_id == host_id("loopback")
-    assert run.latest(file) == run.opened(file)
+    assert run.latest(file) == run.opened(file) == run.latest_here(file)
 
 
 def test_one_run_works_on_rounds_of_several_studies(
