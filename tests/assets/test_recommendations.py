@@ -4,7 +4,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from dagster import materialize
+from dagster import TableSchemaMetadataValue, materialize
 
 from assets import resources
 from assets.metadata import comments
@@ -48,7 +48,9 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
     (event,) = result.get_asset_materialization_events()
     shown = event.materialization.metadata
     assert shown["dagster/row_count"].value == 1
-    said = {one.name: one.description for one in shown["dagster/column_schema"].value.columns}
+    schema = shown["dagster/column_schema"]
+    assert isinstance(schema, TableSchemaMetadataValue)
+    said = {one.name: one.description for one in schema.schema.columns}
     assert (
         said["recommendation_id"] == comments(warehouse, "pred.recommendation")["recommendation_id"]
     )
