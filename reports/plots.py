@@ -35,6 +35,9 @@ _STYLE: dict[Any, Any] = {
 }
 styled = mpl.rc_context(_STYLE)
 _INCHES_A_NAME = 0.2
+_MOST_NAMES = 24
+_LONGEST_OF_TWO = 36
+"""Characters of names of which two stand side by side under a figure."""
 _ABOVE_LEGEND = 24
 
 
@@ -190,9 +193,14 @@ def windows(samples: pl.DataFrame, names: Sequence[str], label: str, title: str 
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:
-    """Put a legend of names that would not fit among the data under it, and make room."""
+    """Put a legend of names that would not fit among the data under it, and make room.
+
+    Of more than a few dozen, colours tell nothing apart, and there is none.
+    """
     handles, names = axes.get_legend_handles_labels()
-    columns = 2 if len(names) > 1 else 1
+    if len(names) > _MOST_NAMES:
+        return
+    columns = 2 if len(names) > 1 and max(map(len, names)) <= _LONGEST_OF_TWO else 1
     figure.set_figheight(figure.get_figheight() + _INCHES_A_NAME * -(-len(names) // columns))
     figure.legend(handles, names, loc="outside lower left", ncols=columns, fontsize="small")
 
