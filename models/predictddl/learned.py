@@ -109,8 +109,9 @@ class GaussianProcess:
 
     def _unlikeliness(self, theta: Floats, left: Floats) -> float:
         try:
-            factor = cho_factor(self._noisy(theta), lower=True)
-        except np.linalg.LinAlgError:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                factor = cho_factor(self._noisy(theta), lower=True)
+        except ValueError:  # no covariance, or a search that left what numbers can say
             return 1e10
         fit = 0.5 * left @ cho_solve(factor, left)
         size = np.log(np.diag(factor[0])).sum()
