@@ -71,14 +71,20 @@ def picture(found: Evaluation) -> str:
         drawn = plots.scaling(curve, about.metric, baseline=about.baseline)
         title = str(curve["title"][0])
         return captioned(drawn, f"{about.metric} by number of workers, {title}", title)
-    described = [f"Error of each scenario by number of workers, beside {about.baseline}"]
+    has_baseline = points["linear_error_percent"].is_not_null().any()
+    beside, grey = (
+        (f", beside {about.baseline}", f" Grey: {about.baseline}.") if has_baseline else ("", "")
+    )
+    described = [f"Error of each scenario by number of workers{beside}"]
     for (workers,), rows in points.sort("workers").group_by("workers", maintain_order=True):
         ours, theirs = (rows[name].abs().mean() for name in points.columns[1:])
-        said = f"{percent(_number(ours))}, {about.baseline} {percent(_number(theirs))}"
+        said = percent(_number(ours))
+        if has_baseline:
+            said += f", {about.baseline} {percent(_number(theirs))}"
         described.append(f"{count(int(str(workers)), 'worker')}: {said}")
     caption = (
         f"How far {about.metric} are from what was measured, scenario by scenario. "
-        f"Blue: forecast. Grey: {about.baseline}. Band: ±10 %."
+        f"Blue: forecast.{grey} Band: ±10 %."
     )
     return captioned(opening_plot.errors(points, about.baseline), ". ".join(described), caption)
 

@@ -17,8 +17,8 @@ _MOST_PERCENT = 150
 def errors(points: pl.DataFrame, baseline: str) -> Figure:
     """Plot the error of each judged scenario by workers, forecast and baseline side by side.
 
-    `points` has workers, error_percent and linear_error_percent; one outside of ±150 % is drawn as
-    a triangle at the edge.
+    `points` has workers, error_percent and linear_error_percent, NULL where there is no baseline;
+    one outside of ±150 % is drawn as a triangle at the edge.
     """
     figure, axes = blank("")
     axes.axhspan(-_NEAR_PERCENT, _NEAR_PERCENT, color=PREDICTED, alpha=0.12, lw=0)
@@ -30,6 +30,8 @@ def errors(points: pl.DataFrame, baseline: str) -> Figure:
     places = {workers: place for place, workers in enumerate(sorted(set(points["workers"])))}
     for column, aside, colour, label in kinds:
         known = points.filter(pl.col(column).is_not_null()).select("workers", error=pl.col(column))
+        if known.is_empty():
+            continue
         x = [places[workers] + aside for workers in known["workers"]]
         inside = known["error"].clip(-_MOST_PERCENT, _MOST_PERCENT)
         is_out = (known["error"].abs() > _MOST_PERCENT).to_list()

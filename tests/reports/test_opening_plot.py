@@ -34,6 +34,14 @@ def test_each_scenario_is_a_point_where_its_error_is() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["forecast", "linear scaling"]
 
 
+def test_a_baseline_that_was_not_judged_is_not_named() -> None:
+    without = POINTS.with_columns(linear_error_percent=pl.lit(None, pl.Float64))
+    (axes,) = errors(without, "linear scaling").axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["forecast"]
+
+
 def test_it_can_be_drawn() -> None:
     svg = plots.to_svg(errors(POINTS, "linear scaling"))
     assert "var(--blue" in svg
