@@ -25,18 +25,19 @@ def of_table(name: str) -> Mapping[str, Any]:
 
 def comments(warehouse: WarehouseResource, table: str = "") -> Mapping[str, str]:
     """Return what the history says of columns, by name: a table's own, and where all agree."""
-    return _comments(warehouse.home, table)
-
-
-@cache
-def _comments(home: str, table: str) -> Mapping[str, str]:
-    found = Warehouse(Path(home)).query("columns").drop_nulls("comment")
+    found = _columns(warehouse.home)
     alike = found.group_by("column_name").agg(pl.col("comment").unique())
     own = found.filter(pl.format("{}.{}", "schema_name", "table_name") == table)
     return {
         **{name: said[0] for name, said in alike.rows() if len(said) == 1},
         **dict(own.select("column_name", "comment").iter_rows()),
     }
+
+
+@cache
+def _columns(home: str) -> pl.DataFrame:
+    """Return the columns of a history that have comments; read once."""
+    return Warehouse(Path(home)).query("columns").drop_nulls("comment")
 
 
 def of_rows(frame: pl.DataFrame, described: Mapping[str, str] = {}) -> dict[str, MetadataValue]:

@@ -64,9 +64,9 @@ def _forecasts(round_: Round) -> Iterator[Task]:
     judged = (curve for curve in round_.study.curves if curve.is_judged)
     scenarios = sum(len(curve.scenarios(round_.backend)) for curve in judged)
     expected_s = _FORECAST_S + _FORECAST_PER_SCENARIO_S * scenarios
-    for kind, name in (("fit", fit_name), ("predict", prediction_name)) if scenarios else ():
-        for system in round_.asking.systems:
-            yield Task(name(system), expected_s, kind)
+    systems = round_.asking.systems if scenarios else ()
+    yield from (Task(fit_name(one), expected_s, "fit") for one in systems)
+    yield from (Task(prediction_name(one), expected_s, "predict") for one in systems)
 
 
 class _Anchors:

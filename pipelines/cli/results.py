@@ -1,6 +1,6 @@
 """The table that the main job ends with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -22,30 +22,26 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
         metric: says in words what was predicted.
         baseline: what stands beside it.
     """
-    columns: list[tuple[str, str, Callable[[Mapping[str, Any]], str]]] = [
-        ("predicted", "", lambda row: number(row["predicted"])),
-        ("interval", "low", lambda row: interval(row["low"], row["high"])),
-        ("measured", "", lambda row: number(row["measured"])),
-        ("error", "", lambda row: percent(row["error_percent"], signed=True)),
-        ("spread*", "", lambda row: percent(row["spread_percent"])),
-        (
-            f"{baseline.split()[0]}'s error",
-            "linear",
-            lambda row: percent(row["linear_error_percent"], signed=True),
-        ),
-    ]
-    shown = [
-        (title, text)
-        for title, needed, text in columns
-        if not needed or rows[needed].is_not_null().any()
-    ]
+    theirs = f"{baseline.split()[0]}'s error"
+    columns = {
+        "predicted": [number(one) for one in rows["predicted"]],
+        "interval": [interval(*ends) for ends in rows.select("low", "high").iter_rows()],
+        "measured": [number(one) for one in rows["measured"]],
+        "error": [percent(one, signed=True) for one in rows["error_percent"]],
+        "spread*": [percent(one) for one in rows["spread_percent"]],
+        theirs: [percent(one, signed=True) for one in rows["linear_error_percent"]],
+    }
+    for title, needed in (("interval", "low"), (theirs, "linear")):
+        if rows[needed].is_null().all():
+            del columns[title]
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("scenario")
-    for title, _ in shown:
+    for title in columns:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("split")
-    for row in rows.to_dicts():
-        table.add_row(row["label"], *(text(row) for _, text in shown), _judged(row))
+    judged = map(_judged, rows.to_dicts())
+    for cells in zip(rows["label"], *columns.values(), judged, strict=True):
+        table.add_row(*cells)
     out, result = console(), summary(rows)
     out.print(opening(rows.height, result, baseline))
     out.print(table)

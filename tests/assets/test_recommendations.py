@@ -52,8 +52,11 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
     assert isinstance(schema, TableSchemaMetadataValue)
     said = {one.name: one.description for one in schema.schema.columns}
     assert (
-        said["recommendation_id"] == comments(warehouse, "pred.recommendation")["recommendation_id"]
+        said["recommendation_id"]
+        == "Hash of everything but code_version, made_at, sequence and sha256"
     )
+    assert "value" not in comments(warehouse), "tables say different things of it"
+    assert comments(warehouse, "pred.ledger")["value"].startswith("The forecast, in the unit")
     (found,) = history.query("recommendations").to_dicts()
     assert found["system"] == "srift"
     assert f'"iterations":{ITERATIONS}' in found["job"].replace(" ", "")

@@ -5,11 +5,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forecasting.resting import resting
 from forecasting.results import forecasts
+from models.srift.system import SRIFT
 from profilers.probes import PROBES
 from studies.plan import prediction_name, tasks
 from studies.study import Study, read_study
 from tests.synthetic import DDP, landed, needs, opened, write_study
+from warehouse.asks import Refusal
 from warehouse.records import BadInput, Scenario
 
 RESERVE = """
@@ -40,6 +43,15 @@ def test_it_is_forecast(study: Study, tmp_path: Path) -> None:
         for one in (study, without)
     )
     assert with_reserve_s > without_s
+    needed = needs(study)
+    asked = [
+        scenario
+        for curve in study.curves
+        if curve.is_reserve
+        for scenario, rests in resting(SRIFT, curve, needed, "emulated").items()
+        if not isinstance(rests, Refusal)
+    ]
+    assert asked == reserved(study)
 
 
 def test_it_is_profiled_as_test_scenarios_are_and_never_measured(study: Study) -> None:
