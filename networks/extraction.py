@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 from networks.catalogue import OWN, UnknownNetwork, check, learn
 from networks.operation_graph import GraphOperation, OperationGraph
@@ -18,8 +19,8 @@ from networks.primitives import PrimitiveGraph
 _TIMEOUT_S = 900.0
 _TOGETHER = 12
 """Steps that one child process extracts: it loads its framework once for them."""
-_KEPT = 128
-"""Steps at hand, the newest: of PyTorch's networks about a megabyte each."""
+_KEPT, _KEPT_PRIMITIVES = 128, 1024
+"""At hand: the newest steps, a megabyte each; primitives that were asked for last, some 100 kB."""
 
 
 def extracted(
@@ -111,18 +112,32 @@ def primitive_graphs(
     asked = list(dict.fromkeys(wanted))
     for dnn, image_size in asked:
         check(dnn, image_size, "pytorch")
-    missing = [one for one in asked if one not in _PRIMITIVES]
+    with _LOCK:
+        found = {one: _PRIMITIVES[one] for one in asked if one in _PRIMITIVES}
+    missing = [one for one in asked if one not in found]
     if missing:
-        words = [f"{dnn}:{image_size}" for dnn, image_size in missing]
-        graphs = _told(f"the graph of {missing[0][0]}", ["primitives", *words])
+        words = ["primitives", *(f"{dnn}:{image_size}" for dnn, image_size in missing)]
+        graphs = _told(f"the graph of {missing[0][0]}", words)
         for one, text in zip(missing, graphs[-len(missing) :], strict=True):
-            _PRIMITIVES[one] = PrimitiveGraph.of(json.loads(text))
-    return {one: _PRIMITIVES[one] for one in asked}
+            found[one] = PrimitiveGraph.of(json.loads(text))
+    with _LOCK:
+        _keep_newest(found)
+    return {one: found[one] for one in asked}
+
+
+def _keep_newest(graphs: Mapping[tuple[str, int], PrimitiveGraph]) -> None:
+    """Keep graphs at hand, and let the oldest go, but of users' models: nobody extracts them."""
+    for one, graph in graphs.items():
+        _PRIMITIVES.pop(one, None)
+        _PRIMITIVES[one] = graph
+    if len(_PRIMITIVES) > _KEPT_PRIMITIVES:
+        for one in [one for one in _PRIMITIVES if not one[0].startswith(OWN)][:-_KEPT_PRIMITIVES]:
+            del _PRIMITIVES[one]
 
 
 _GRAPHS: OrderedDict[tuple[str, int, int, str], OperationGraph] = OrderedDict()
 _PRIMITIVES: dict[tuple[str, int], PrimitiveGraph] = {}
-"""Graphs at hand: some 100 kB a network."""
+_LOCK = Lock()
 _STEPS: dict[tuple[str, int], OperationGraph | Path | str] = {}
 """Training steps of users' models by name and batch, those of Keras's as files; or why not."""
 
@@ -136,7 +151,8 @@ def know(model: OwnModel, source: tuple[str, str] | None = None) -> None:
     """
     learn(model.dnn, model.image_size, source, model.framework)
     if model.graph is not None:
-        _PRIMITIVES[model.dnn, model.image_size] = model.graph
+        with _LOCK:
+            _PRIMITIVES[model.dnn, model.image_size] = model.graph
     _STEPS.update({(model.dnn, size): step for size, step in model.steps.items()})
 
 

@@ -7,8 +7,10 @@ import pytest
 
 from networks import extraction
 from networks.catalogue import UnknownNetwork
-from networks.extraction import extracted, extracted_steps, step_graphs
+from networks.extraction import extracted, extracted_steps, primitive_graphs, step_graphs
 from networks.operation_graph import operation_graph
+from networks.own_model import OwnModel
+from networks.primitives import Primitive, PrimitiveGraph
 from networks.pytorch_graph import pytorch_graph
 
 
@@ -61,6 +63,55 @@ def test_the_newest_are_kept(children: list[list[str]], monkeypatch: pytest.Monk
     assert len(children) == 2
     step_graphs(wanted[:1], "pytorch")
     assert len(children) == 3
+
+
+def made_up(dnn: str, image_size: int) -> PrimitiveGraph:
+    """Return a graph of one node."""
+    return PrimitiveGraph(dnn, image_size, (Primitive("input"),), (), 0)
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Return what children are asked to trace; two graphs stay at hand."""
+    asked: list[list[str]] = []
+
+    def told(_: str, arguments: list[str]) -> list[str]:
+        asked.append(arguments[1:])
+        return [made_up(*_named(word)).to_json() for word in arguments[1:]]
+
+    monkeypatch.setattr(extraction, "_told", told)
+    monkeypatch.setattr(extraction, "_PRIMITIVES", {})
+    monkeypatch.setattr(extraction, "_KEPT_PRIMITIVES", 2)
+    return asked
+
+
+def _named(word: str) -> tuple[str, int]:
+    dnn, _, image_size = word.partition(":")
+    return dnn, int(image_size)
+
+
+def test_the_primitives_that_were_asked_for_last_are_kept(traced: list[list[str]]) -> None:
+    """Clients of the service choose sides of images by the thousand."""
+    for image_size in (32, 40, 32, 48):
+        primitive_graphs([("small_cnn", image_size)])
+    assert traced == [["small_cnn:32"], ["small_cnn:40"], ["small_cnn:48"]]
+    assert list(extraction._PRIMITIVES) == [("small_cnn", 32), ("small_cnn", 48)]  # noqa: SLF001
+    many = [("small_cnn", image_size) for image_size in (32, 56, 64)]
+    assert primitive_graphs(many) == {one: made_up(*one) for one in many}
+    assert len(extraction._PRIMITIVES) == 2  # noqa: SLF001
+
+
+def test_primitives_of_users_models_stay(
+    traced: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could trace them again."""
+    own = made_up("own-net-1a2b", 32)
+    monkeypatch.setattr(extraction, "learn", lambda *_: None)
+    monkeypatch.setattr(extraction, "check", lambda *_: None)
+    extraction.know(OwnModel(own.dnn, "pytorch", 32, 0, own, {}))
+    primitive_graphs([("small_cnn", image_size) for image_size in (32, 40, 48)])
+    assert primitive_graphs([(own.dnn, 32)]) == {(own.dnn, 32): own}
+    assert traced == [["small_cnn:32", "small_cnn:40", "small_cnn:48"]]
 
 
 def test_what_the_child_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
