@@ -71,6 +71,7 @@ def train(
     name: str,
     *,
     minutes: float,
+    iterations: int | None = None,
     source: Path | None = None,
     seed: int = 0,
     networks: int = 128,
@@ -78,26 +79,39 @@ def train(
 ) -> Trained:
     """Train an embedder in the home, for so long in all calls together, and judge it.
 
+    With a number of iterations it trains for these, if the time suffices: equal seeds come to equal
+    embedders then.
+
     Raises:
-        BadInput: an unknown type of dataset, one that needs a folder, or minutes of 0 or less.
+        BadInput: an unknown type of dataset, one that needs a folder, minutes or iterations of 0 or
+            less, or more iterations than could be done in time.
     """
     if not minutes > 0:
         raise BadInput(f"expected minutes above 0, found {minutes:g}")
+    if iterations is not None and iterations < 1:
+        raise BadInput(f"expected iterations above 0, found {iterations}")
     from models.predictddl import training
 
     given = dataset(checked_name(name, "dataset"), source)
     folder = home() / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    state = folder / f"{name}.training"
+    of = name if iterations is None else f"{name}.{iterations}.{seed}"
+    state = folder / f"{of}.training"
     kept = state.read_bytes() if state.exists() else None
     model, progress = training.train(
         given,
         seconds=60 * minutes,
+        iterations=iterations,
         keep=lambda content: write_bytes(state, content),
         kept=kept,
         seed=seed,
         say=say,
     )
+    if iterations is not None and progress.iterations < iterations:
+        raise BadInput(
+            f"{progress.iterations:,} of {iterations:,} iterations were done in {minutes:g} "
+            "minutes; the same command with more --minutes goes on"
+        )
     say(f"{name}: judged on {networks} networks that training did not draw")
     judged = training.judge(model, given, networks)
     path = folder / f"{name}.safetensors"

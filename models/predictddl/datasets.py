@@ -1,8 +1,9 @@
 """Types of datasets that a graph hypernetwork is trained for: small images and their classes."""
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -15,28 +16,58 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images [n, channels, side, side] of zero mean and unit variance, and their classes [n]."""
+    """Images and their classes.
+
+    Attributes:
+        name: of its type.
+        pixels: of all images, as they are stored: [n, channels, side, side].
+        labels: their classes: [n].
+        classes: how many there are.
+        mean: of all pixels.
+        deviation: of all pixels.
+    """
 
     name: str
-    images: Floats
+    pixels: NDArray[np.generic]
     labels: NDArray[np.int64]
     classes: int
+    mean: float
+    deviation: float
 
     @classmethod
-    def of(cls, name: str, images: NDArray[np.generic], labels: NDArray[np.generic]) -> "Dataset":
+    def of(cls, name: str, pixels: NDArray[np.generic], labels: NDArray[np.generic]) -> "Dataset":
         """Return a dataset of images of any scale.
 
         Raises:
-            BadInput: no images, or as many labels as there are images not.
+            BadInput: there are no images, or not one label for each.
         """
-        if len(images) == 0 or len(images) != len(labels):
+        if len(pixels) == 0 or len(pixels) != len(labels):
             raise BadInput(
-                f"dataset {name}: expected a label for each of some images, found {len(images)} "
+                f"dataset {name}: expected images and a label for each, found {len(pixels)} "
                 f"images and {len(labels)} labels"
             )
-        pixels = images.astype(np.float32)
-        scaled = (pixels - pixels.mean()) / max(float(pixels.std()), 1e-6)
-        return cls(name, scaled, labels.astype(np.int64), int(labels.max()) + 1)
+        classes = labels.astype(np.int64)
+        return cls(name, pixels, classes, int(classes.max()) + 1, *_moments(pixels))
+
+    def images(self, chosen: Sequence[int] | NDArray[np.int64]) -> Floats:
+        """Return some images, scaled so that all have zero mean and unit variance."""
+        pixels = self.pixels[chosen].astype(np.float32)
+        scaled: Floats = (pixels - np.float32(self.mean)) / np.float32(self.deviation)
+        return scaled
+
+
+def _moments(pixels: NDArray[np.generic]) -> tuple[float, float]:
+    """Return mean and standard deviation; of bytes, which may be many, without a copy."""
+    if pixels.dtype != np.uint8:
+        floats = pixels.astype(np.float32)
+        return float(floats.mean()), max(float(floats.std()), 1e-6)
+    counts = np.zeros(256)
+    for image in pixels:
+        counts += np.bincount(image.ravel(), minlength=256)
+    values = np.arange(256)
+    mean = float(np.average(values, weights=counts))
+    variance = float(np.average((values - mean) ** 2, weights=counts))
+    return mean, max(sqrt(variance), 1e-6)
 
 
 def digits() -> Dataset:
@@ -51,11 +82,12 @@ def pairs() -> Dataset:
     """Return pairs of digits, rotated by a quarter or not: 200 classes of 8 × 16 in 16 × 16."""
     single = digits()
     draw = np.random.default_rng(0)
+    digit = single.images(np.arange(len(single.labels)))
     count = 6000
     left, right = draw.integers(0, len(single.labels), (2, count))
     turned = draw.integers(0, 2, count)
-    images = np.full((count, 1, 16, 16), single.images.min(), np.float32)
-    images[:, :, 4:12, :8], images[:, :, 4:12, 8:] = single.images[left], single.images[right]
+    images = np.full((count, 1, 16, 16), digit.min(), np.float32)
+    images[:, :, 4:12, :8], images[:, :, 4:12, 8:] = digit[left], digit[right]
     images[turned == 1] = np.rot90(images[turned == 1], axes=(2, 3))
     labels = single.labels[left] * 10 + single.labels[right] + 100 * turned
     return Dataset.of("pairs", images, labels)
@@ -82,10 +114,8 @@ def tiny_imagenet(folder: Path) -> Dataset:
     """Return Tiny-ImageNet of its folder `tiny-imagenet-200`: 64 × 64, 200 classes.
 
     Raises:
-        BadInput: the folder has no such files.
+        BadInput: the folder has no such files, or one is no image of that size.
     """
-    from matplotlib.image import imread
-
     names = sorted(one.name for one in (folder / "train").glob("n*/"))
     paths = [
         (path, label)
@@ -96,10 +126,22 @@ def tiny_imagenet(folder: Path) -> Dataset:
         raise BadInput(f"{folder}: expected Tiny-ImageNet's train/n*/images/*.JPEG, found none")
     images = np.zeros((len(paths), 3, 64, 64), np.uint8)
     for place, (path, _) in enumerate(paths):
-        pixels = imread(path)
-        colours = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=2)
-        images[place] = colours.transpose(2, 0, 1)
+        images[place] = _colours(path)
     return Dataset.of("tiny_imagenet", images, np.array([label for _, label in paths]))
+
+
+def _colours(path: Path) -> NDArray[np.uint8]:
+    """Return an image's red, green and blue; some are grey."""
+    from matplotlib.image import imread
+
+    try:
+        pixels = np.asarray(imread(path), np.uint8)
+    except (OSError, ValueError, SyntaxError) as error:
+        raise BadInput(f"{path}: expected an image ({error})") from None
+    colours = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=2)
+    if colours.shape != (64, 64, 3):
+        raise BadInput(f"{path}: expected an image of 64 × 64, found {colours.shape}")
+    return colours.transpose(2, 0, 1)
 
 
 SHIPPED: Mapping[str, Callable[[], Dataset]] = {"digits": digits, "pairs": pairs}

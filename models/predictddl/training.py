@@ -2,14 +2,16 @@
 
 Each iteration draws a few networks and a batch of images, and follows the gradient of the mean loss
 of the networks with the predicted weights. What it has learned is kept every minute, so that it
-goes on where it was ended.
+goes on where it was ended. Trainings of equal seeds and iterations come to equal weights, ended in
+between or not; a training that the clock ends does not.
 
 Source: Knyazev et al., NeurIPS 2021, section 4 and appendix C.
 """
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from math import sqrt
 from random import Random
@@ -25,7 +27,7 @@ from warehouse.records import BadInput
 
 META_BATCH, IMAGES, LEARNING_RATE, CLIP = 4, 64, 1e-3, 5.0
 DECAYS_AT = (0.6, 0.85)
-"""Parts of the time after which the learning rate is a third of what it was."""
+"""Parts of a training after which the learning rate is a third of what it was."""
 HELD_OUT_SEED = 10**9
 """Networks from this seed on judge, and no training draws them."""
 _KEPT_S, _SAID_S = 60.0, 10.0
@@ -49,6 +51,10 @@ class Progress:
     iterations: int = 0
     seconds: float = 0.0
     loss: float | None = None
+
+    def part(self, seconds: float, iterations: int | None) -> float:
+        """Return how much is done: of so many iterations, else of so much time."""
+        return self.seconds / seconds if iterations is None else self.iterations / iterations
 
 
 @dataclass(frozen=True)
@@ -76,16 +82,18 @@ def train(
     dataset: Dataset,
     *,
     seconds: float,
+    iterations: int | None = None,
     keep: Callable[[bytes], None],
     kept: bytes | None = None,
     seed: int = 0,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Hypernetwork, Progress]:
-    """Train for so long, what an earlier call did included.
+    """Train for so long, or for so many iterations; what earlier calls did is included.
 
     Args:
         dataset: what the networks classify.
-        seconds: of all calls together.
+        seconds: of all calls together; it ends there, whatever it was to come to.
+        iterations: of all calls together; None: as many as the time allows.
         keep: told once a minute, and at the end, what a later call needs to go on.
         kept: what an earlier call told last.
         seed: of first parameters and networks.
@@ -98,34 +106,42 @@ def train(
     model = Hypernetwork(dataset.classes)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
     progress = _resumed(kept, dataset, model, optimizer)
-    images, labels = torch.from_numpy(dataset.images), torch.from_numpy(dataset.labels)
     recent: list[float] = []
     before_s, started_s = progress.seconds, time.monotonic()
     kept_s = said_s = started_s
-    try:
-        while progress.seconds < seconds:
-            rate = LEARNING_RATE / 3 ** sum(progress.seconds > part * seconds for part in DECAYS_AT)
-            optimizer.param_groups[0]["lr"] = rate
-            chance = Random(f"{seed} {progress.iterations}")
-            networks = [network_for(dataset, chance) for _ in range(META_BATCH)]
-            chosen = torch.tensor([chance.randrange(len(labels)) for _ in range(IMAGES)])
-            recent.append(_step(model, optimizer, networks, images[chosen], labels[chosen]))
-            del recent[:-100]
-            now_s = time.monotonic()
-            spent_s = before_s + now_s - started_s
-            progress = Progress(dataset.name, progress.iterations + 1, spent_s, fmean(recent))
-            if now_s - said_s > _SAID_S:
-                said_s = now_s
-                say(
-                    f"{dataset.name}: iteration {progress.iterations:,}, loss {fmean(recent):.3f}, "
-                    f"{(seconds - progress.seconds) / 60:.0f} min left"
-                )
-            if now_s - kept_s > _KEPT_S:
-                kept_s = now_s
-                keep(_packed(progress, model, optimizer))
-    finally:
-        keep(_packed(progress, model, optimizer))
+    with nullcontext() if iterations is None else _one_thread():
+        try:
+            while progress.seconds < seconds and (done := progress.part(seconds, iterations)) < 1:
+                rate = LEARNING_RATE / 3 ** sum(done > part for part in DECAYS_AT)
+                optimizer.param_groups[0]["lr"] = rate
+                chance = Random(f"{seed} {progress.iterations}")
+                recent = [*recent[-99:], _step(model, optimizer, dataset, chance)]
+                now_s = time.monotonic()
+                spent_s = before_s + now_s - started_s
+                progress = Progress(dataset.name, progress.iterations + 1, spent_s, fmean(recent))
+                if now_s - said_s > _SAID_S:
+                    said_s = now_s
+                    say(
+                        f"{dataset.name}: iteration {progress.iterations:,}, loss "
+                        f"{progress.loss:.3f}, {progress.part(seconds, iterations):.0%} done"
+                    )
+                if now_s - kept_s > _KEPT_S:
+                    kept_s = now_s
+                    keep(_packed(progress, model, optimizer))
+        finally:
+            keep(_packed(progress, model, optimizer))
     return model, progress
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Add up in one order: several threads add up in another, and weights would differ a little."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def judge(model: Hypernetwork, dataset: Dataset, networks: int = 128, images: int = 512) -> Judged:
@@ -138,7 +154,7 @@ def judge(model: Hypernetwork, dataset: Dataset, networks: int = 128, images: in
         raise BadInput(f"expected two networks or more to judge by, found {networks}")
     generator = torch.Generator().manual_seed(HELD_OUT_SEED)
     chosen = torch.randperm(len(dataset.labels), generator=generator)[:images]
-    inputs = torch.from_numpy(dataset.images)[chosen]
+    inputs = torch.from_numpy(dataset.images(chosen.numpy()))
     labels = torch.from_numpy(dataset.labels)[chosen]
     predicted: list[float] = []
     usual: list[float] = []
@@ -158,18 +174,18 @@ def judge(model: Hypernetwork, dataset: Dataset, networks: int = 128, images: in
 
 def network_for(dataset: Dataset, chance: Random) -> RandomNetwork:
     """Return a random network for a dataset's images."""
-    _, channels, side, _ = dataset.images.shape
+    _, channels, side, _ = dataset.pixels.shape
     return draw(chance, image_channels=channels, image_size=side, classes=dataset.classes)
 
 
 def _step(
-    model: Hypernetwork,
-    optimizer: torch.optim.Optimizer,
-    networks: Sequence[RandomNetwork],
-    images: torch.Tensor,
-    labels: torch.Tensor,
+    model: Hypernetwork, optimizer: torch.optim.Optimizer, dataset: Dataset, chance: Random
 ) -> float:
     """Follow the gradient; return the loss. Networks without a finite one teach nothing."""
+    networks = [network_for(dataset, chance) for _ in range(META_BATCH)]
+    chosen = [chance.randrange(len(dataset.labels)) for _ in range(IMAGES)]
+    images = torch.from_numpy(dataset.images(chosen))
+    labels = torch.from_numpy(dataset.labels[chosen])
     optimizer.zero_grad()
     losses = [
         functional.cross_entropy(run(network, weights, images), labels)

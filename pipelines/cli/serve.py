@@ -67,20 +67,25 @@ def join(
 @embedder.command()
 def train(
     dataset: Annotated[str, typer.Argument(help="digits, pairs, cifar10 or tiny_imagenet.")],
-    minutes: Annotated[float, typer.Option(min=0.01, help="Of all calls together.")] = 60,
+    minutes: Annotated[float, typer.Option(min=0.01, help="At most, of all calls together.")] = 60,
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="Train for so many; else for --minutes.")
+    ] = None,
     source: Annotated[Path | None, typer.Option(help="Folder of a dataset not shipped.")] = None,
     networks: Annotated[int, typer.Option(min=2, help="Held-out ones that judge it.")] = 128,
     seed: Annotated[int, typer.Option(help="Of first parameters and networks.")] = 0,
 ) -> None:
     """Train a graph hypernetwork for a type of dataset; the same command goes on after Ctrl-C.
 
-    Keeps the processors busy: never beside a measurement.
+    With --iterations, equal commands make equal embedders on processors of one kind; without, the
+    clock ends training, and each time makes another. Keeps the processors busy: never beside a
+    measurement.
 
-    Example: stepcast embedder train digits --minutes 60
+    Example: stepcast embedder train digits --iterations 1080 --minutes 120
     """
     from pipelines.cli import serving
 
-    serving.train(dataset, minutes, source, networks, seed)
+    serving.train(dataset, minutes, iterations, source, networks, seed)
 
 
 @embedder.command("list")

@@ -153,7 +153,14 @@ def join(
         raise Interrupted(f"{own} has left {url}") from None
 
 
-def train(dataset: str, minutes: float, source: Path | None, networks: int, seed: int) -> None:
+def train(
+    dataset: str,
+    minutes: float,
+    iterations: int | None,
+    source: Path | None,
+    networks: int,
+    seed: int,
+) -> None:
     """Train an embedder, and print what it came to.
 
     Raises:
@@ -165,12 +172,16 @@ def train(dataset: str, minutes: float, source: Path | None, networks: int, seed
     try:
         with host_lock(_tell):
             found = embedders.train(
-                dataset, minutes=minutes, source=source, seed=seed, networks=networks, say=_tell
+                dataset,
+                minutes=minutes,
+                iterations=iterations,
+                source=source,
+                seed=seed,
+                networks=networks,
+                say=_tell,
             )
     except KeyboardInterrupt:
-        raise Interrupted(
-            f"stopped; `stepcast embedder train {dataset} --minutes {minutes:g}` goes on"
-        ) from None
+        raise Interrupted("stopped; the same command goes on") from None
     typer.echo(
         f"{found.iterations:,} iterations in {found.seconds / 60:.0f} min; loss of "
         f"{found.networks} networks that were never drawn: {found.predicted:.3f} with predicted "

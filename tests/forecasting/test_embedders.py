@@ -38,6 +38,33 @@ def test_a_second_type_is_trained_and_goes_on(home: Path, monkeypatch: pytest.Mo
     assert third.iterations == second.iterations, "its time is over"
 
 
+def test_equal_iterations_make_equal_embedders(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was trained before, by the clock or with another seed."""
+    monkeypatch.setattr(training, "IMAGES", 4)
+    monkeypatch.setattr(training, "META_BATCH", 1)
+    monkeypatch.setattr(training, "judge", partial(training.judge, images=8))
+    made = []
+    for seed, folder in ((0, home), (1, home), (0, home / "another")):
+        monkeypatch.setenv("STEPCAST_HOME", str(folder))
+        embedders.train("digits", minutes=0.005, networks=2)
+        found = embedders.train("digits", minutes=5, iterations=3, seed=seed, networks=2)
+        assert found.iterations == 3
+        made.append(found.path.read_bytes())
+    assert made[0] == made[2] != made[1]
+
+
+def test_iterations_that_time_does_not_suffice_for_are_refused_and_go_on(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "IMAGES", 4)
+    monkeypatch.setattr(training, "META_BATCH", 1)
+    said = "1 of 2 iterations were done in 1e-06 minutes; the same command with more --minutes"
+    with pytest.raises(BadInput, match=said):
+        embedders.train("pairs", minutes=1e-6, iterations=2, networks=2)
+    assert not (home / "embedders/pairs.safetensors").exists()
+    assert embedders.train("pairs", minutes=5, iterations=2, networks=2).iterations == 2
+
+
 def test_the_shipped_one_embeds_and_is_small() -> None:
     path = embedders.known()["digits"]
     assert path.stat().st_size < 2**20
@@ -53,5 +80,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
         embedders.train("faces", minutes=1)
     with pytest.raises(BadInput, match="expected minutes above 0, found 0"):
         embedders.train("digits", minutes=0)
+    with pytest.raises(BadInput, match="expected iterations above 0, found 0"):
+        embedders.train("digits", minutes=1, iterations=0)
     with pytest.raises(BadInput, match=r"no embedder for datasets of type 'faces'.*embedder train"):
         embedders.embedder("faces")

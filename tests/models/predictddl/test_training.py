@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.predictddl import training
-from models.predictddl.datasets import Dataset, dataset, digits, pairs
+from models.predictddl.datasets import Dataset
 from models.predictddl.hypernetwork import Hypernetwork, random_weights, run
 from models.predictddl.random_networks import CHANNELS, MOST_KERNEL, MOST_LAYERS, draw
 from warehouse.records import BadInput
@@ -111,6 +111,55 @@ def test_equal_seeds_begin_alike() -> None:
         assert torch.equal(value, two.state_dict()[name])
 
 
+def test_equal_seeds_and_iterations_come_to_equal_weights_interrupted_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On however many threads, and however long it takes."""
+    kept: list[bytes] = []
+    threads = torch.get_num_threads()
+    whole, _ = training.train(few(), seconds=1e6, iterations=16, keep=kept.append)
+
+    def interrupts(text: str) -> None:
+        assert text.startswith("few: iteration 11, loss ") and text.endswith(", 69% done")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "time", ticking())
+    torch.set_num_threads(threads + 1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            training.train(few(), seconds=1e6, iterations=16, keep=kept.append, say=interrupts)
+        resumed, progress = training.train(
+            few(), seconds=1e6, iterations=16, keep=kept.append, kept=kept[-1]
+        )
+        assert torch.get_num_threads() == threads + 1
+    finally:
+        torch.set_num_threads(threads)
+    assert progress.iterations == 16
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name])
+
+
+def test_the_rate_falls_by_iterations_where_they_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rates: list[float] = []
+    whole = torch.optim.Adam.step
+
+    def noted(self: torch.optim.Adam) -> None:
+        rates.append(self.param_groups[0]["lr"])
+        whole(self)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", noted)
+    training.train(few(), seconds=1e6, iterations=10, keep=lambda _: None)
+    assert rates == pytest.approx([1e-3] * 7 + [1e-3 / 3] * 2 + [1e-3 / 9])
+
+
+def test_the_clock_ends_what_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "time", ticking())
+    _, progress = training.train(few(), seconds=3, iterations=100, keep=lambda _: None)
+    assert progress.iterations == 3
+
+
 def test_judges_need_two_networks() -> None:
     with pytest.raises(BadInput, match="two networks or more to judge by, found 1"):
         training.judge(Hypernetwork(2), few(), 1)
@@ -126,16 +175,3 @@ def test_judging_compares_equal_weights_as_equal(monkeypatch: pytest.MonkeyPatch
     found = training.judge(model, few(), 40)
     assert found.low < 0 < found.high
     assert 0.2 < found.better < 0.8
-
-
-def test_types_of_datasets() -> None:
-    assert digits().images.shape == (1797, 1, 8, 8)
-    assert digits().classes == 10
-    made = pairs()
-    assert made.images.shape == (6000, 1, 16, 16)
-    assert made.classes == len(set(made.labels.tolist())) == 200
-    assert abs(float(made.images.mean())) < 1e-4
-    with pytest.raises(BadInput, match="unknown type of dataset 'faces': there are digits, pairs"):
-        dataset("faces")
-    with pytest.raises(BadInput, match="cifar10 cannot be downloaded; name the folder"):
-        dataset("cifar10")
