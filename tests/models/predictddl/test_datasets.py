@@ -2,6 +2,7 @@
 
 import pickle
 import struct
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,11 @@ def test_each_image_has_a_label(images: int) -> None:
         Dataset.of("few", np.zeros((images, 1, 8, 8)), np.zeros(2, int))
 
 
-class _Python2(pickle._Pickler):  # type: ignore[misc,name-defined]  # noqa: SLF001
+class _Python2(pickle._Pickler):  # noqa: SLF001
     """Writes bytes as strings of Python 2, which CIFAR-10's authors used."""
 
-    dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]  # noqa: SLF001
+    write: Callable[[bytes], int]
+    dispatch: Any = pickle._Pickler.dispatch.copy()  # noqa: SLF001
 
     def save_string(self, text: bytes | str) -> None:
         """Write a string of Python 2."""
@@ -141,7 +143,8 @@ def write_tiny(folder: Path) -> None:
 def test_tiny_imagenet_is_read_as_it_was_published(tmp_path: Path) -> None:
     write_tiny(tmp_path)
     found = dataset("tiny_imagenet", tmp_path)
-    assert (found.pixels.shape, found.pixels.dtype) == ((3, 3, 64, 64), np.uint8)
+    assert found.pixels.shape == (3, 3, 64, 64)
+    assert found.pixels.dtype == np.uint8
     assert (found.labels.tolist(), found.classes) == ([0, 0, 1], 2)
     middle = found.pixels[:, :, 32, 32].astype(int)
     expected = [[90, 90, 90], [250, 10, 30], [20, 40, 240]]
