@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ class _Python2(pickle._Pickler):  # noqa: SLF001
     """Writes bytes as strings of Python 2, which CIFAR-10's authors used."""
 
     write: Callable[[bytes], int]
-    dispatch: Any = pickle._Pickler.dispatch.copy()  # noqa: SLF001
+    dispatch: ClassVar[Any] = pickle._Pickler.dispatch.copy()  # noqa: SLF001
 
     def save_string(self, text: bytes | str) -> None:
         """Write a string of Python 2."""
