@@ -130,18 +130,20 @@ class Report(Record):
         node_type: what it is called; nodes of one type are alike.
         cores: of its processors.
         memory_bytes: of its memory.
+        free_memory_bytes: of it, that nobody uses now; none: not known.
         dense_flops: floating-point operations a second in convolutions, of all its cores.
         depthwise_flops: the same, in convolutions of single channels.
         memory_Bps: bytes a second through memory.
         disk_Bps: bytes a second to its disk.
         utilisation: part of its processor time that others use now.
-        gpus: how many it has.
+        gpus: how many it has; all of them train, as was measured on nodes of its type.
         link_mbps: speed of its link; none: not known.
     """
 
     node_type: Name
     cores: float = Field(gt=0, le=1e5, allow_inf_nan=False)
     memory_bytes: int = Field(ge=0, le=10**16)
+    free_memory_bytes: int | None = Field(default=None, ge=0, le=10**16)
     dense_flops: Rate
     depthwise_flops: Rate
     memory_Bps: Rate
@@ -152,15 +154,21 @@ class Report(Record):
 
     @property
     def available(self) -> Capabilities:
-        """What is free of it: what each core has (eq. 1), summed over the free cores (eq. 2)."""
+        """What is free of it: what each core has (eq. 1), summed over the free cores (eq. 2).
+
+        Of memory it is no more than nobody uses.
+        """
         free = max(self.cores * (1 - self.utilisation), _LEAST_FREE_CORES)
+        memory_bytes = self.memory_bytes / self.cores * free
+        if self.free_memory_bytes is not None:
+            memory_bytes = min(memory_bytes, float(self.free_memory_bytes))
         return Capabilities(
             cores=free,
             dense_flops=self.dense_flops / self.cores * free,
             depthwise_flops=self.depthwise_flops / self.cores * free,
             memory_Bps=self.memory_Bps / self.cores * free,
             disk_Bps=self.disk_Bps / self.cores * free,
-            memory_bytes=self.memory_bytes / self.cores * free,
+            memory_bytes=memory_bytes,
         )
 
 

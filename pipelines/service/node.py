@@ -19,7 +19,8 @@ _SECONDS = 0.5
 _RETRIES = 5
 _LONGEST_WAIT_S = 30.0
 _ANSWER_BYTES = 10_000
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
+_CGROUP = Path("/sys/fs/cgroup")
+_MEMINFO = Path("/proc/meminfo")
 
 
 class Unreachable(StepcastError):
@@ -50,6 +51,7 @@ def measured(node_type: str, link_mbps: float | None) -> Report:
         node_type=node_type,
         cores=float(cores),
         memory_bytes=_memory_bytes(),
+        free_memory_bytes=free_memory_bytes(),
         dense_flops=dense,
         depthwise_flops=depthwise,
         memory_Bps=memory,
@@ -67,6 +69,7 @@ class Membership:
         name: the node's.
         token: what requests carry; None: nothing.
         cpu: what the kernel has counted so far.
+        free_memory: bytes that nobody uses now; None: what the kernel says.
 
     Raises:
         BadInput: the address is none, or the service refuses the node.
@@ -74,13 +77,19 @@ class Membership:
     """
 
     def __init__(
-        self, url: str, name: str, token: str | None, cpu: Callable[[], CpuTimes] = cpu_times
+        self,
+        url: str,
+        name: str,
+        token: str | None,
+        cpu: Callable[[], CpuTimes] = cpu_times,
+        free_memory: Callable[[], int] | None = None,
     ) -> None:
         self._url, self._connect = url, _connecting(url)
         self._path = f"{urlsplit(url).path.rstrip('/')}/v1/cluster"
         self._name = quote(name, safe="")
         self._token = token
         self._cpu, self._before = cpu, cpu()
+        self._free_memory = free_memory or free_memory_bytes
 
     def __enter__(self) -> "Membership":
         self._ask("GET", "")
@@ -91,11 +100,15 @@ class Membership:
             self._ask("DELETE", f"/{self._name}")
 
     def tell(self, report: Report) -> None:
-        """Tell what the node can do, and how busy it has been since it last did."""
+        """Tell what the node can do, how busy it has been since it last did, and what is free."""
         now = self._cpu()
         idle, _ = now.fractions_since(self._before)
         self._before = now
-        told = report.model_copy(update={"utilisation": min(max(1 - idle, 0.0), 1.0)})
+        changed = {
+            "utilisation": min(max(1 - idle, 0.0), 1.0),
+            "free_memory_bytes": self._free_memory(),
+        }
+        told = report.model_copy(update=changed)
         self._ask("PUT", f"/{self._name}", told.model_dump_json().encode())
 
     def wait(self) -> None:
@@ -170,6 +183,20 @@ def _memory_bytes() -> int:
     """Return the memory of this machine, or of the container that this is."""
     all_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
-        return min(all_bytes, int(_CGROUP.read_text()))
+        return min(all_bytes, int((_CGROUP / "memory.max").read_text()))
     except (OSError, ValueError):
         return all_bytes
+
+
+def free_memory_bytes() -> int:
+    """Return the memory that a new process may take here: free, or of files that can go."""
+    fields = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
+    free_bytes = int(fields["MemAvailable"].split()[0]) * 1024
+    try:
+        most_bytes = int((_CGROUP / "memory.max").read_text())
+        used_bytes = int((_CGROUP / "memory.current").read_text())
+        stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+        files_bytes = int(stat["inactive_file"])
+    except (OSError, ValueError, KeyError):  # no container, or one without an end
+        return free_bytes
+    return max(min(free_bytes, most_bytes - used_bytes + files_bytes), 0)

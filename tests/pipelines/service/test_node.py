@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import uvicorn
 from starlette.types import ASGIApp
 
 from pipelines.cli import serving
+from pipelines.service import node
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
@@ -55,10 +57,22 @@ def test_a_node_tells_how_busy_it_has_been_and_leaves(address: str, collector: C
         for _ in range(3):
             membership.tell(report())
             membership.wait()
-            (node,) = collector.cluster().nodes
-            told.append(node.report.utilisation)
-        assert (node.name, told) == ("a", [0.25, 0.0, 1.0])
+            (there,) = collector.cluster().nodes
+            told.append(there.report.utilisation)
+        assert (there.name, told) == ("a", [0.25, 0.0, 1.0])
     assert collector.cluster().nodes == []
+
+
+def test_a_node_tells_how_much_memory_is_free_each_time(address: str, collector: Collector) -> None:
+    free = iter([3 * 10**9, 10**9])
+    counted = cpu(0, 10, 10)
+    with Membership(address, "a", TOKEN, lambda: next(counted), lambda: next(free)) as membership:
+        told = []
+        for _ in range(2):
+            membership.tell(report())
+            (there,) = collector.cluster().nodes
+            told.append(there.report.available.memory_bytes)
+    assert told == [3e9, 1e9]
 
 
 def test_a_node_tells_until_it_is_time_to_leave(address: str, collector: Collector) -> None:
@@ -109,5 +123,22 @@ def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     found = measured("lab.xeon", 1000.0)
     assert (found.node_type, found.link_mbps) == ("lab.xeon", 1000.0)
     assert found.cores >= 1 and found.memory_bytes > 2**27
+    assert found.free_memory_bytes is not None and found.free_memory_bytes > 0
     # More than a slide rule, less than all of today's computers.
     assert 1e6 < found.dense_flops < 1e18 and 1e6 < found.memory_Bps < 1e15
+
+
+def test_free_memory_is_that_of_the_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that the kernel keeps at hand make room."""
+    monkeypatch.setattr(node, "_CGROUP", tmp_path)
+    monkeypatch.setattr(node, "_MEMINFO", tmp_path / "meminfo")
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:    2000 kB\n")
+    assert node.free_memory_bytes() == 2_048_000
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("700000\n")
+    (tmp_path / "memory.stat").write_text("anon 100000\ninactive_file 600000\n")
+    assert node.free_memory_bytes() == 2_048_000
+    (tmp_path / "memory.max").write_text("1000000\n")
+    assert node.free_memory_bytes() == 900_000
