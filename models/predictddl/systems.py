@@ -64,8 +64,13 @@ def known_of(tables: Tables, embedding: Embedding) -> Known:
     return Known(runs, capabilities(tables["run"], tables["sample"]), primitive_graphs, embedding())
 
 
-def _fit(tables: Tables) -> PredictDDL:
-    known = known_of(tables, trained)
+def fit(tables: Tables, embedding: Embedding) -> PredictDDL:
+    """Fit to raw tables, with an embedder.
+
+    Raises:
+        BadInput: no step was measured, or runs cannot be fitted to.
+    """
+    known = known_of(tables, embedding)
     # On a busy host, threads on small matrices take fifty times as long.
     with threadpool_limits(1):
         return PredictDDL.fit(known)
@@ -153,7 +158,7 @@ PREDICTDDL = System(
     source="Assogba et al., PredictDDL, 2023; the linear model of work and the interval are ours",
     tables=("run", "scenario", "sample"),
     rests_on=_rests_on,
-    fit=_fit,
+    fit=lambda tables: fit(tables, trained),
     load=_load,
     pooled=True,
     beside="log_linear",

@@ -12,7 +12,7 @@ from forecasting.fits import fit_or_load
 from models.predictddl.fitted import PredictDDL
 from models.predictddl.known import key_of
 from models.predictddl.observed import images_per_step
-from models.predictddl.systems import PREDICTDDL, known_of
+from models.predictddl.systems import PREDICTDDL, fit
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.service.contracts import Forecast, Graph, Workload
 from pipelines.service.places import Place
@@ -46,7 +46,7 @@ class Engine:
         for name in dict.fromkeys(one.dataset.type for one in workloads):
             try:
                 model = self._model(name)
-                _check_inventory(place, model)
+                _check_known(place, model)
                 models[name] = model.knowing(graphs, place.measured)
             except _REFUSALS as error:
                 models[name] = str(error)
@@ -78,7 +78,7 @@ class Engine:
             )
         tables = self._warehouse.visible_tables(PREDICTDDL.tables, list(run_ids))
         if dataset != DEFAULT_DATASET or embedders.known()[dataset].parent != embedders.SHIPPED:
-            return PredictDDL.fit(known_of(tables, lambda: embedders.embedder(dataset)))
+            return fit(tables, lambda: embedders.embedder(dataset))
         found = fit_or_load(PREDICTDDL, run_ids, tables, self._warehouse)
         assert isinstance(found, PredictDDL)
         return found
@@ -125,7 +125,7 @@ def _scenario(dnn: str, workload: Workload, place: Place) -> Scenario:
     workers = sum(group.count for group in place.groups)
     return Scenario(
         workload=load,
-        strategy=Strategy(kind="all_reduce", workers=workers),
+        strategy=Strategy(kind="all_reduce", workers=workers, devices_per_node=place.devices),
         nodes=place.groups,
         link_mbps=place.link_mbps,
     )
@@ -156,19 +156,25 @@ def _forecast(workload: Workload, scenario: Scenario | str, model: PredictDDL | 
     )
 
 
-def _check_inventory(place: Place, model: PredictDDL) -> None:
-    """Refuse nodes of which nobody knows what they can do.
+def _check_known(place: Place, model: PredictDDL) -> None:
+    """Refuse nodes of which nobody knows what they can do, alone or with several devices each.
 
     Raises:
-        BadInput: naming the type.
+        BadInput: naming the type, or the number of devices.
     """
     for group in place.groups:
         name = group.node_type
         if name not in place.measured and name not in model.known.measured:
             raise BadInput(
                 f"nobody has measured what nodes of type {name} can do: `stepcast run` a study "
-                "that trains on them (probe inventory), or `stepcast node join` on one"
+                "that trains on them (probe inventory), or `stepcast node join` on one without GPUs"
             )
+    each = place.devices
+    if each > max(one.scenario.strategy.devices_per_node for one in model.known.runs):
+        raise BadInput(
+            f"nobody has measured steps of {each} GPUs a node: `stepcast run` a study that lists "
+            f"some under train (devices_per_node: {each})"
+        )
 
 
 def _steps(runs: Sequence[VisibleRun]) -> tuple[VisibleRun, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from models.predictddl.observed import DENSE, DEPTHWISE, DISK, MEMORY, Capabilities
-from pipelines.service.contracts import Cluster, Nodes
+from pipelines.service.contracts import Cluster, Nodes, Report
 from profilers.clusters.node_types import node_group
 from warehouse.records import BadInput, NodeGroup
 
@@ -21,11 +21,13 @@ class Place:
         groups: the nodes.
         measured: by node type and metric of probe `inventory`, what the history does not know.
         link_mbps: of their links; None: nobody said.
+        devices: of each node that train: its GPUs, or one where it has none.
     """
 
     groups: tuple[NodeGroup, ...]
     measured: Mapping[str, Mapping[str, float]]
     link_mbps: float | None
+    devices: int = 1
 
     @property
     def counts(self) -> dict[str, int]:
@@ -49,36 +51,75 @@ def of_types(nodes: Iterable[Nodes], link_mbps: float | None) -> Place:
 def of_cluster(cluster: Cluster, link_mbps: float | None) -> Place:
     """Return a place of the nodes that have registered, on their slowest link if none is named.
 
-    Nodes of one type are taken for alike: each can do what the least of them can.
+    Nodes of one type are taken for alike: each can do what the least of them can. A type of nodes
+    with GPUs is one that was profiled: what such a node tells of its processors says little.
 
     Raises:
-        BadInput: none has registered.
+        BadInput: none has registered, or their numbers of GPUs differ by type; or nodes with GPUs
+            are of a type that nobody knows.
     """
     if not cluster.nodes:
         raise BadInput(
             "no node has registered: name some under `nodes`, or run `stepcast node join` on them"
         )
-    groups, measured = [], {}
-    for node_type in dict.fromkeys(one.report.node_type for one in cluster.nodes):
-        theirs = [one.report for one in cluster.nodes if one.report.node_type == node_type]
-        least, name = _least([one.available for one in theirs]), f"{node_type}{_NOW}"
-        groups.append(
-            NodeGroup(
-                role="worker",
-                node_type=name,
-                count=len(theirs),
-                cpu_share=least.cores,
-                memory_bytes=int(least.memory_bytes) or None,
-            )
+    by_type: dict[str, list[Report]] = {}
+    for one in cluster.nodes:
+        by_type.setdefault(one.report.node_type, []).append(one.report)
+    gpus = {name: min(one.gpus for one in theirs) for name, theirs in by_type.items()}
+    if len(set(gpus.values())) > 1:
+        raise BadInput(
+            f"nodes that train together have equally many GPUs each, found {_listed(gpus)}; let "
+            "some leave, or name others under `nodes`"
         )
-        measured[name] = {
-            DENSE: least.dense_flops,
-            DEPTHWISE: least.depthwise_flops,
-            MEMORY: least.memory_Bps,
-            DISK: least.disk_Bps,
-        }
     links = [one.report.link_mbps for one in cluster.nodes if one.report.link_mbps is not None]
-    return Place(tuple(groups), measured, link_mbps or min(links, default=None))
+    link_mbps = link_mbps or min(links, default=None)
+    devices = max(gpus.values())
+    if devices:
+        groups = tuple(_with_gpus(name, len(theirs)) for name, theirs in by_type.items())
+        return Place(groups, {}, link_mbps, devices)
+    free = [_free(name, theirs) for name, theirs in by_type.items()]
+    measured = {group.node_type: rates for group, rates in free}
+    return Place(tuple(group for group, _ in free), measured, link_mbps)
+
+
+def _with_gpus(node_type: str, count: int) -> NodeGroup:
+    """Return nodes with GPUs, as the catalogue declares them.
+
+    Raises:
+        BadInput: it does not; the message says what to do.
+    """
+    try:
+        return node_group("worker", node_type, count)
+    except BadInput:
+        raise BadInput(
+            f"nodes with GPUs are forecast from steps on their type, and {node_type} is no node "
+            "type (`stepcast node-types`): `stepcast run` a study that trains on one, and let it "
+            "join as the type that the study names (--type)"
+        ) from None
+
+
+def _free(node_type: str, theirs: Sequence[Report]) -> tuple[NodeGroup, dict[str, float]]:
+    """Return nodes without GPUs, and by metric what is free of each: what is of the least."""
+    least = _least([one.available for one in theirs])
+    group = NodeGroup(
+        role="worker",
+        node_type=f"{node_type}{_NOW}",
+        count=len(theirs),
+        cpu_share=least.cores,
+        # PyTorch starts a thread for each core, whatever others do there.
+        threads=max(int(min(one.cores for one in theirs)), 1),
+        memory_bytes=int(least.memory_bytes) or None,
+    )
+    return group, {
+        DENSE: least.dense_flops,
+        DEPTHWISE: least.depthwise_flops,
+        MEMORY: least.memory_Bps,
+        DISK: least.disk_Bps,
+    }
+
+
+def _listed(gpus: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} with {count}" for name, count in gpus.items())
 
 
 def _least(several: Sequence[Capabilities]) -> Capabilities:

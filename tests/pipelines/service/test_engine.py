@@ -4,14 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from forecasting import embedders
+from models.predictddl import training
+from models.predictddl.ghn import cosine_distance
 from networks import extraction
 from pipelines.service.contracts import Dataset, Forecast, Graph, Node, Nodes, Workload
-from pipelines.service.engine import Engine
+from pipelines.service.engine import Engine, graph_of
 from pipelines.service.places import Place, of_cluster, of_types
 from tests.pipelines.service import made_up
 from tests.pipelines.service.made_up import NODE_TYPE, convolutions
 from tests.pipelines.service.reports import report
 from tests.pipelines.service.test_places import cluster
+from warehouse.records import Scenario, Strategy
 from warehouse.warehouse import Warehouse
 
 TWO = of_types([Nodes(node_type=NODE_TYPE, count=2)], 1000.0)
@@ -122,6 +126,64 @@ def test_nodes_without_an_inventory_are_refused(engine: Engine) -> None:
     said = reason(engine, Workload(dnn="vgg11"), place)
     assert said.startswith("nobody has measured what nodes of type emu.avx512.s40 can do")
     assert "probe inventory" in said and "stepcast node join" in said
+
+
+def test_nodes_with_a_gpu_take_what_was_measured_on_their_type(engine: Engine) -> None:
+    """However busy their processors are."""
+    told = report(node_type=NODE_TYPE, gpus=1, utilisation=0.5)
+    load = Workload(dnn="vgg11", batch_size=8)
+    assert ask(engine, load, place=of_cluster(cluster(told, told), 1000.0)) == ask(engine, load)
+
+
+def test_nodes_with_a_gpu_of_a_type_without_an_inventory_are_refused(engine: Engine) -> None:
+    place = of_cluster(cluster(report(node_type="gpu.h100", gpus=1)), None)
+    said = reason(engine, Workload(dnn="vgg11"), place)
+    assert said.startswith("nobody has measured what nodes of type gpu.h100 can do")
+
+
+def test_several_gpus_a_node_are_refused_until_such_steps_were_measured(
+    engine: Engine, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = of_cluster(cluster(report(node_type=NODE_TYPE, gpus=2)), None)
+    load = Workload(dnn="vgg11", batch_size=8, dataset=Dataset(images=16_000))
+    said = reason(engine, load, place)
+    assert said.startswith("nobody has measured steps of 2 GPUs a node: `stepcast run` a study")
+    each = Strategy(kind="all_reduce", workers=1, devices_per_node=2)
+    alone = made_up.scenario
+
+    def on_two(dnn: str, batch_size: int, workers: int) -> Scenario:
+        found = alone(dnn, batch_size, workers)
+        return found.model_copy(update={"strategy": each}) if workers == 1 else found
+
+    monkeypatch.setattr(made_up, "scenario", on_two)
+    made_up.install(home, monkeypatch)
+    (found,) = ask(Engine(Warehouse(home)), load, place=place)
+    assert found.step_time_s is not None, found.reason
+    # Sixteen images a step.
+    assert found.epoch_s == pytest.approx(1000 * found.step_time_s)
+
+
+def test_another_type_of_dataset_has_forecasts_by_its_own_embedder(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up.install(home, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "IMAGES", 4)
+        patch.setattr(training, "META_BATCH", 1)
+        embedders.train("pairs", minutes=5, iterations=2, networks=2)
+    sent = graph(convolutions(30))
+    loads = [Workload(graph=sent, dataset=Dataset(type=name)) for name in ("digits", "pairs")]
+    found = ask(Engine(Warehouse(home)), *loads)
+    assert [one.status for one in found] == ["forecast"] * 2
+    for one, load in zip(found, loads, strict=True):
+        embedder = embedders.embedder(load.dataset.type)
+        ours = embedder.embedding(graph_of(sent, load.image_size))
+        apart = min(
+            cosine_distance(ours, embedder.embedding(measured))
+            for measured in made_up.graphs().values()
+        )
+        assert one.distance == pytest.approx(apart, rel=1e-6)
+    assert found[0].distance != pytest.approx(found[1].distance, rel=1e-3)
 
 
 def test_registered_nodes_that_are_half_busy_take_longer(engine: Engine) -> None:

@@ -5,6 +5,7 @@ import pytest
 from models.predictddl.observed import DENSE, MEMORY, of_node
 from pipelines.service.contracts import Cluster, Nodes, Registered, Report
 from pipelines.service.places import of_cluster, of_types
+from profilers.clusters.node_types import node_group
 from tests.pipelines.service.reports import report
 from warehouse.records import BadInput
 
@@ -42,6 +43,42 @@ def test_registered_nodes_can_do_what_the_least_of_their_type_can() -> None:
     assert place.measured[xeon.node_type][DENSE] == 4e10
     assert place.measured[xeon.node_type][MEMORY] == 2e10
     assert of_node(arm, place.measured).dense_flops == 8e10
+
+
+@pytest.mark.parametrize(
+    ("reports", "threads"),
+    [
+        ([report()], 8),
+        ([report(cores=4.0), report(utilisation=0.9)], 4),
+        ([report(cores=0.5)], 1),
+    ],
+)
+def test_registered_nodes_train_on_a_thread_for_each_core(
+    reports: list[Report], threads: int
+) -> None:
+    """On one thread, PyTorch convolves single pixels of small batches in another way."""
+    (group,) = of_cluster(cluster(*reports), None).groups
+    assert group.threads == threads
+
+
+def test_nodes_with_gpus_are_those_that_the_catalogue_has() -> None:
+    """What their processors could do says nothing."""
+    told = report(node_type="gpu.h100", gpus=8)
+    place = of_cluster(cluster(told, told.model_copy(update={"gpus": 4})), None)
+    assert (place.devices, place.counts, place.measured) == (4, {"gpu.h100": 2}, {})
+    assert place.groups == (node_group("worker", "gpu.h100", 2),)
+    assert of_cluster(cluster(report()), None).devices == 1
+
+
+def test_nodes_with_gpus_of_a_type_that_nobody_knows_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"lab\.xeon is no node type .*: `stepcast run` a study"):
+        of_cluster(cluster(report(gpus=4)), None)
+
+
+def test_nodes_with_and_without_gpus_do_not_train_together() -> None:
+    both = cluster(report(node_type="gpu.h100", gpus=2), report())
+    with pytest.raises(BadInput, match=r"found gpu\.h100 with 2, lab\.xeon with 0; let some leave"):
+        of_cluster(both, None)
 
 
 def test_what_is_free_now_does_not_take_the_name_of_what_was_profiled() -> None:
