@@ -3,7 +3,7 @@
 The time of a step is a linear model of the work (`linear_work`), times what a regressor says of
 networks of this kind in such setups. Which regressor it is, is chosen by leaving out families of
 networks, for networks that were measured by leaving out runs. How wrong these left-out forecasts
-were makes the interval, which widens with the distance from the nearest network that was measured.
+were makes the interval; it widens for networks further from all others than any family left out.
 Networks that were not measured get a baseline's answer, and are said to, unless on families left
 out the model errs less with 95 % confidence.
 """
@@ -79,7 +79,6 @@ class PredictDDL:
                 f"{', '.join(sorted(known.names))}; list others under train of a study, and "
                 "`stepcast run`"
             )
-        far = model.far(known)
         tried = {name: model.by_family(known, families, model.ours(name)) for name in REGRESSORS}
         unseen = model.chosen(tried)
         left_out = {
@@ -100,10 +99,8 @@ class PredictDDL:
             unseen=unseen,
             left_out={name: one.mean_error for name, one in left_out.items()},
             answers=answers,
-            scores={
-                name: model.quantile(one, far) for name, one in judged.items() if one is not None
-            },
-            far=far,
+            scores={name: model.quantile(one) for name, one in judged.items() if one is not None},
+            far=model.far(known),
             coefficients=tuple(Model.fit(known, "none").linear.coefficients.tolist()),
         )
         return cls(known, parameters)

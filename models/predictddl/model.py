@@ -20,8 +20,6 @@ Floats = NDArray[np.float64]
 COVERAGE = 0.9
 _FAR = 1.5
 """A network is far out beyond so many times the distance of the family that is furthest off."""
-_WIDER = 2.0
-"""Intervals at the greatest distance are so many widths wider than those of known networks."""
 _WORTH = 0.98
 """A more complicated regressor has to err by less than this times what a simpler one does."""
 _DRAWS = 2000
@@ -76,13 +74,11 @@ class LeftOut:
         errors: of logarithms of seconds, forecast less measured.
         deviations: of these logarithms, as forecast.
         families: of each run's network.
-        apart: cosine distance from each run's network to the nearest that its fit knew.
     """
 
     errors: Floats
     deviations: Floats
     families: NDArray[np.object_]
-    apart: Floats
 
     @property
     def mean_error(self) -> float:
@@ -154,20 +150,23 @@ def chosen(tried: Mapping[str, LeftOut]) -> str:
     return best
 
 
-def widened(apart: Floats | float, far: float) -> Floats | float:
-    """Return how much wider intervals are for networks at a cosine distance from known ones."""
-    return 1 + _WIDER * apart / far
-
-
-def quantile(left_out: LeftOut, far: float) -> float:
+def quantile(left_out: LeftOut) -> float:
     """Return the score below which `COVERAGE` of left-out forecasts were, for a finite sample.
 
-    A score is an error over its deviation, which distance widens.
+    A score is an error over its deviation.
     """
-    deviations = np.maximum(left_out.deviations, 1e-9) * widened(left_out.apart, far)
-    scores = np.sort(np.abs(left_out.errors) / deviations)
+    scores = np.sort(np.abs(left_out.errors) / np.maximum(left_out.deviations, 1e-9))
     place = min(int(np.ceil(COVERAGE * (len(scores) + 1))) - 1, len(scores) - 1)
     return float(scores[place])
+
+
+def widened(apart: float, far: float) -> float:
+    """Return how much wider the interval of a network is at a cosine distance from known ones.
+
+    Up to the distance of the family that is furthest off, errors of families left out tell; beyond,
+    intervals widen with the distance, up to `_FAR` times.
+    """
+    return max(1.0, _FAR * apart / far)
 
 
 def far(known: Known) -> float:
@@ -190,7 +189,6 @@ def _forecast(known: Known, out: Sequence[Observed], fitting: Fitting) -> LeftOu
         errors=found - np.log([one.step_s for one in out]),
         deviations=deviations,
         families=np.array([_family(one) for one in out], dtype=object),
-        apart=np.array([known.nearest(key_of(one))[0] for one in scenarios]),
     )
 
 
@@ -199,7 +197,6 @@ def _together(parts: Sequence[LeftOut]) -> LeftOut:
         np.concatenate([one.errors for one in parts]),
         np.concatenate([one.deviations for one in parts]),
         np.concatenate([one.families for one in parts]),
-        np.concatenate([one.apart for one in parts]),
     )
 
 
