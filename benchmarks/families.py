@@ -73,7 +73,7 @@ def left_out(known: Known, fitting: Fitting) -> dict[str, NDArray[np.float64]]:
     """Return the relative errors of each family's runs by a fit to the other families."""
     families = sorted({family(one.scenario.workload.dnn) for one in known.runs})
     return {
-        name: np.expm1(model.by_family(known, [name], fitting)[0]).astype(np.float64)
+        name: np.expm1(model.by_family(known, [name], fitting).errors).astype(np.float64)
         for name in families
     }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import polars as pl
 
@@ -31,6 +31,14 @@ class Fitted(Protocol):
 
     def parameters_json(self) -> str:
         """Return the fitted parameters as canonical JSON."""
+
+
+@runtime_checkable
+class FallsBack(Fitted, Protocol):
+    """A fitted system that gives another's forecast where its own would be worse."""
+
+    def answered_by(self, scenario: Scenario) -> str:
+        """Return whose forecast of a scenario `predict` gives."""
 
 
 def _nothing(scenarios: Sequence[Scenario]) -> None:
@@ -62,6 +70,7 @@ class System:
             nobody else needs, or stands for a part of another system.
         prepare: reads at once what forecasts of many scenarios would read one by one, such as
             graphs of networks. It raises nothing: forecasts say what is wrong with each.
+        falls_back: its fits are `FallsBack`.
         check: refuses, before anything is measured, runs to which it could not be fitted, or from
             which it could not forecast a scenario (`NotCovered`: others may). Gets the scenario,
             what is planned of all that its forecasts rest on, and the MTU of the links where that
@@ -81,4 +90,5 @@ class System:
     in_words: str = ""
     only_named: bool = False
     prepare: Callable[[Sequence[Scenario]], None] = _nothing
+    falls_back: bool = False
     check: Callable[[Scenario, Sequence[Planned], int | None], None] = _no_check

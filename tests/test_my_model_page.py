@@ -116,6 +116,17 @@ def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
     assert words.out.splitlines()[0].startswith(f"{TARGET} is own-")
 
 
+def test_whoever_answers_is_named(there: Path) -> None:
+    """Of four networks, each of another family, ours is not better than baselines for certain."""
+    asked = ["--dnn", "resnet34", "--framework", "pytorch", "--image-size", "64", *ASKED]
+    ask = ["predict", *asked, "--systems", "predictddl,log_linear", "--dry-run"]
+    ours, baseline = json.loads(stepcast(*ask, "--json").out)["forecasts"]
+    assert (ours["system"], ours["answered_by"]) == ("predictddl", "histogram")
+    assert baseline["answered_by"] == baseline["system"] == "log_linear"
+    told = "because on families of networks left out predictddl was not better with confidence."
+    assert told in stepcast(*ask).out
+
+
 @pytest.mark.cluster
 def test_the_part_about_keras_is_followed(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ from forecasting.asked.place import Place, place_of
 from forecasting.asked.runs import Met, VisibleRun, met, visible_runs
 from forecasting.asked.writing import snapshot_of, write
 from models.profiled_run import refusal
-from models.system import System
+from models.system import FallsBack, System
 from networks import check
 from profilers.probe import Metric
 from studies.curve import Curve
@@ -40,6 +40,7 @@ class Forecast:
     are not any more what the profiles say that it rests on. `cost` is None where a node type has no
     price. `case` says which judged scenarios are nearest, and whether it is far from all of them.
     `corrected_by` is the measured step that corrected it; None: it is the system's own.
+    `answered_by` is whose forecast the system gave where its own would be worse; None: its own.
     """
 
     scenario: Scenario
@@ -57,6 +58,7 @@ class Forecast:
     changed: tuple[Changed, ...] = ()
     cost: Cost | None = None
     corrected_by: str | None = None
+    answered_by: str | None = None
 
     @property
     def usd_per_million_samples(self) -> float | None:
@@ -219,6 +221,7 @@ def _answer(
     try:
         known = _known(fit, key, history)
         value, low, high, unknown = known or _figures(fit, scenario)
+        answered_by = _answered_by(fit, scenario) if system.falls_back else None
     except BadInput as error:
         return Refused(scenario, system, str(error))
     past = history.past.get((system.name, split, curve.metric.name))
@@ -237,6 +240,7 @@ def _answer(
         is_new=known is None,
         changed=history.changed_since(group),
         cost=cost_of(scenario, history.prices),
+        answered_by=None if answered_by == system.name else answered_by,
     )
 
 
@@ -247,6 +251,12 @@ def _unwritten(forecasts: Sequence[Forecast], history: History) -> list[Forecast
         for one in forecasts
         if one.is_new or not history.has_asked(one.fit.fit_id, one.scenario, snapshot_of(one))
     ]
+
+
+def _answered_by(fit: AskedFit, scenario: Scenario) -> str:
+    fitted = fit.fitted()
+    assert isinstance(fitted, FallsBack)
+    return fitted.answered_by(scenario)
 
 
 def _figures(fit: AskedFit, scenario: Scenario) -> Figures:

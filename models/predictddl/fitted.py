@@ -3,36 +3,35 @@
 The time of a step is a linear model of the work (`linear_work`), times what a regressor says of
 networks of this kind in such setups. Which regressor it is, is chosen by leaving out families of
 networks, for networks that were measured by leaving out runs. How wrong these left-out forecasts
-were makes the interval. Where even then a regression on three figures of a network would have been
-better, its answer is given, and said to be its.
+were makes the interval; it widens for networks further from all others than any family left out.
+Networks that were not measured get a baseline's answer, and are said to, unless on families left
+out the model errs less with 95 % confidence.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import exp
+from math import exp, hypot
 from typing import Self
 
-import numpy as np
 import polars as pl
 
 from models.predictddl import log_linear, model
-from models.predictddl.ghn import cosine_distance
 from models.predictddl.known import Key, Known, key_of
 from models.predictddl.learned import REGRESSORS
-from models.predictddl.model import Forecast, Model
+from models.predictddl.model import Fitting, Forecast, LeftOut, Model
+from models.profiled_run import PREDICTED
 from models.system import NotCovered
 from networks.families import family
 from networks.primitives import PrimitiveGraph
 from warehouse.records import BadInput, Record, Scenario
 
-PREDICTIONS = {
-    "scenario_id": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "unknown": pl.String,
+BASELINES: Mapping[str, Fitting] = {
+    "log_linear": log_linear.fitted,
+    "histogram": log_linear.histogram,
 }
+"""Regressions on a few figures of a network, and on how many primitives of each type it has."""
+OURS = "predictddl"
 
 
 class Parameters(Record):
@@ -41,9 +40,10 @@ class Parameters(Record):
     Attributes:
         seen: the regressor for networks that were measured.
         unseen: the one for others.
-        left_out: by system, mean absolute error on families left out.
-        answers: the system that answers for unseen networks.
-        scores: quantile of |error| / deviation on runs and families left out: seen and unseen.
+        left_out: by system, mean absolute error of logarithms on families left out.
+        answers: whose forecasts of unseen networks are given: `OURS`, or one of `BASELINES`.
+        scores: `model.quantile` of what was left out: runs (seen), families (unseen) and types of
+            nodes (elsewhere). A key is missing where nothing could be left out.
         far: cosine distance beyond which nothing is said.
         coefficients: of the linear model, seconds of each term.
     """
@@ -70,51 +70,53 @@ class PredictDDL:
         """Fit to runs.
 
         Raises:
-            BadInput: fewer than two networks, or runs that cannot be fitted to.
+            BadInput: networks of fewer than two families, or runs that cannot be fitted to.
         """
         families = sorted(set(map(family, known.names)))
         if len(families) < 2:
             raise BadInput(
-                f"predictddl learns from networks of several families, found {len(known.names)} of "
-                f"{len(families)}; list more under train of a study, and `stepcast run`"
+                "predictddl learns from networks of two families or more, found only "
+                f"{', '.join(sorted(known.names))}; list others under train of a study, and "
+                "`stepcast run`"
             )
-        errors = {name: model.by_family(known, families, model.ours(name)) for name in REGRESSORS}
-        by_run = {name: model.by_run(known, name) for name in REGRESSORS}
-        unseen, seen = model.chosen(errors), model.chosen(by_run)
-        fallback = model.by_family(known, families, log_linear.fitted)
-        histogram, _ = model.by_family(known, families, log_linear.histogram)
-        ours, deviations = errors[unseen]
+        tried = {name: model.by_family(known, families, model.ours(name)) for name in REGRESSORS}
+        unseen = model.chosen(tried)
         left_out = {
-            "predictddl": float(np.abs(ours).mean()),
-            "log_linear": float(np.abs(fallback[0]).mean()),
-            "histogram": float(np.abs(histogram).mean()),
+            OURS: tried[unseen],
+            **{name: model.by_family(known, families, one) for name, one in BASELINES.items()},
         }
-        better = left_out["predictddl"] <= min(left_out.values())
-        answers = "predictddl" if better else "log_linear"
-        if not better:
-            ours, deviations = fallback
+        answers = _shipped(left_out)
+        by_run = {name: model.by_run(known, model.ours(name)) for name in REGRESSORS}
+        known_runs = {name: one for name, one in by_run.items() if one is not None}
+        seen = model.chosen(known_runs) if known_runs else unseen
+        judged = {
+            "unseen": left_out[answers],
+            "seen": known_runs.get(seen),
+            "elsewhere": model.by_type(known, model.ours(seen)),
+        }
         parameters = Parameters(
             seen=seen,
             unseen=unseen,
-            left_out=left_out,
+            left_out={name: one.mean_error for name, one in left_out.items()},
             answers=answers,
-            scores={
-                "unseen": model.quantile(ours, deviations),
-                "seen": model.quantile(*by_run[seen]),
-            },
-            far=model.far(known, families),
+            scores={name: model.quantile(one) for name, one in judged.items() if one is not None},
+            far=model.far(known),
             coefficients=tuple(Model.fit(known, "none").linear.coefficients.tolist()),
         )
         return cls(known, parameters)
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
-        """Return scenario_id, value (step_time_s), low, high and unknown of each scenario.
+        """Return scenario_id, value (step_time_s), low and high of each scenario.
+
+        Of nodes of a type that no step was measured on, low and high are NULL if all steps are of
+        one type: nothing tells how wrong that is.
 
         Raises:
-            NotCovered: a network is far from all that were measured; the message says what to do.
+            NotCovered: a network is far from all that were measured, or nobody has measured a type
+                of node; the message says what to do.
         """
         rows = [self._predict(one) for one in scenarios]
-        return pl.DataFrame(rows, schema=PREDICTIONS, orient="row")
+        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON."""
@@ -122,11 +124,7 @@ class PredictDDL:
 
     def distance(self, scenario: Scenario) -> tuple[float, str]:
         """Return the cosine distance to the nearest network that was measured, and its name."""
-        key = key_of(scenario)
-        ours = self.known.embedding(key, self.known.graphs([key])[key])
-        return min(
-            (cosine_distance(ours, other), dnn) for (dnn, _), other in self.known.embeddings.items()
-        )
+        return self.known.nearest(key_of(scenario))
 
     def knowing(
         self,
@@ -139,35 +137,75 @@ class PredictDDL:
         models = {name: replace(self._model(name), known=known) for name in names}
         return type(self)(known, self.parameters, models)
 
-    def who(self, scenario: Scenario) -> str:
-        """Return the system that answers for a scenario: see `Parameters.answers`."""
-        is_seen = scenario.workload.dnn in self.known.names
-        return "predictddl" if is_seen else self.parameters.answers
+    def answered_by(self, scenario: Scenario) -> str:
+        """Return whose forecast of a scenario is given: see `Parameters.answers`."""
+        return OURS if self._is_seen(scenario) else self.parameters.answers
 
     def _predict(self, scenario: Scenario) -> tuple[str | float | None, ...]:
-        is_seen = scenario.workload.dnn in self.known.names
-        apart, nearest = (0.0, scenario.workload.dnn) if is_seen else self.distance(scenario)
+        apart, nearest = (0.0, "") if self._is_seen(scenario) else self.distance(scenario)
         if apart > self.parameters.far:
             raise NotCovered(
                 f"{scenario.label}: no measured network is like {scenario.workload.dnn} (the "
                 f"nearest, {nearest}, is {apart:.3f} off, and forecasts were judged up to "
                 f"{self.parameters.far:.3f}); list it under train of a study, and `stepcast run`"
             )
-        who = "seen" if is_seen else "unseen"
-        if who == "unseen" and self.parameters.answers != "predictddl":
-            found, deviation = self._log_linear([scenario])
+        for name in sorted(self._new_types(scenario) - self.known.measured.keys()):
+            raise NotCovered(
+                f"{scenario.label}: nobody has measured what nodes of type {name} can do; "
+                "`stepcast run` a study that trains on them (probe inventory)"
+            )
+        found, deviation = self._forecast(scenario)
+        half = self._half(scenario, deviation, apart)
+        interval = (None, None) if half is None else (exp(found - half), exp(found + half))
+        return scenario.scenario_id, exp(found), *interval
+
+    def _forecast(self, scenario: Scenario) -> tuple[float, float]:
+        """Return the logarithm of a scenario's seconds, and its deviation."""
+        answers = self.answered_by(scenario)
+        if answers != OURS:
+            forecast = self._baseline
+        elif self._is_seen(scenario):
+            forecast = self._model(self.parameters.seen).forecast
         else:
-            regressor = self.parameters.seen if is_seen else self.parameters.unseen
-            found, deviation = self._model(regressor).forecast([scenario])
-        half = self.parameters.scores[who] * float(deviation[0])
-        value = float(found[0])
-        return scenario.scenario_id, exp(value), exp(value - half), exp(value + half), None
+            forecast = self._model(self.parameters.unseen).forecast
+        found, deviations = forecast([scenario])
+        return float(found[0]), float(deviations[0])
+
+    def _half(self, scenario: Scenario, deviation: float, apart: float) -> float | None:
+        """Return half the width of an interval of logarithms; None: nothing tells.
+
+        An unseen network on an unseen type of node has two reasons to err, independent of another.
+        """
+        scores = self.parameters.scores
+        reasons = ["elsewhere"] if self._new_types(scenario) else []
+        if not self._is_seen(scenario):
+            reasons.append("unseen")
+        reasons = reasons or ["seen" if "seen" in scores else "unseen"]
+        if not scores.keys() >= set(reasons):
+            return None
+        wider = model.widened(apart, self.parameters.far)
+        return deviation * wider * hypot(*(scores[one] for one in reasons))
+
+    def _is_seen(self, scenario: Scenario) -> bool:
+        return scenario.workload.dnn in self.known.names
+
+    def _new_types(self, scenario: Scenario) -> set[str]:
+        """Return the types of a scenario's nodes that no step was measured on."""
+        return model.node_types(scenario) - self.known.node_types
 
     @cached_property
-    def _log_linear(self) -> Forecast:
-        return log_linear.fitted(self.known)
+    def _baseline(self) -> Forecast:
+        return BASELINES[self.parameters.answers](self.known)
 
     def _model(self, regressor: str) -> Model:
         if regressor not in self._models:
             self._models[regressor] = Model.fit(self.known, regressor)
         return self._models[regressor]
+
+
+def _shipped(left_out: Mapping[str, LeftOut]) -> str:
+    """Return ours where it errs less than all others with confidence, else the best of these."""
+    ours, others = left_out[OURS], {name: left_out[name] for name in BASELINES}
+    if all(ours.surely_below(one) for one in others.values()):
+        return OURS
+    return min(others, key=lambda name: others[name].mean_error)

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.predictddl.ghn import Embedder
+from models.predictddl.ghn import Embedder, cosine_distance
 from models.predictddl.learned import Rows
 from models.predictddl.observed import Capabilities, Observed, batch_of, of_node
 from models.predictddl.work import Work, ranks_of, terms, traits
@@ -58,7 +58,7 @@ class Known:
             ours = self.graphs([one for one in asked if one not in graphs])
             return {**ours, **{one: graphs[one] for one in asked if one in graphs}}
 
-        # Others may have sent other graphs by the same name.
+        # What somebody sent stays with this, and out of what all share.
         embedded = {key: one for key, one in self._embedded.items() if key not in graphs}
         more = replace(
             self, graphs=both, measured={**measured, **self.measured}, _embedded=embedded
@@ -71,6 +71,12 @@ class Known:
     def names(self) -> frozenset[str]:
         """The networks that were measured."""
         return frozenset(one.scenario.workload.dnn for one in self.runs)
+
+    @cached_property
+    def node_types(self) -> frozenset[str]:
+        """The types of nodes that steps were measured on."""
+        groups = (group for one in self.runs for group in one.scenario.worker_groups)
+        return frozenset(group.node_type for group in groups)
 
     @cached_property
     def networks(self) -> Mapping[Key, PrimitiveGraph]:
@@ -100,6 +106,13 @@ class Known:
         if key not in self._embedded:
             self._embedded[key] = self.embedder.embedding(graph)
         return self._embedded[key]
+
+    def nearest(self, key: Key) -> tuple[float, str]:
+        """Return the cosine distance to the nearest network that was measured, and its name."""
+        ours = self.embedding(key, self.graphs([key])[key])
+        return min(
+            (cosine_distance(ours, other), dnn) for (dnn, _), other in self.embeddings.items()
+        )
 
 
 def key_of(scenario: Scenario) -> Key:

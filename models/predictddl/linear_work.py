@@ -14,8 +14,9 @@ from scipy.optimize import nnls
 from warehouse.records import BadInput
 
 Floats = NDArray[np.float64]
+FEWEST_RUNS = 3
 _DRAWN = 0.02
-"""How strongly coefficients are drawn to 1 (that of exchanges) or 0, in relative errors."""
+"""How strongly coefficients, of terms scaled alike, are drawn to 0, in relative errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,18 +30,23 @@ class LinearWork:
 
     @classmethod
     def fit(cls, terms: Sequence[Floats], step_s: Floats) -> Self:
-        """Fit to steps; each run's terms are [groups, terms], the last term's the slowest group's.
+        """Fit to measured steps.
+
+        Which group of a mix is the slowest is found in turns with the coefficients, from the first.
+
+        Args:
+            terms: of each run, [groups, terms].
+            step_s: of each run.
 
         Raises:
-            BadInput: fewer runs than three.
+            BadInput: fewer runs than `FEWEST_RUNS`.
         """
-        if len(terms) < 3:
+        if len(terms) < FEWEST_RUNS:
             raise BadInput(
-                f"expected three measured runs or more to fit to, found {len(terms)}; list more "
-                "under train of a study, and `stepcast run`"
+                f"expected {FEWEST_RUNS} measured runs or more to fit to, found {len(terms)}; list "
+                "more under train of a study, and `stepcast run`"
             )
         slowest = np.array([one[0] for one in terms])
-        coefficients = np.ones(slowest.shape[1])
         for _ in range(5):
             design = slowest / step_s[:, None]
             size = np.linalg.norm(design, axis=0)

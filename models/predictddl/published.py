@@ -8,7 +8,8 @@ Source: Assogba et al., PredictDDL, sections III-C and IV-B2.
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from models.predictddl.known import Known, key_of
+from models.predictddl.learned import one_thread
 from models.predictddl.observed import batch_of, images_per_step, of_node
 from models.profiled_run import PREDICTED
 from networks.primitives import PRIMITIVES, PrimitiveGraph
@@ -88,7 +90,6 @@ class Published:
     of_network: OfNetwork
     named: bool
     parameters: Parameters
-    _fitted: list[Any] = field(default_factory=list, repr=False)
 
     @classmethod
     def fit(
@@ -107,8 +108,9 @@ class Published:
         networks = [one.scenario.workload.dnn for one in known.runs]
         if len(set(networks)) < 2:
             raise BadInput(
-                f"predictddl_paper chooses its regressor by networks left out, found "
-                f"{len(set(networks))}; list more under train of a study, and `stepcast run`"
+                "regressors as published are chosen by networks left out, found only "
+                f"{', '.join(sorted(set(networks))) or 'none'}; list others under train of a "
+                "study, and `stepcast run`"
             )
         features = _features([one.scenario for one in known.runs], known, of_network, named)
         seconds = _epochs_s(known)
@@ -131,19 +133,19 @@ class Published:
 
     def steps_s(self, scenarios: Sequence[Scenario]) -> Floats:
         """Return seconds of steps; a regressor may say less than nothing, which counts as 1 µs."""
-        if not self._fitted:
-            features = _features(
-                [one.scenario for one in self.known.runs], self.known, self.of_network, self.named
-            )
-            choice = self.parameters.chosen
-            self._fitted.append(
-                _made(choice.kind, choice.settings, features, _epochs_s(self.known))
-            )
         rows = _features(scenarios, self.known, self.of_network, self.named)
         parts = np.array([images_per_step(one) / EPOCH_IMAGES for one in scenarios])
-        epochs: Floats = self._fitted[0].predict(rows)
+        epochs: Floats = self._regressor.predict(rows)
         steps_s: Floats = np.maximum(epochs * parts, 1e-6)
         return steps_s
+
+    @cached_property
+    def _regressor(self) -> Any:
+        features = _features(
+            [one.scenario for one in self.known.runs], self.known, self.of_network, self.named
+        )
+        choice = self.parameters.chosen
+        return _made(choice.kind, choice.settings, features, _epochs_s(self.known))
 
 
 def _epochs_s(known: Known) -> Floats:
@@ -157,8 +159,9 @@ def _features(
 ) -> Floats:
     """Return features of networks, then of clusters: [scenarios, features].
 
-    Of a cluster: servers, GPUs, cores, memory, storage throughput and floating-point operations of
-    all of them (eq. 1 and 2), and images a step.
+    Of a cluster: servers, cores, memory (bytes), storage throughput (bytes a second) and
+    floating-point operations a second, summed over all servers (eq. 1 and 2), and the largest batch
+    of a device, images. The paper's number of GPUs is missing: a node here is one device.
     """
     graphs = known.graphs([key_of(one) for one in scenarios])
     names = sorted({one.scenario.workload.dnn for one in known.runs}) if named else []
@@ -244,6 +247,6 @@ def _made(kind: str, settings: Mapping[str, Any], features: Floats, seconds: Flo
         ),
     }
     model = TransformedTargetRegressor(steps[kind](), transformer=StandardScaler())
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(features, seconds)

@@ -4,16 +4,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
+from math import exp
 
 import polars as pl
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from models.predictddl import log_linear, published
-from models.predictddl.fitted import PREDICTIONS, Parameters, PredictDDL
+from models.predictddl.fitted import Parameters, PredictDDL
 from models.predictddl.ghn import SHIPPED, Embedder
 from models.predictddl.known import Known
 from models.predictddl.observed import capabilities, observed
 from models.predictddl.published import OfNetwork, Published
+from models.profiled_run import PREDICTED
 from models.srift.asks import foreign
 from models.system import Fitted, System, Tables
 from networks.extraction import primitive_graphs
@@ -70,10 +71,7 @@ def fit(tables: Tables, embedding: Embedding) -> PredictDDL:
     Raises:
         BadInput: no step was measured, or runs cannot be fitted to.
     """
-    known = known_of(tables, embedding)
-    # On a busy host, threads on small matrices take fifty times as long.
-    with threadpool_limits(1):
-        return PredictDDL.fit(known)
+    return PredictDDL.fit(known_of(tables, embedding))
 
 
 def _load(text: str, tables: Tables) -> PredictDDL:
@@ -88,8 +86,7 @@ def _fit_published(
     tables: Tables,
 ) -> Published:
     known = known_of(tables, embedding)
-    with threadpool_limits(1):
-        return Published.fit(known, of_network, kinds=kinds, named=named)
+    return Published.fit(known, of_network, kinds=kinds, named=named)
 
 
 def _load_published(
@@ -107,14 +104,12 @@ class _LogLinear:
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value (step_time_s), low and high."""
-        from math import exp
-
         found, deviations = self._forecast(scenarios)
         rows = [
-            (one.scenario_id, exp(at), exp(at - 1.645 * sd), exp(at + 1.645 * sd), None)
+            (one.scenario_id, exp(at), exp(at - 1.645 * sd), exp(at + 1.645 * sd))
             for one, at, sd in zip(scenarios, found, deviations, strict=True)
         ]
-        return pl.DataFrame(rows, schema=PREDICTIONS, orient="row")
+        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
     def parameters_json(self) -> str:
         """Return nothing that the rows do not say."""
@@ -145,6 +140,7 @@ def _variant(
         what=what,
         in_words=in_words,
         beside="",
+        falls_back=False,
         only_named=True,
         fit=fit,
         load=load,
@@ -153,7 +149,7 @@ def _variant(
 
 PREDICTDDL = System(
     name="predictddl",
-    version="3",
+    version="4",
     what="Steps of networks that never ran, from their graphs and what others took.",
     source="Assogba et al., PredictDDL, 2023; the linear model of work and the interval are ours",
     tables=("run", "scenario", "sample"),
@@ -164,6 +160,7 @@ PREDICTDDL = System(
     beside="log_linear",
     in_words="PredictDDL",
     prepare=_prepare,
+    falls_back=True,
 )
 LOG_LINEAR = replace(
     PREDICTDDL,
@@ -172,6 +169,7 @@ LOG_LINEAR = replace(
     what="Baseline: logarithms of operations, activations, parameters and setups.",
     source="baseline",
     beside="",
+    falls_back=False,
     in_words="log-linear",
     fit=lambda tables: _LogLinear(known_of(tables, untrained)),
     load=lambda text, tables: _LogLinear(known_of(tables, untrained)),

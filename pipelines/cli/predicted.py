@@ -66,7 +66,7 @@ def print_answer(answer: Answer, listed: Listed, *, named: bool, own: Own | None
     for one in answer.forecasts:
         if one.value is None:
             typer.echo(f"{one.system.name} knows only an interval of {_label(one)}: {one.unknown}")
-    for told in (nearby.corrections, nearby.named, nearby.beyond):
+    for told in (_fallbacks, nearby.corrections, nearby.named, nearby.beyond):
         for line in told(answer.forecasts):
             typer.echo(line)
     for line in _changes(answer.forecasts):
@@ -121,6 +121,19 @@ def _age(then: datetime) -> str:
     if age < timedelta(hours=1):
         return f"{max(age, timedelta(0)).seconds // 60} min"
     return f"{age.days} d" if age >= timedelta(days=2) else f"{age / timedelta(hours=1):.0f} h"
+
+
+def _fallbacks(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield a line for each system that gave another's forecasts."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in forecasts:
+        if one.answered_by is not None:
+            found.setdefault((one.system.name, one.answered_by), []).append(_label(one))
+    for (system, other), labels in found.items():
+        yield (
+            f"{system}: of {some(labels)} the forecast is that of {other}, because on families of "
+            f"networks left out {system} was not better with confidence."
+        )
 
 
 def _changes(forecasts: Sequence[Forecast]) -> Iterator[str]:
@@ -196,6 +209,7 @@ def _forecast(one: Forecast) -> dict[str, Any]:
         "low": one.low,
         "high": one.high,
         "unknown": one.unknown,
+        "answered_by": one.answered_by or one.system.name,
         "usd_per_hour": one.cost and one.cost.usd_per_hour,
         "usd_per_million_samples": one.usd_per_million_samples,
         "price_snapshot": one.cost and one.cost.snapshot,

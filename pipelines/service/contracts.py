@@ -93,11 +93,12 @@ class Forecast(Record):
         status: forecast: there is one. refused: `reason` says why there is none. retraining: the
             type of dataset is new, and `retraining` names what was begun.
         step_time_s: seconds of a step of all nodes.
-        low: lower end of the interval that nine of ten were in.
+        low: lower end of the interval that nine of ten were in; none where nothing tells: all steps
+            were measured on one type of node, and this is another.
         high: its upper end.
         epoch_s: seconds of an epoch.
-        answered_by: the system whose answer it is: predictddl, or log_linear where that was better
-            on families left out.
+        answered_by: whose forecast it is: predictddl's, or where that was not better with
+            confidence on families left out, log_linear's or that of counts of operations.
         nearest: the most alike network that was measured.
         distance: cosine distance to it.
         reason: why there is no forecast.

@@ -142,7 +142,7 @@ def _forecast(workload: Workload, scenario: Scenario | str, model: PredictDDL | 
         return Forecast(status="refused", reason=str(error))
     epoch_s = row["value"] * workload.dataset.images / images_per_step(scenario)
     told = row["value"], row["low"], row["high"], epoch_s, distance
-    if not all(map(isfinite, told)):
+    if not all(isfinite(one) for one in told if one is not None):
         return Forecast(status="refused", reason=f"{scenario.label}: the forecast is no number")
     return Forecast(
         status="forecast",
@@ -150,7 +150,7 @@ def _forecast(workload: Workload, scenario: Scenario | str, model: PredictDDL | 
         low=row["low"],
         high=row["high"],
         epoch_s=epoch_s,
-        answered_by=model.who(scenario),
+        answered_by=model.answered_by(scenario),
         nearest=nearest,
         distance=distance,
     )

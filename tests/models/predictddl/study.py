@@ -25,8 +25,11 @@ MEASURED = {
 LINK_BPS = 62.5e6
 
 
-def network(dnn: str) -> PrimitiveGraph:
-    """Return a chain of convolutions, normalizations and sums: more of them, the later the name."""
+def network(dnn: str, attention: int = 0) -> PrimitiveGraph:
+    """Return a chain of convolutions, normalizations and sums: more of them, the later the name.
+
+    As many primitives of attention follow as are asked for.
+    """
     if dnn == FAR:
         kinds = ["input", *["embedding", "attention"] * 9]
         nodes = tuple(Primitive(kind, 10, 1e6, 10) for kind in kinds)
@@ -41,6 +44,7 @@ def network(dnn: str) -> PrimitiveGraph:
                 Primitive(str(chance.choice(["batch_norm", "bias"])), wide, 0, 20 * wide),
                 Primitive(str(chance.choice(["sum", "max_pool"])), 0, 0, 20 * wide),
             ]
+        layers += [Primitive("attention", 10, 1e6, 10)] * attention
         nodes = (*layers, Primitive("linear", 640 * order, 1280 * order, 10))
     edges = tuple((place, place + 1) for place in range(len(nodes) - 1))
     return PrimitiveGraph(dnn, SIDE, nodes, edges, sum(one.parameters for one in nodes))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.predictddl import fitted, log_linear, model
+from models.predictddl import fitted, model
 from models.predictddl.fitted import PredictDDL
 from models.predictddl.learned import REGRESSORS, GaussianProcess, Rows
 from models.predictddl.linear_work import LinearWork
@@ -82,11 +82,73 @@ def test_intervals_of_a_gaussian_process_hold_planted_effects() -> None:
 
 
 def test_seen_and_unseen_networks_have_a_regressor_each(answer: PredictDDL) -> None:
-    assert answer.who(study.scenario("ant", 3, 8)) == "predictddl"
-    assert answer.who(study.scenario("bat", 3, 8)) == answer.parameters.answers
+    assert answer.answered_by(study.scenario("ant", 3, 8)) == "predictddl"
+    assert answer.answered_by(study.scenario("bat", 3, 8)) == answer.parameters.answers
     known = answer.predict([study.scenario("ant", 3, 8)]).row(0, named=True)
     assert known["low"] <= known["value"] <= known["high"]
     assert known["value"] == pytest.approx(study.step_s(study.scenario("ant", 3, 8)), rel=0.1)
+
+
+def test_beyond_families_left_out_intervals_widen_with_the_distance(answer: PredictDDL) -> None:
+    """Attention takes a share of a network; the more it is, the further off is the network."""
+    far = answer.parameters.far
+    asked = study.scenario("own", 2, 4)
+    found = []
+    for share in range(12):
+        graph = study.network("ant", attention=share)
+        there = answer.knowing({("own", study.SIDE): graph}, {})
+        apart, _ = there.distance(asked)
+        if apart <= far:
+            row = there.predict([asked]).row(0, named=True)
+            found.append((apart, np.log(row["high"] / row["low"])))
+    apart, widths = np.array(found).T
+    assert apart.min() < far / 1.5 < apart.max()
+    np.testing.assert_allclose(widths / widths[0], np.maximum(1, apart * 1.5 / far))
+
+
+def test_on_a_type_without_steps_intervals_are_those_of_types_left_out(
+    answer: PredictDDL,
+) -> None:
+    measured = {**study.MEASURED, "other": study.MEASURED["slow"]}
+    asked = answer.knowing({}, measured)
+    for name in ("ant", "bat"):
+        ours, new = (study.scenario(name, 2, 4, node_type) for node_type in ("slow", "other"))
+        here, there = (asked.predict([one]).row(0, named=True) for one in (ours, new))
+        assert there["value"] == pytest.approx(here["value"])
+        assert there["high"] / there["low"] > here["high"] / here["low"]
+
+
+def test_of_steps_on_one_type_nothing_tells_how_wrong_another_is() -> None:
+    known = study.known()
+    fast = known.without(lambda one: one.scenario.worker_groups[0].node_type == "slow")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+        found = PredictDDL.fit(fast)
+    row = found.predict([study.scenario("ant", 2, 4, "slow")]).row(0, named=True)
+    assert row["value"] > 0
+    assert (row["low"], row["high"]) == (None, None)
+    assert found.predict([study.scenario("ant", 2, 4, "fast")])["low"].is_not_null().all()
+
+
+def test_nodes_that_nobody_measured_are_refused(answer: PredictDDL) -> None:
+    with pytest.raises(NotCovered, match=r"nodes of type strange can do; `stepcast run`"):
+        answer.predict([study.scenario("ant", 2, 4, "strange")])
+
+
+def test_networks_with_one_run_each_have_the_interval_of_families_left_out() -> None:
+    """Before, their interval was one deviation of what the model was fitted to."""
+    one_each = study.known().without(
+        lambda one: one.scenario != study.scenario(one.scenario.workload.dnn, 2, 4)
+    )
+    assert model.by_run(one_each, model.ours("none")) is None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+        found = PredictDDL.fit(one_each)
+    assert found.parameters.scores.keys() == {"unseen"}
+    row = found.predict([study.scenario("ant", 4, 8)]).row(0, named=True)
+    _, deviation = Model.fit(one_each, "none").forecast([study.scenario("ant", 4, 8)])
+    half = np.log(row["high"] / row["low"]) / 2
+    assert half == pytest.approx(found.parameters.scores["unseen"] * deviation[0])
 
 
 def test_a_network_far_from_all_is_refused_with_what_to_measure(answer: PredictDDL) -> None:
@@ -99,41 +161,67 @@ def test_a_network_far_from_all_is_refused_with_what_to_measure(answer: PredictD
         answer.predict([asked])
 
 
-def test_log_linear_answers_where_it_was_better_on_families_left_out() -> None:
-    def says(error: float) -> model.Fitting:
-        return lambda known: (
-            lambda asked: (
-                np.log([study.step_s(one) for one in asked]) + error,
-                np.full(len(asked), 0.1),
-            )
+def says(error: float) -> model.Fitting:
+    """Return what forecasts with this error of logarithms, of all families alike."""
+    return lambda known: (
+        lambda asked: (
+            np.log([study.step_s(one) for one in asked]) + error,
+            np.full(len(asked), 0.1),
         )
+    )
 
+
+@pytest.mark.parametrize(
+    ("ours", "log_linear_s", "histogram", "answers"),
+    [
+        (0.4, 0.05, 0.6, "log_linear"),
+        (0.4, 0.6, 0.05, "histogram"),
+        (0.1, 0.2, 0.05, "histogram"),
+        (0.1, 0.5, 0.6, "predictddl"),
+    ],
+)
+def test_the_best_answers_for_families_left_out(
+    ours: float, log_linear_s: float, histogram: float, answers: str
+) -> None:
+    others = {"log_linear": says(log_linear_s), "histogram": says(histogram)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
-        patch.setattr(model, "ours", lambda regressor: says(0.4))
-        patch.setattr(log_linear, "fitted", says(0.05))
+        patch.setattr(fitted, "BASELINES", others)
+        patch.setattr(model, "ours", lambda regressor: says(ours))
         found = PredictDDL.fit(study.known())
-        assert found.parameters.answers == "log_linear"
-        assert found.parameters.left_out["log_linear"] == pytest.approx(0.05)
         unseen = study.scenario("bat", 2, 4)
-        assert found.who(unseen) == "log_linear"
         row = found.predict([unseen]).row(0, named=True)
-        assert row["value"] == pytest.approx(study.step_s(unseen) * np.exp(0.05))
-        patch.setattr(log_linear, "fitted", says(0.5))
-        patch.setattr(log_linear, "histogram", says(0.6))
-        assert PredictDDL.fit(study.known()).parameters.answers == "predictddl"
+    assert found.parameters.answers == found.answered_by(unseen) == answers
+    assert found.parameters.left_out["log_linear"] == pytest.approx(log_linear_s)
+    if answers != "predictddl":
+        error = {"log_linear": log_linear_s, "histogram": histogram}[answers]
+        assert row["value"] == pytest.approx(study.step_s(unseen) * np.exp(error))
+
+
+def left_out(*errors: float) -> model.LeftOut:
+    """Return errors of families with three runs each."""
+    each = np.repeat(np.array(errors), 3)
+    names = np.repeat([f"f{place}" for place in range(len(errors))], 3).astype(object)
+    return model.LeftOut(each, np.ones(len(each)), names)
+
+
+def test_better_in_the_mean_is_not_surely_better() -> None:
+    ours, other = left_out(0.1, 0.1, 0.1, 0.1), left_out(0.05, 0.05, 0.05, 0.6)
+    assert ours.mean_error < other.mean_error
+    assert not ours.surely_below(other)
+    assert ours.surely_below(left_out(0.2, 0.3, 0.2, 0.2))
+    assert not ours.surely_below(ours)
 
 
 def test_one_family_is_not_enough() -> None:
-    with pytest.raises(BadInput, match="networks of several families, found 1 of 1"):
+    with pytest.raises(BadInput, match="networks of two families or more, found only ant;"):
         PredictDDL.fit(study.known(("ant",)))
 
 
 def test_a_more_complicated_regressor_has_to_be_clearly_better() -> None:
-    one = np.ones(1)
-    tried = {"none": (0.10 * one, one), "trees": (0.099 * one, one)}
+    tried = {"none": left_out(0.10), "trees": left_out(0.099)}
     assert model.chosen(tried) == "none"
-    assert model.chosen({**tried, "trees": (0.05 * one, one)}) == "trees"
+    assert model.chosen({**tried, "trees": left_out(0.05)}) == "trees"
 
 
 def test_graphs_of_the_moment_do_not_stay(answer: PredictDDL) -> None:

@@ -8,11 +8,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from models.predictddl import ghn, random_networks
 from models.predictddl.ghn import MOST_STEPS, SHAPES, SIZE, Embedder, cosine_distance, lengths_of
 from models.predictddl.hypernetwork import Hypernetwork
+from models.predictddl.systems import trained
+from networks.primitive_graph import primitive_graph
 from networks.primitives import PRIMITIVES, Primitive, PrimitiveGraph
+from tests.networks.test_primitive_graph import Forward, traced
 from warehouse.records import BadInput
 
 
@@ -136,3 +140,20 @@ def test_what_is_no_embedder_is_refused(tmp_path: Path) -> None:
 
 def test_one_embedding_has_the_paper_s_size() -> None:
     assert (ghn.SIZE, ghn.MOST_STEPS) == (32, 50)
+
+
+def test_a_transformer_is_embedded() -> None:
+    """Random networks of the training have no attention: its parameters stay as they began."""
+
+    def forward(own: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return own.layer(x.flatten(2).transpose(1, 2))
+
+    found = traced(lambda: Forward(forward, layer=nn.TransformerEncoderLayer(8, 2, 16)), 8, 4, 4)
+    assert found.histogram["layer_norm"] == 2
+    assert found.histogram["attention"] or found.histogram["matmul"]
+    embedder = trained()
+    ours = embedder.embedding(found)
+    assert ours.shape == (SIZE,)
+    assert np.isfinite(ours).all()
+    others = [embedder.embedding(primitive_graph(name, 64)) for name in ("resnet18", "vgg11")]
+    assert min(cosine_distance(ours, one) for one in others) > 0

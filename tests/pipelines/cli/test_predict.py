@@ -47,6 +47,7 @@ FIELDS = {
     "low",
     "high",
     "unknown",
+    "answered_by",
     "usd_per_hour",
     "usd_per_million_samples",
     "price_snapshot",

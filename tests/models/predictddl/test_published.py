@@ -1,0 +1,52 @@
+"""PredictDDL as published: its grids, and what its regressors see of networks and clusters."""
+
+import numpy as np
+import pytest
+
+from models.predictddl import published
+from models.predictddl.published import GRIDS, Published
+from tests.models.predictddl import study
+
+
+def test_grids_are_those_of_section_iv_b2() -> None:
+    assert GRIDS["svr"] == {
+        "kernel": ("rbf", "linear"),
+        "C": (1, 10, 100, 1000),
+        "gamma": (0.05, 0.1, 0.25, 0.5),
+        "epsilon": (0.05, 0.1, 0.2),
+    }
+    assert GRIDS["mlp"] == {"neurons": (1, 2, 3, 4, 5)}
+    assert GRIDS["polynomial"] == GRIDS["linear"] == {}
+
+
+def test_features_of_a_cluster_are_sums_over_its_servers() -> None:
+    known, asked = study.known(), study.scenario("ant", 4, 12, "slow")
+    seen: list[np.ndarray] = []
+
+    class Regressor:
+        def predict(self, rows: np.ndarray) -> np.ndarray:
+            seen.append(rows)
+            return np.full(len(rows), 100.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(published, "_made", lambda *given: Regressor())
+        choice = published.Choice(kind="linear", settings={}, error=0.0)
+        parameters = published.Parameters(chosen=choice, best_of_kinds=(choice,))
+        made = Published(known, published.size, named=False, parameters=parameters)
+        (step_s,) = made.steps_s([asked])
+    graph = study.network("ant")
+    layers = sum(node.parameters > 0 for node in graph.nodes)
+    # Servers, then cores, memory, storage throughput and operations a second of all; the batch.
+    cluster = [4, 4 * 0.5, 4 * 2**30, 4 * 1e8, 4 * 4e9, 12]
+    assert seen[0].tolist() == [[layers, graph.parameter_count, *cluster]]
+    assert step_s == pytest.approx(100 * 48 / 50_000)
+
+
+def test_the_best_on_networks_left_out_is_chosen_and_loads_alike() -> None:
+    known = study.known()
+    made = Published.fit(known, published.size, kinds=("polynomial", "linear"))
+    assert {one.kind for one in made.parameters.best_of_kinds} == {"polynomial", "linear"}
+    assert made.parameters.chosen.error == min(one.error for one in made.parameters.best_of_kinds)
+    loaded = Published(known, published.size, named=False, parameters=made.parameters)
+    asked = study.scenarios(workers=(1, 3))
+    np.testing.assert_array_equal(made.steps_s(asked), loaded.steps_s(asked))
