@@ -8,6 +8,7 @@ from functools import cache, partial
 import polars as pl
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from models.graphs import refusing
 from models.predictddl import log_linear, published
 from models.predictddl.fitted import PREDICTIONS, Parameters, PredictDDL
 from models.predictddl.ghn import SHIPPED, Embedder
@@ -61,7 +62,8 @@ def known_of(tables: Tables, embedding: Embedding) -> Known:
             "predictddl learns from steps of other networks, found none; list some under train of "
             "a study, and `stepcast run`"
         )
-    return Known(runs, capabilities(tables["run"], tables["sample"]), primitive_graphs, embedding())
+    measured = capabilities(tables["run"], tables["sample"])
+    return Known(runs, measured, refusing(primitive_graphs), embedding())
 
 
 def _fit(tables: Tables) -> PredictDDL:
