@@ -1,6 +1,6 @@
 """Assets that measure: a probe, run where a round lacks it, its runs loaded, and shown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
@@ -122,7 +122,7 @@ def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, Metadata
     }
 
 
-def drawn(round_: Round, landing: Path, probe: str) -> tuple[pl.DataFrame, list[Figure]]:
+def drawn(round_: Round, landing: Path, probe: str) -> tuple[pl.DataFrame, Iterator[Figure]]:
     """Return rows of what predictors see of a probe, and a plot of those of each need."""
     how = DRAWN.get(probe)
     names = how.tables if how else PROBES[probe].tables[:1]
@@ -130,7 +130,7 @@ def drawn(round_: Round, landing: Path, probe: str) -> tuple[pl.DataFrame, list[
     frames = [landed.rows(round_, landing, probe, name, purpose) for name in names]
     rows = reduce(_joined, frames)
     parts = landed.by_name(rows) if how else ()
-    return rows, [how.plot(part, str(name)) for (name,), part in parts if how]
+    return rows, (how.plot(part, str(name)) for (name,), part in parts if how)
 
 
 def _joined(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
