@@ -46,10 +46,10 @@ def table_asset(of: Studied) -> AssetsDefinition:
         history = warehouse.open()
         rows = filled(round_, outcome(round_, history.accuracy()), history)
         metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
-        figures = [
+        figures = (
             plots.scaling(curve, metric, curve["dnn"][0], baseline)
             for curve in rows.partition_by("curve", maintain_order=True)
-        ]
+        )
         shown = of_frame(rows, round_, figures, comments(warehouse, "report.accuracy"))
         lineage = {"dagster/column_lineage": _lineage(of, measured)}
         return MaterializeResult(metadata=shown | lineage)

@@ -132,9 +132,8 @@ def profiles(
                 with fleet.renting(found, progress):
                     round_ = profile(round_, probe, warehouse.landing, progress, budget.may_take)
             finally:
-                loaded = load(
-                    warehouse, progress
-                )  # a failed run too: its visit then waits for its turn
+                # A failed run is loaded too: its visit then waits for its turn.
+                loaded = load(warehouse, progress)
             shown, figures = drawn(round_, warehouse.landing, probe)
             described = comments(warehouse, table_of(probe))
             metadata = of_frame(shown, round_, figures, described) | loaded

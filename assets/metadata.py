@@ -1,8 +1,9 @@
 """What an asset shows of itself in the Dagster UI: rows, columns, table, a plot."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from studies.rounds import Round
 from warehouse.warehouse import Warehouse
 
 OWNERS = ["team:stepcast"]
+PLOTS = 6
+"""Most plots that the metadata of an asset has: Dagster's log of events keeps each of them."""
 
 
 def of_table(name: str) -> Mapping[str, Any]:
@@ -55,17 +58,19 @@ def of_rows(frame: pl.DataFrame, described: Mapping[str, str] = {}) -> dict[str,
 def of_frame(
     frame: pl.DataFrame,
     round_: Round,
-    figures: Sequence[Figure] = (),
+    figures: Iterable[Figure] = (),
     described: Mapping[str, str] = {},
 ) -> dict[str, MetadataValue]:
-    """Return metadata of an asset whose rows are `frame`: count, columns, round and plots."""
+    """Return metadata of an asset whose rows are `frame`: count, columns, round and plots.
+
+    Of figures the first `PLOTS` are drawn.
+    """
     metadata = of_rows(frame, described) | {
         "study": MetadataValue.text(round_.study.name),
         "round": MetadataValue.int(round_.repeat),
         "backend": MetadataValue.text(round_.backend),
     }
-    if figures:
-        pictures = (base64.b64encode(to_png(figure)).decode() for figure in figures)
-        images = (f"![plot](data:image/png;base64,{picture})" for picture in pictures)
+    pictures = (base64.b64encode(to_png(one)).decode() for one in islice(figures, PLOTS))
+    if images := [f"![plot](data:image/png;base64,{picture})" for picture in pictures]:
         metadata["plot"] = MetadataValue.md("\n".join(images))
     return metadata

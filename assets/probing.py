@@ -1,6 +1,6 @@
 """Assets that measure: a probe, run where a round lacks it, its runs loaded, and shown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
@@ -60,9 +60,11 @@ def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
     ) -> MaterializeResult:
         round_ = rounds.opened(of.path)
         anchors = Anchoring(round_, warehouse.landing, progress)
+        lacked = round_.missing_of(probe, "profile")
         with rounds.renting(round_, progress):
             round_ = profile(round_, probe, warehouse.landing, progress, anchors.before)
-        if round_.study.only_profiles:
+        # Test scenarios may be measured much later, after forecasts of them were published.
+        if lacked and not any(need.profiles for need in round_.missing):
             anchors.at_the_end()
         loaded = load(warehouse, progress)
         shown, figures = drawn(round_, warehouse.landing, probe)
@@ -120,7 +122,7 @@ def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, Metadata
     }
 
 
-def drawn(round_: Round, landing: Path, probe: str) -> tuple[pl.DataFrame, list[Figure]]:
+def drawn(round_: Round, landing: Path, probe: str) -> tuple[pl.DataFrame, Iterator[Figure]]:
     """Return rows of what predictors see of a probe, and a plot of those of each need."""
     how = DRAWN.get(probe)
     names = how.tables if how else PROBES[probe].tables[:1]
@@ -128,7 +130,7 @@ def drawn(round_: Round, landing: Path, probe: str) -> tuple[pl.DataFrame, list[
     frames = [landed.rows(round_, landing, probe, name, purpose) for name in names]
     rows = reduce(_joined, frames)
     parts = landed.by_name(rows) if how else ()
-    return rows, [how.plot(part, str(name)) for (name,), part in parts if how]
+    return rows, (how.plot(part, str(name)) for (name,), part in parts if how)
 
 
 def _joined(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:

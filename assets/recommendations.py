@@ -1,7 +1,7 @@
 """Assets of what systems recommend: nodes for a job of each network that a study tests."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import polars as pl
@@ -12,11 +12,15 @@ from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.advisers import ADVISERS, Adviser
 from forecasting.recommending import Market, recommend
+from forecasting.resting import resting
+from forecasting.speeds import examples_per_step
 from models.choosing.advice import Question
+from profilers.probe import Need
 from studies.progress import Progress
 from studies.rounds import Round
 from studies.words import some
-from warehouse.records import BadInput
+from warehouse.asks import Refusal
+from warehouse.records import BadInput, Scenario
 
 ITERATIONS = 1_000
 """Steps of the job that is asked about, of the largest global batch that the study tests."""
@@ -54,9 +58,9 @@ def _asset(of: Studied, adviser: Adviser) -> AssetsDefinition:
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
         round_, house = rounds.latest(of.path), warehouse.open()
-        market = Market(_capacity(round_), "on_demand", datetime.now(UTC))
-        rows, refused = [], defaultdict(list)
-        for question in _questions(round_, adviser).values():
+        rows, refused, now = [], defaultdict(list), datetime.now(UTC)
+        for question, capacity in asked_of(round_, adviser):
+            market = Market(capacity, "on_demand", now)
             progress.say(f"what to rent for {question.dnn} by {system.name}")
             try:
                 found = recommend(house, adviser, question, market, backend=round_.backend)
@@ -79,36 +83,54 @@ def _asset(of: Studied, adviser: Adviser) -> AssetsDefinition:
     return recommended
 
 
-def _questions(round_: Round, adviser: Adviser) -> Mapping[str, Question]:
-    """Return what is asked of each network: its largest test scenario, for the least money."""
-    found: dict[str, Question] = {}
+def asked_of(round_: Round, adviser: Adviser) -> Iterator[tuple[Question, Mapping[str, int]]]:
+    """Yield what is asked of each network, and how many nodes of each type there are to rent.
+
+    The job is the largest test scenario that the system forecasts, for the least money. On offer
+    are as many nodes of each type as any such scenario of the network on the same links has.
+    """
+    found: dict[str, list[Scenario]] = defaultdict(list)
     for curve in round_.study.curves:
-        scenario = curve.scenarios(round_.backend)[-1]
-        if not curve.is_judged or scenario.workload.framework != adviser.framework:
+        if not curve.is_judged:
             continue
-        devices = scenario.strategy.devices_per_node
-        load = scenario.workload
-        batch = devices * sum(
-            group.count * (group.batch_size or load.batch_size) for group in scenario.worker_groups
-        )
-        known = found.get(load.dnn)
-        if known is None or batch > known.global_batch:
-            found[load.dnn] = Question(
-                dnn=load.dnn,
-                image_size=load.image_size,
-                global_batch=batch,
-                iterations=ITERATIONS,
-                minimize="cost",
-                link_mbps=scenario.link_mbps,
-            )
-    return found
+        rested = resting(adviser.system, curve, round_.needs, round_.backend)
+        for scenario, rests in rested.items():
+            if not isinstance(rests, Refusal) and _types(scenario) <= _profiled(rests):
+                found[scenario.workload.dnn].append(scenario)
+    for scenarios in found.values():
+        largest = max(scenarios, key=examples_per_step)
+        yield _question(largest), _capacity(one for one in scenarios if _alike(one, largest))
 
 
-def _capacity(round_: Round) -> Mapping[str, int]:
-    """Return as many nodes of each type as any test scenario has."""
+def _question(scenario: Scenario) -> Question:
+    return Question(
+        dnn=scenario.workload.dnn,
+        image_size=scenario.workload.image_size,
+        global_batch=examples_per_step(scenario),
+        iterations=ITERATIONS,
+        minimize="cost",
+        link_mbps=scenario.link_mbps,
+    )
+
+
+def _alike(one: Scenario, other: Scenario) -> bool:
+    """Tell whether scenarios of a network are on the same links, with images of the same size."""
+    return (one.link_mbps, one.workload.image_size) == (other.link_mbps, other.workload.image_size)
+
+
+def _capacity(scenarios: Iterable[Scenario]) -> Mapping[str, int]:
+    """Return as many nodes of each type as any of some scenarios has."""
     found: dict[str, int] = {}
-    for curve in round_.study.curves:
-        for scenario in curve.scenarios(round_.backend) if curve.is_judged else ():
-            for group in scenario.worker_groups:
-                found[group.node_type] = max(group.count, found.get(group.node_type, 0))
+    for scenario in scenarios:
+        for group in scenario.worker_groups:
+            found[group.node_type] = max(group.count, found.get(group.node_type, 0))
     return found
+
+
+def _types(scenario: Scenario) -> set[str]:
+    return {group.node_type for group in scenario.worker_groups}
+
+
+def _profiled(rests: Iterable[Need]) -> set[str]:
+    """Return the node types that runs are about on which a forecast rests."""
+    return {group.node_type for need in rests for group in need.nodes}

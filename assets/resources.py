@@ -114,12 +114,12 @@ class RoundsResource(ConfigurableResource):
         """
         if path in self._opened:
             return self.opened(path)
-        study, asking, backend = (one := ready(path, self.backend)).study, one.asking, one.backend
-        runs = landed_runs(self.warehouse.landing)
-        host = shown_host(study, backend, here := host_id(backend), runs)
-        found = latest_round(study, asking, backend, host, runs)
+        one, runs = ready(path, self.backend), landed_runs(self.warehouse.landing)
+        here = host_id(one.backend)
+        host = shown_host(one.study, one.backend, here, runs)
+        found = latest_round(one.study, one.asking, one.backend, host, runs)
         if found is None:
-            raise BadInput(f"nothing of study {study.name} has run yet; run it first")
+            raise BadInput(f"nothing of study {one.study.name} has run yet; run it first")
         if host != here:
             get_dagster_logger().info(f"nothing of it has run on this host; shown is host {host}")
         return found

@@ -17,7 +17,7 @@ from statistics import fmean
 import polars as pl
 
 from forecasting.asked.answer import Forecast, predict_asked
-from forecasting.asked.calibrated import seconds, shifted, tells
+from forecasting.asked.steps import seconds, shifted, tells
 from forecasting.chosen import named
 from studies.curve import Curve
 from studies.study import read_study

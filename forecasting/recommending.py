@@ -8,6 +8,7 @@ from typing import cast
 import polars as pl
 
 from forecasting.advisers import Adviser
+from forecasting.asked.runs import fitted_to
 from forecasting.fits import record_of, stored
 from models.choosing.advice import Advice, Advising, Question
 from models.choosing.offers import Markets, offers, prices_in_one_region
@@ -132,7 +133,7 @@ def _profiled(
     warehouse: Warehouse, adviser: Adviser, node_types: set[str], backend: Backend | None
 ) -> _Profiled:
     """Return the runs that a system sees: the newest of those that have the node types."""
-    runs = warehouse.visible("run").filter(pl.col("probe").is_in(adviser.probes))
+    runs = fitted_to(warehouse.visible("run")).filter(pl.col("probe").is_in(adviser.probes))
     if backend is not None:
         runs = runs.filter(backend=backend)
     if runs.is_empty():

@@ -1,15 +1,15 @@
 """How many samples a scenario trains a second, whichever metric tells its speed."""
 
+from models.predictddl.observed import images_per_step
 from profilers.probe import STEP_TIME, THROUGHPUT
 from warehouse.records import Scenario
 
 
 def examples_per_step(scenario: Scenario) -> int:
     """Return of how many examples a step is: of one worker, or of all where they wait."""
-    batch, each = scenario.workload.batch_size, scenario.strategy.devices_per_node
-    if scenario.strategy.kind != "all_reduce":
-        return batch * each
-    return each * sum(one.count * (one.batch_size or batch) for one in scenario.worker_groups)
+    if scenario.strategy.kind == "all_reduce":
+        return images_per_step(scenario)
+    return scenario.workload.batch_size * scenario.strategy.devices_per_node
 
 
 def samples_per_s(scenario: Scenario, metric: str, value: float) -> float | None:

@@ -9,10 +9,10 @@ from pydantic import Field
 from models.parameter_servers import links, of_the_profile_alone
 from models.phases import transfer_s
 from models.profiled_run import (
+    check_alike_servers,
     forecasts_of,
     only_run_id,
     profiled_scenario,
-    refuse_unlike_servers,
 )
 from models.system import System, Tables
 from warehouse.asks import Ask, Refusal
@@ -42,7 +42,7 @@ class LineRate:
         return forecasts_of(self.parameters.scenario, scenarios, self._steps_per_s)
 
     def _steps_per_s(self, scenario: Scenario) -> float:
-        refuse_unlike_servers(self.parameters.scenario, scenario)
+        check_alike_servers(self.parameters.scenario, scenario)
         return 1 / self.parameters.transfer_s
 
     def parameters_json(self) -> str:

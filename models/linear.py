@@ -9,11 +9,11 @@ from pydantic import Field
 from models import linear_scaling
 from models.parameter_servers import of_the_profile_alone
 from models.profiled_run import (
+    check_alike,
+    check_one_job,
     forecasts_of,
     metric_mean,
-    of_one_job,
     profiled_scenario,
-    refuse_unlike,
     run_ids_of,
 )
 from models.system import System, Tables
@@ -52,7 +52,7 @@ class Linear:
 
     def _steps_per_s(self, scenario: Scenario) -> float:
         profiled = self.parameters.profiled
-        refuse_unlike([one.scenario for one in profiled], scenario)
+        check_alike([one.scenario for one in profiled], scenario)
         step_time_s = {one.scenario.worker_groups[0].one: one.step_time_s for one in profiled}
         return linear_scaling.steps_per_s(
             (group.count, step_time_s[group.one]) for group in scenario.worker_groups
@@ -89,7 +89,7 @@ def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame) -
             raise BadInput(f"run {run_id}: expected {_METRIC} above 0, found 0; profile again")
         scenario = profiled_scenario(run_id, runs, scenarios)
         profiled.append(Profiled(run_id=run_id, scenario=scenario, step_time_s=step_time_s))
-    of_one_job([one.scenario for one in profiled])
+    check_one_job([one.scenario for one in profiled])
     return Linear(Parameters(profiled=tuple(profiled)))
 
 

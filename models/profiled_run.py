@@ -69,7 +69,7 @@ def profiled_scenario(run_id: str, runs: pl.DataFrame, scenarios: pl.DataFrame) 
     return scenario
 
 
-def of_one_job(profiled: Sequence[Scenario]) -> None:
+def check_one_job(profiled: Sequence[Scenario]) -> None:
     """Refuse profiles that are not of one job, each of another type of worker.
 
     Raises:
@@ -158,7 +158,7 @@ def forecasts(
     """
 
     def of_like(scenario: Scenario) -> float:
-        refuse_unlike([profiled], scenario)
+        check_alike([profiled], scenario)
         return steps_per_s(scenario.strategy.workers)
 
     return forecasts_of(profiled, scenarios, of_like)
@@ -185,22 +185,22 @@ def forecasts_of(
     return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
 
-def refuse_unlike(profiled: Sequence[Scenario], scenario: Scenario) -> None:
+def check_alike(profiled: Sequence[Scenario], scenario: Scenario) -> None:
     """Refuse a scenario that profiles of one worker, of each type, say nothing about.
 
     Raises:
         BadInput: another workload, workers of other types, other servers, or variables on others.
     """
-    refuse_unlike_servers(profiled[0], scenario)
+    check_alike_servers(profiled[0], scenario)
     kinds = [one.worker_groups[0].one for one in profiled]
     for group in scenario.worker_groups:
         if group.one not in kinds:
             named = (kind for kind in kinds if kind.node_type == group.node_type)
             expected = next(named, kinds[0])
-            _refuse_different(scenario.label, "worker nodes", expected, group.one)
+            _check_equal(scenario.label, "worker nodes", expected, group.one)
 
 
-def refuse_unlike_servers(profiled: Scenario, scenario: Scenario) -> None:
+def check_alike_servers(profiled: Scenario, scenario: Scenario) -> None:
     """Refuse a scenario that trains something else than was profiled, or with other servers.
 
     Raises:
@@ -212,11 +212,11 @@ def refuse_unlike_servers(profiled: Scenario, scenario: Scenario) -> None:
             f"{scenario.label}: variables {found_on}, but the profile has them {expected_on}; "
             "profile one worker of this scenario first"
         )
-    _refuse_different(scenario.label, "workload", profiled.workload, scenario.workload)
+    _check_equal(scenario.label, "workload", profiled.workload, scenario.workload)
     expected = next(group.one for group in profiled.nodes if group.role == "server")
     for group in scenario.nodes:
         if group.role == "server":
-            _refuse_different(scenario.label, "server nodes", expected, group.one)
+            _check_equal(scenario.label, "server nodes", expected, group.one)
 
 
 def _but_workers(scenario: Scenario) -> Scenario:
@@ -229,7 +229,8 @@ def _placed(strategy: Strategy) -> str:
     return f"on {several}" if strategy.servers > 1 else "on 1 server"
 
 
-def _refuse_different(label: str, what: str, profiled: Record, asked: Record) -> None:
+def _check_equal(label: str, what: str, profiled: Record, asked: Record) -> None:
+    """Refuse a record that differs in a field from the profiled one."""
     expected: Mapping[str, object] = profiled.model_dump()
     for field, found in asked.model_dump().items():
         if expected[field] != found:

@@ -42,7 +42,7 @@ class FallsBack(Fitted, Protocol):
 
 
 def _nothing(scenarios: Sequence[Scenario]) -> None:
-    """Prepare nothing."""
+    """Read nothing in advance."""
 
 
 def _no_check(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
@@ -68,8 +68,9 @@ class System:
         in_words: what figures and tables call it.
         only_named: it takes part only in studies and questions that name it: it asks for runs that
             nobody else needs, or stands for a part of another system.
-        prepare: reads at once what forecasts of many scenarios would read one by one, such as
-            graphs of networks. It raises nothing: forecasts say what is wrong with each.
+        prepare: reads in one go, before forecasts are made, what those of many scenarios would read
+            one by one, such as graphs of networks. It raises nothing: where it fails, the forecast
+            of each scenario raises what is wrong.
         falls_back: its fits are `FallsBack`.
         check: refuses, before anything is measured, runs to which it could not be fitted, or from
             which it could not forecast a scenario (`NotCovered`: others may). Gets the scenario,

@@ -180,7 +180,7 @@ def minimum_image_size(name: str, framework: str = "tensorflow") -> int:
 
 
 def check(name: str, image_size: int | None = None, framework: str = "tensorflow") -> None:
-    """Do nothing if the network exists and, where asked, takes images of `image_size` pixels.
+    """Refuse a network that does not exist, and images of a size that it does not take.
 
     Raises:
         UnknownNetwork: no network of that framework has that name.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import OrderedDict
@@ -201,6 +202,11 @@ def _told(what: str, arguments: list[str]) -> list[str]:
         )
     except subprocess.TimeoutExpired as error:
         raise RuntimeError(f"{what} could not be extracted within {_TIMEOUT_S:g} s") from error
+    if child.returncode < 0:
+        ended = signal.Signals(-child.returncode).name
+        raise RuntimeError(
+            f"{what} could not be extracted: {ended} ended the process, as where memory runs out"
+        )
     if child.returncode:
         *_, last = child.stderr.strip().splitlines() or ["it wrote nothing"]
         raise RuntimeError(f"{what} could not be extracted: {last}")

@@ -24,6 +24,10 @@ class Goal:
 
     Sooner is once the 95 % confidence interval of their mean is within `interval` of it to both
     sides (0.02: 2 %), or after `most_s` seconds; None: never.
+
+    The interval is the scatter within one visit only, and counts iterations as independent, though
+    they share slow minutes of the host. It does not say how far the mean of another visit may be:
+    that is the noise floor (view report.noise).
     """
 
     iterations: int

@@ -81,7 +81,7 @@ def measure(
             key = {"direction": direction, "flows": count, "trial": trial}
             rows += [{**key, "flow": i, **received(r)} for i, r in enumerate(measured.value)]
     table = pl.DataFrame(rows)
-    _refuse_slow(table, cluster.link_mbps, fmean(stolen))
+    _check_goodput(table, cluster.link_mbps, fmean(stolen))
     artefact = context.scratch / "iperf3.json"
     artefact.write_text(json.dumps(reports))
     settings: dict[str, Setting] = {
@@ -102,7 +102,8 @@ def together(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _refuse_slow(table: pl.DataFrame, link_mbps: float | None, stolen: float) -> None:
+def _check_goodput(table: pl.DataFrame, link_mbps: float | None, stolen: float) -> None:
+    """Refuse links that carry much less than they are shaped to."""
     if link_mbps is None:
         return
     slowest = together(table).sort("mbps", maintain_order=True).row(0, named=True)

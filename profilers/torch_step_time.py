@@ -75,7 +75,8 @@ def measure(
     Yields:
         One run per scenario as soon as it is measured, with tables `sample` (`step_time_s`,
         `idle_cpu_fraction` and `stolen_cpu_fraction` of each piece, as windows), `step` (of each
-        rank) and `cluster_node`.
+        rank) and `cluster_node`. Its config has `half_width`, of the 95 % confidence interval of
+        the mean iteration, as part of it: scatter within this run only (`Goal`).
 
     Raises:
         ProbeFailed: the job failed.

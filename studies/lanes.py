@@ -33,7 +33,7 @@ class Clusters:
             ProbeFailed: lanes have been stopped.
         """
         with self._lock:
-            self.go_on()
+            self.check_not_stopped()
             self._up.append(cluster)
         try:
             with cluster:
@@ -42,11 +42,11 @@ class Clusters:
             with self._lock:
                 self._up.remove(cluster)
 
-    def go_on(self) -> None:
-        """Do nothing, unless lanes have been stopped.
+    def check_not_stopped(self) -> None:
+        """Refuse to go on where lanes have been stopped.
 
         Raises:
-            ProbeFailed: they have.
+            ProbeFailed: they have been.
         """
         if self.stopped:
             raise ProbeFailed("stopped with what ran beside it")

@@ -95,7 +95,7 @@ def _run(
             say = partial(_say, progress, where)
             # Land each before the next is measured: a kill loses only what is under way.
             for need, result in results(PROBES[probe], cluster, start, context, say):
-                clusters.go_on()
+                clusters.check_not_stopped()
                 told = noted(result.run, need.settings)
                 land(landing, told, result.scenario, result.tables, result.artefacts)
                 progress.finished(need.title)

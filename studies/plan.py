@@ -52,6 +52,7 @@ def prediction_name(system: str) -> str:
 def _tasks(round_: Round, taken: Taken | None) -> Iterator[Task]:
     missing, every = round_.missing, _Anchors(round_)
     yield from every.among(_of([need for need in missing if need.profiles], taken))
+    yield from every.at_the_end()
     yield from _forecasts(round_)
     yield from every.among(_of([need for need in missing if not need.profiles], taken))
     yield from every.at_the_end()
@@ -88,9 +89,10 @@ class _Anchors:
             yield task
 
     def at_the_end(self) -> Iterator[Task]:
-        """Yield a visit, if anything was measured."""
-        if self._visit.expected_s and self._since_s < math.inf:
+        """Yield a visit, if anything was measured since the last one."""
+        if self._visit.expected_s and 0 < self._since_s < math.inf:
             yield self._visit
+            self._since_s = 0.0
 
 
 def _of(missing: Sequence[Need], taken: Taken | None) -> Iterator[Task]:

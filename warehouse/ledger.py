@@ -19,7 +19,7 @@ from warehouse.records import (
     Record,
     content_hash,
 )
-from warehouse.systems import refuse_unregistered
+from warehouse.systems import check_registered
 
 
 class FitRecord(Record):
@@ -70,7 +70,7 @@ def record_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
     Raises:
         BadInput: its system is not registered, or it names runs that predictors may not see.
     """
-    refuse_unregistered(connection, [fit.system])
+    check_registered(connection, [fit.system])
     hidden = connection.execute(
         "SELECT run_id FROM unnest(?::VARCHAR[]) AS t(run_id) ANTI JOIN visible.run USING (run_id)",
         [list(fit.run_ids)],
@@ -97,14 +97,14 @@ def record_predictions(
     naive = [one.subject_id for one in predictions if one.made_at.tzinfo is None]
     if naive:
         raise BadInput(f"prediction of {naive[0]}: made_at has no time zone; use UTC")
-    refuse_unregistered(connection, [one.system for one in predictions])
-    _refuse_unknown(connection, "fit.fit", "fit_id", [one.fit_id for one in predictions])
-    _refuse_unknown_prices(connection, [one.price_snapshot for one in predictions])
+    check_registered(connection, [one.system for one in predictions])
+    _check_recorded(connection, "fit.fit", "fit_id", [one.fit_id for one in predictions])
+    _check_prices_recorded(connection, [one.price_snapshot for one in predictions])
     rows = [_row(one) | {"prediction_id": prediction_id(one)} for one in predictions]
     with transaction(connection):
         written = _append_new(connection, "pred.ledger", rows)
         _note_remade(connection, "pred.ledger", rows)
-        _refuse_second_values(connection)
+        _check_single_values(connection)
     return written
 
 
@@ -116,9 +116,9 @@ def record_recommendation(
     Raises:
         BadInput: its system is not registered, or a fit or its price snapshot is unknown.
     """
-    refuse_unregistered(connection, [recommendation.system])
-    _refuse_unknown(connection, "fit.fit", "fit_id", recommendation.fit_ids)
-    _refuse_unknown_prices(connection, [recommendation.price_snapshot])
+    check_registered(connection, [recommendation.system])
+    _check_recorded(connection, "fit.fit", "fit_id", recommendation.fit_ids)
+    _check_prices_recorded(connection, [recommendation.price_snapshot])
     key = recommendation_id(recommendation)
     row = _row(recommendation, "job", "constraints", "choice", "alternatives")
     with transaction(connection):
@@ -210,9 +210,10 @@ def _row(record: Record, *in_json: str) -> dict[str, object]:
     return {**record.model_dump(), **texts}
 
 
-def _refuse_unknown(
+def _check_recorded(
     connection: duckdb.DuckDBPyConnection, table: str, key: str, ids: Sequence[str]
 ) -> None:
+    """Refuse ids that a table does not have."""
     unknown = connection.execute(
         f"SELECT {key} FROM unnest(?::VARCHAR[]) AS named({key}) ANTI JOIN {table} USING ({key})",
         [sorted(set(ids))],
@@ -222,14 +223,16 @@ def _refuse_unknown(
         raise BadInput(f"this names {what} {unknown[0]}, which is not recorded; record it first")
 
 
-def _refuse_unknown_prices(
+def _check_prices_recorded(
     connection: duckdb.DuckDBPyConnection, snapshots: Sequence[str | None]
 ) -> None:
+    """Refuse snapshots of prices that were not recorded; None: no prices were used."""
     used = [one for one in snapshots if one is not None]
-    _refuse_unknown(connection, "pred.price_snapshot", "price_snapshot", used)
+    _check_recorded(connection, "pred.price_snapshot", "price_snapshot", used)
 
 
-def _refuse_second_values(connection: duckdb.DuckDBPyConnection) -> None:
+def _check_single_values(connection: duckdb.DuckDBPyConnection) -> None:
+    """Refuse a second, other forecast of a system where the ledger has one."""
     clash = connection.execute(
         "SELECT system, subject_id, metric, study, repeat, list(value) FROM pred.ledger GROUP BY "
         "system, fit_id, subject_kind, subject_id, backend, host_id, metric, price_snapshot, "

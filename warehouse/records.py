@@ -150,8 +150,8 @@ class NodeGroup(Record):
     `cpu_share` (cores, None: unlimited), `core_gflops` (of a steady core; None: of this host, fast
     or slow as it is), `threads` (within an operation), `inter_op_threads` (operations at once) and
     `isa` (oneDNN cap, None: native) are copied from the node type, so that redefining a type makes
-    a new scenario. `batch_size` is that of each of its devices, where
-    it differs from the workload's (an all-reduce of nodes of several types).
+    a new scenario. `batch_size` is that of each of its devices, where it differs from the
+    workload's (an all-reduce of nodes of several types).
     """
 
     role: Role

@@ -37,11 +37,11 @@ def is_registered(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
     return found is not None
 
 
-def refuse_unregistered(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-    """Do nothing if all names are registered.
+def check_registered(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """Refuse names of systems that are not registered.
 
     Raises:
-        BadInput: one is not.
+        BadInput: naming one, and those that are.
     """
     known = connection.execute("SELECT name FROM pred.system ORDER BY name").fetchall()
     unknown = sorted(set(names) - {name for (name,) in known})

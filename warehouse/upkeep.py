@@ -75,7 +75,7 @@ def compact(home: Path, *, patience_s: float = PATIENCE_S) -> tuple[int, int]:
         connection.execute("CHECKPOINT")
         before = main.stat().st_size
         _rewrite(connection, fresh)
-        _refuse_unlike(connection, fresh)
+        _check_same_rows(connection, fresh)
         sync(fresh)
         os.replace(fresh, main)
         sync(home)
@@ -142,7 +142,7 @@ def _backup(connection: duckdb.DuckDBPyConnection, main: Path, folder: Path) -> 
         with scratch(folder) as fresh:
             copy(main, fresh, failure)
             sync(fresh)
-            _refuse_unlike(connection, fresh)
+            _check_same_rows(connection, fresh)
             target = _named(folder)
             os.rename(fresh, target)
         sync(folder)
@@ -168,7 +168,7 @@ def _rewrite(connection: duckdb.DuckDBPyConnection, fresh: Path) -> None:
     connection.execute("DETACH fresh")
 
 
-def _refuse_unlike(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+def _check_same_rows(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Raise StepcastError unless the file at `path` holds the same rows, the ledger's hashes too.
 
     So it can copy what is broken or older than this code, and the copy says so when checked.

@@ -6,46 +6,24 @@ its forecast are added to the forecasts of as many workers or more. docs/predict
 that helps across days, and what was tried instead.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from forecasting.asked.answer import Answer, Forecast, Say, predict_asked
+from forecasting.asked.answer import Answer, Forecast, Refused, Say, predict_asked
 from forecasting.asked.place import Place
+from forecasting.asked.steps import Measured, Steps, check_tells, has, seconds, shifted, telling
 from forecasting.asked.writing import write
 from models.system import System
 from profilers.probe import THROUGHPUT
 from studies.curve import Curve
 from warehouse.ledger import FitRecord
-from warehouse.records import Backend, Record, Scenario, content_hash
+from warehouse.records import Backend, Record, content_hash
 from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
 SUFFIX = "_calibrated"
 """What names of corrected systems end with."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A step that somebody measured.
-
-    Attributes:
-        scenario: what trained.
-        step_s: seconds of a step of each worker.
-        run_id: the run that measured it, which fits may see; None: the user has the number.
-    """
-
-    scenario: Scenario
-    step_s: float
-    run_id: str | None = None
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Seconds of a worker's step, by curves of one scenario; and the runs that measured them."""
-
-    of: dict[Curve, float] = field(default_factory=dict)
-    run_ids: dict[Curve, str] = field(default_factory=dict)
 
 
 class Parameters(Record):
@@ -97,9 +75,10 @@ def predict_corrected(
         say: as there.
 
     Raises:
-        BadInput: as `predict_asked`.
+        BadInput: as `predict_asked`; a step corrects nothing that is asked about.
     """
-    more = [one for one in steps.of if not any(_has(curve, one) for curve in curves)]
+    check_tells(steps, curves)
+    more = [one for one in steps.of if not any(has(curve, one) for curve in curves)]
     answer = predict_asked(
         warehouse,
         [*curves, *more],
@@ -124,17 +103,13 @@ def predict_corrected(
         for each in (one, of.get((one.system.name + SUFFIX, one.scenario)))
         if each is not None
     ]
+    refused = [*answer.refused, *uncorrected(answer, measured)]
     return Answer(
         place,
         tuple(shown),
-        tuple(one for one in answer.refused if one.scenario in asked),
+        tuple(one for one in refused if one.scenario in asked),
         answer.written + (0 if dry_run else write(tuple(of.values()), place, warehouse)),
     )
-
-
-def _has(curve: Curve, other: Curve) -> bool:
-    """Tell whether a curve has the one scenario of another, on whatever backend."""
-    return other.scenarios("loopback")[0] in curve.scenarios("loopback")
 
 
 def corrected(
@@ -150,45 +125,31 @@ def corrected(
     of = {(one.system.name, one.scenario): one for one in forecasts}
     found = []
     for one in forecasts:
-        telling = [step for step in measured if tells(step.scenario, one.scenario)]
-        for step in sorted(telling, key=lambda step: -step.scenario.strategy.workers)[:1]:
-            anchor = of.get((one.system.name, step.scenario))
-            if anchor is not None and anchor.value and one.value:
-                found.append(_corrected(one, anchor, step, place))
+        if (step := telling(measured, one.scenario)) is None:
+            continue
+        anchor = of.get((one.system.name, step.scenario))
+        if anchor is not None and anchor.value and one.value:
+            found.append(_corrected(one, anchor, step, place))
     return tuple(found)
 
 
-def tells(measured: Scenario, other: Scenario) -> bool:
-    """Tell whether a measured step says how long the passes of a scenario take.
-
-    The network, its images and batch, the nodes and the devices of each are the same, and the
-    scenario has as many workers or more: with more workers than it, the measured step waited for
-    exchanges that the other has not.
-    """
-    ours, theirs = measured.strategy, other.strategy
-    return (
-        measured.workload == other.workload
-        and (ours.kind, ours.devices_per_node) == (theirs.kind, theirs.devices_per_node)
-        and {one.one for one in measured.worker_groups} == {one.one for one in other.worker_groups}
-        and ours.workers <= theirs.workers
-    )
-
-
-def seconds(scenario: Scenario, metric: str, value: float) -> float:
-    """Return how long a worker's step takes: of steps a second of all workers, each has a part."""
-    return scenario.strategy.workers / value if metric == THROUGHPUT.name else value
-
-
-def shifted(forecast_s: float, anchor_s: float, measured_s: float) -> float:
-    """Return a step corrected by another, seconds: as much longer, or shorter by its part at most.
+def uncorrected(answer: Answer, measured: Sequence[Measured]) -> Iterator[Refused]:
+    """Yield why forecasts stay as they are: their systems do not forecast the measured step.
 
     Args:
-        forecast_s: the step that is corrected.
-        anchor_s: the forecast of the measured step.
-        measured_s: the measured step.
+        answer: about what is asked and what was measured.
+        measured: what was measured.
     """
-    least = forecast_s * min(1.0, measured_s / anchor_s)
-    return max(forecast_s + measured_s - anchor_s, least)
+    why = {(one.system.name, one.scenario): one.reason for one in answer.refused}
+    why |= {(one.system.name, one.scenario): one.unknown or "" for one in answer.forecasts}
+    known = {(one.system.name, one.scenario) for one in answer.forecasts if one.value}
+    for one in answer.forecasts:
+        step = telling(measured, one.scenario)
+        if step is None or not one.value or (one.system.name, step.scenario) in known:
+            continue
+        reason = why[one.system.name, step.scenario]
+        told = f"{one.system.name} does not forecast the measured {step.scenario.label}: {reason}"
+        yield Refused(one.scenario, _system(one.system), told)
 
 
 def _corrected(one: Forecast, anchor: Forecast, step: Measured, place: Place) -> Forecast:

@@ -36,14 +36,20 @@ def cost_of(scenario: Scenario, prices: pl.DataFrame) -> Cost | None:
         scenario: whose nodes are paid for, servers included.
         prices: query prices_as_of.
     """
-    nodes: Counter[str] = Counter()
-    for group in scenario.nodes:
-        nodes[group.node_type] += group.count
+    nodes = nodes_by_type(scenario)
     try:
         found = prices_in_one_region(prices, nodes, "on_demand", datetime.now(UTC))
     except BadInput:
         return None
     return Cost(sum(one.usd_per_hour * nodes[one.node_type] for one in found), tuple(found))
+
+
+def nodes_by_type(scenario: Scenario) -> Counter[str]:
+    """Return how many nodes of each type a scenario has, servers included."""
+    nodes: Counter[str] = Counter()
+    for group in scenario.nodes:
+        nodes[group.node_type] += group.count
+    return nodes
 
 
 def usd_per_million_samples(

@@ -55,14 +55,13 @@ class Met:
 
 
 def visible_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
-    """Return all runs that predictors may see but of imported files, the newest first.
+    """Return all runs that fits may rest on (`fitted_to`), the newest first.
 
-    Those that started after `known_by` are left out, and those that only correct forecasts.
+    Those that started after `known_by` are left out.
     """
     tables = warehouse.visible_tables(["run", "scenario"])
     canonical = dict(tables["scenario"].select("run_id", "canonical").iter_rows())
-    fitted_to = (pl.col("backend") != "imported") & ~pl.col("study").str.starts_with(CALIBRATING)
-    rows = tables["run"].filter(fitted_to).sort("started_at", "run_id")
+    rows = fitted_to(tables["run"]).sort("started_at", "run_id")
     if known_by is not None:
         rows = rows.filter(pl.col("started_at") <= known_by)
     scenario = cache(Scenario.model_validate_json)
@@ -78,6 +77,12 @@ def visible_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tupl
         for row in reversed(rows.to_dicts())
         for text in [canonical.get(row["run_id"])]
     )
+
+
+def fitted_to(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return visible runs without those of imported files and those that only correct forecasts."""
+    corrects = pl.col("study").str.starts_with(CALIBRATING)
+    return runs.filter(~corrects, pl.col("backend") != "imported")
 
 
 def met(asks: Sequence[Ask], runs: Sequence[VisibleRun]) -> Met:

@@ -1,6 +1,5 @@
 """What the nodes of a job cost, and how often those on the spot market are taken away."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +7,7 @@ from typing import get_args
 
 import polars as pl
 
+from forecasting.asked.costs import nodes_by_type
 from forecasting.decisions.preemptions import preemptions_per_node_hour
 from forecasting.decisions.question import Question
 from models.choosing.offers import Markets, prices_in_one_region
@@ -30,7 +30,7 @@ class Offered:
 
     def usd_per_hour(self, scenario: Scenario, market: Market) -> float | None:
         """Return what all nodes of a scenario cost; None where a type has no price there."""
-        nodes = _nodes(scenario)
+        nodes = nodes_by_type(scenario)
         priced = {one.node_type for one in self.prices if one.market == market}
         if not nodes.keys() <= priced:
             return None
@@ -48,7 +48,9 @@ class Offered:
         """Return how often any node of a scenario is taken away."""
         if market != "spot":
             return 0.0
-        return sum(count * self.preemptions[name][0] for name, count in _nodes(scenario).items())
+        return sum(
+            count * self.preemptions[name][0] for name, count in nodes_by_type(scenario).items()
+        )
 
 
 def offered(
@@ -91,10 +93,3 @@ def _preemptions(
         )
         usd = next(iter(bought.sort("observed", descending=True)["usd_per_hour"]), None)
         yield price.node_type, preemptions_per_node_hour(warehouse, price, usd, as_of)
-
-
-def _nodes(scenario: Scenario) -> Counter[str]:
-    nodes: Counter[str] = Counter()
-    for group in scenario.nodes:
-        nodes[group.node_type] += group.count
-    return nodes

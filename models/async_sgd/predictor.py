@@ -20,11 +20,11 @@ from models.async_sgd.transfer_order import transfer_ranks
 from models.async_sgd.workers import Workers
 from models.profiled_run import (
     PREDICTED,
+    check_alike,
+    check_one_job,
     metric_mean,
-    of_one_job,
     of_run,
     profiled_scenario,
-    refuse_unlike,
     run_ids_of,
 )
 from warehouse.records import BadInput, Placement, Scenario
@@ -153,7 +153,7 @@ class AsyncSGD:
     def _counts(self, scenario: Scenario) -> dict[int, int]:
         """Return how many workers of a scenario are like those of each profile, by its place."""
         profiled = [one.scenario for one in self.parameters.profiled]
-        refuse_unlike(profiled, scenario)
+        check_alike(profiled, scenario)
         kinds = [one.worker_groups[0].one for one in profiled]
         counts: dict[int, int] = {}
         for group in scenario.worker_groups:
@@ -243,7 +243,7 @@ def parameters_of(
         )
         for run_id in run_ids
     )
-    of_one_job([one.scenario for one in profiled])
+    check_one_job([one.scenario for one in profiled])
     return Parameters(
         profiled=profiled,
         links=tuple(link_profiles(runs, links, contention)),

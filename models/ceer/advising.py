@@ -21,6 +21,7 @@ from models.choosing.offers import NodeOffer
 from models.choosing.options import Nodes, Option, Span, option
 from models.choosing.pareto import pareto_front
 from models.choosing.relaxations import Relaxation, least_of, needs, relaxations
+from models.graphs import refusing
 from networks.extraction import extracted_steps
 from networks.operation_graph import OperationGraph
 from warehouse.records import BadInput
@@ -228,4 +229,4 @@ def _said(relaxation: Relaxation[Option]) -> str:
 
 def advising(fit: fitted.FittedCeer) -> CeerAdvising:
     """Return a fitted system as one that can be asked."""
-    return CeerAdvising(fit.model, partial(extracted_steps, framework=fit.framework))
+    return CeerAdvising(fit.model, partial(refusing(extracted_steps), framework=fit.framework))

@@ -71,7 +71,7 @@ def classify(rows: pl.DataFrame, threshold_us: float = HEAVY_US) -> Classes:
     return Classes(slowest=slowest, heavy=tuple(sorted(heavy)), cpu=tuple(sorted(cpu)))
 
 
-def refuse_sizeless(rows: pl.DataFrame, classes: Classes, whose: str) -> None:
+def check_sizes(rows: pl.DataFrame, classes: Classes, whose: str) -> None:
     """Refuse heavy operations of which nobody knows what they work on.
 
     Args:

@@ -11,6 +11,7 @@ from models.ceer.observed import observed
 from models.ceer.overhead import STEPS, Setup
 from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer
+from models.graphs import refusing
 from models.system import NotCovered
 from networks.catalogue import OWN
 from networks.extraction import extracted, own_step
@@ -33,8 +34,13 @@ _MEASURE = "list such a scenario under train of a study, and `stepcast run`"
 
 
 def network_of(load: Workload) -> Network:
-    """Return the network of a workload, from its graph alone."""
-    return of_graph(extracted(load.dnn, load.batch_size, load.image_size, load.framework))
+    """Return the network of a workload, from its graph alone.
+
+    Raises:
+        NotCovered: its graph cannot be extracted.
+    """
+    graph = refusing(extracted)(load.dnn, load.batch_size, load.image_size, load.framework)
+    return of_graph(graph)
 
 
 @dataclass(frozen=True)

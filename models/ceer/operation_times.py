@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from models.ceer.classes import OperationClass, refuse_sizeless
+from models.ceer.classes import OperationClass, check_sizes
 from models.ceer.features import NAMES, table
 from models.ceer.kinds import typed
 from models.ceer.network import COLUMNS, Network
@@ -103,7 +103,7 @@ def operation_times(
         network.operations.with_columns(pl.Series("type", types, dtype=pl.String)),
         parameters.settings,
     )
-    refuse_sizeless(operations, parameters.classes, f"operations of {network.dnn}")
+    check_sizes(operations, parameters.classes, f"operations of {network.dnn}")
     frame = table(operations)
     features = {name: frame[name].to_numpy() for name in NAMES}
     rows: dict[str, list[int]] = {}

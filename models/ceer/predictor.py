@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from models.ceer import overhead, regression
-from models.ceer.classes import classify, refuse_sizeless
+from models.ceer.classes import check_sizes, classify
 from models.ceer.features import NAMES, table
 from models.ceer.kinds import typed
 from models.ceer.medians import median
@@ -126,7 +126,7 @@ def fit(
     settings = settings or Settings()
     rows = typed(computing(operations), settings)
     classes = classify(rows, settings.threshold_us)
-    refuse_sizeless(rows, classes, "operations to fit")
+    check_sizes(rows, classes, "operations to fit")
     measured = overhead.overheads(steps, operations)
     return Ceer(
         Parameters(

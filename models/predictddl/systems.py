@@ -8,6 +8,7 @@ from math import exp
 
 import polars as pl
 
+from models.graphs import refusing
 from models.predictddl import log_linear, published
 from models.predictddl.fitted import Parameters, PredictDDL
 from models.predictddl.ghn import SHIPPED, Embedder
@@ -62,7 +63,8 @@ def known_of(tables: Tables, embedding: Embedding) -> Known:
             "predictddl learns from steps of other networks, found none; list some under train of "
             "a study, and `stepcast run`"
         )
-    return Known(runs, capabilities(tables["run"], tables["sample"]), primitive_graphs, embedding())
+    measured = capabilities(tables["run"], tables["sample"])
+    return Known(runs, measured, refusing(primitive_graphs), embedding())
 
 
 def fit(tables: Tables, embedding: Embedding) -> PredictDDL:

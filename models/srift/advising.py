@@ -33,7 +33,7 @@ class SriftAdvising:
         job = question.job
         performance = self._performance(question, offers)
         answer = optimize(performance, offers, job)
-        _refuse_what_fits_nowhere(answer, job)
+        _check_fits(answer, job)
 
         def shown(configuration: Configuration | None) -> Option | None:
             if configuration is None:
@@ -74,7 +74,7 @@ class SriftAdvising:
     def _performance(self, question: Question, offers: Sequence[NodeOffer]) -> Performance:
         network, link_mbps = self._network(question)
         performance = self.model.performance(network, link_mbps)
-        self.model.refuse_unprofiled(performance, [one.node_type for one in offers], link_mbps)
+        self.model.check_profiled(performance, [one.node_type for one in offers], link_mbps)
         return performance
 
     def _option(
@@ -106,7 +106,8 @@ class SriftAdvising:
         return Network(question.dnn, *sizes), link_mbps
 
 
-def _refuse_what_fits_nowhere(answer: Answer, job: Job) -> None:
+def _check_fits(answer: Answer, job: Job) -> None:
+    """Refuse a global batch that fits on no nodes on offer."""
     nowhere = [
         one.text for one in answer.relaxations if one.constraint in ("capacity", "global_batch")
     ]

@@ -110,7 +110,7 @@ class Srift:
         low = value - sqrt((value - fast) ** 2 + other**2)
         return value, max(low, 0.0), value + sqrt((slow - value) ** 2 + other**2)
 
-    def refuse_unprofiled(
+    def check_profiled(
         self, performance: Performance, node_types: Sequence[str], link_mbps: Speed
     ) -> None:
         """Refuse node types without profile of a network, or on which no all-reduce was probed.
@@ -139,8 +139,8 @@ class Srift:
         ranks = scenario.strategy.workers * devices
         names = [one.node_type for one in workers]
         if ranks > 1:
-            self.refuse_unprofiled(performance, names, scenario.link_mbps)
-        self._refuse_redefined(workers)
+            self.check_profiled(performance, names, scenario.link_mbps)
+        self._check_definitions(workers)
         nodes = {
             name: one.model_copy(update={"devices": devices})
             for name, one in performance.nodes.items()
@@ -156,7 +156,8 @@ class Srift:
         )
         return self.interval(replace(performance, nodes=nodes), Configuration(groups=groups))
 
-    def _refuse_redefined(self, groups: Sequence[NodeGroup]) -> None:
+    def _check_definitions(self, groups: Sequence[NodeGroup]) -> None:
+        """Refuse node types that were defined otherwise when they were profiled."""
         known = self.parameters.node_groups
         for group in groups:
             name = group.node_type

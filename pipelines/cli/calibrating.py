@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import ValidationError
 
-from forecasting.asked.calibrated import Steps
+from forecasting.asked.steps import Steps
 from profilers.record_file import fault
 from studies.curve import Curve
 from warehouse.records import BadInput

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from forecasting.asked.calibrated import Steps
 from forecasting.asked.runs import CALIBRATING
+from forecasting.asked.steps import Steps
 from forecasting.ready import chosen_backend
 from pipelines.cli.calibrating import EXAMPLE, ONE_NODE
 from pipelines.cli.errors import Interrupted

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def check_picture(path: Path | None) -> None:
-    """Do nothing if there is no picture to write, or its name says a format that we have.
+    """Refuse the name of a picture that says a format which we do not write; None: there is none.
 
     Raises:
-        BadInput: it says another one.
+        BadInput: it ends in neither .png nor .svg.
     """
     if path is not None and path.suffix not in (".png", ".svg"):
         raise BadInput(f"--picture {path}: expected a name that ends in .png or .svg")

@@ -10,7 +10,7 @@ from warehouse.home import home
 from warehouse.records import Backend, BadInput
 
 if TYPE_CHECKING:
-    from forecasting.asked.calibrated import Steps
+    from forecasting.asked.steps import Steps
     from studies.curve import Curve
     from warehouse.warehouse import Warehouse
 
@@ -137,7 +137,7 @@ def _steps(
     calibrate: str | None, curves: Sequence["Curve"], backend: str | None, warehouse: "Warehouse"
 ) -> "Steps":
     """Return the measured steps that correct forecasts: none, one that is told, or measured now."""
-    from forecasting.asked.calibrated import Steps
+    from forecasting.asked.steps import Steps
     from pipelines.cli.calibrating import ONE_NODE, told
 
     if calibrate is None:

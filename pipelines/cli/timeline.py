@@ -55,7 +55,7 @@ def timeline(
     check_picture(picture)
     warehouse = Warehouse(home())
     subject = timelines.find(read_study(study), scenario, landed_runs(warehouse.landing))
-    _refuse_unloaded(subject, warehouse)
+    _check_loaded(subject, warehouse)
     fit = fit_curve(ASYNC_SGD, subject.round_, subject.curve, warehouse)
     model = fit.fitted
     assert isinstance(model, AsyncSGD)
@@ -82,7 +82,7 @@ def timeline(
         typer.echo(f"{shown.intervals.height} rows of fit {fit_id} in pred.synthetic_interval")
 
 
-def _refuse_unloaded(subject: "Subject", warehouse: "Warehouse") -> None:
+def _check_loaded(subject: "Subject", warehouse: "Warehouse") -> None:
     """Raise BadInput if the profile is not in the warehouse yet."""
     assert subject.profile is not None
     run_id = subject.profile.run_id

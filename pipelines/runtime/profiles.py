@@ -52,7 +52,7 @@ def _of_history(job: TrainingJob, backend: Backend, home: Path) -> Performance:
         model = Srift.from_json(text)
         try:
             found = model.performance(Network(job.dnn, job.image_size), job.link_mbps)
-            model.refuse_unprofiled(found, types, job.link_mbps)
+            model.check_profiled(found, types, job.link_mbps)
         except BadInput as error:
             refused = refused or error
         else:

@@ -10,7 +10,8 @@ COVERAGE = 0.95
 def half_width(values: Sequence[float]) -> float:
     """Return half of the 95 % confidence interval of the mean, over that mean (Student's t).
 
-    Infinity of a single value.
+    Infinity of a single value. Values count as independent: of one visit it is the scatter within
+    that visit, and says nothing of how far another visit's mean is.
     """
     if len(values) < 2:
         return inf

@@ -1,19 +1,24 @@
 """What lineage has of recommendations, on a small history of reference runs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
 
 import pytest
+import yaml
 from dagster import TableSchemaMetadataValue, materialize
 
 from assets import resources
 from assets.metadata import comments
-from assets.recommendations import ITERATIONS, recommendations
+from assets.recommendations import ITERATIONS, asked_of, recommendations
 from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import studied
+from forecasting.advisers import CEER, CEER_PYTORCH, SRIFT, Adviser
 from forecasting.chosen import asking_of
 from forecasting.ready import Ready
 from studies.progress import Progress
+from studies.rounds import Round
+from studies.study import Study, read_study
 from tests.small_history import PYTORCH
 from tests.synthetic import write_study
 from warehouse.home import CHECKOUT
@@ -65,3 +70,45 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
 
 def test_only_systems_that_recommend_have_an_asset(tmp_path: Path) -> None:
     assert recommendations(studied(write_study(tmp_path))) == []
+
+
+MIXED = """
+name: paper
+systems: [ceer, async_sgd]
+probes: {tf_sync: {windows: 2, window_s: 1}}
+train:
+  - {dnn: alexnet, strategy: all_reduce, image_size: 64, batch_size: 4, worker: emu.native.c25,
+     link_mbps: 800, workers: [1, 2, 4]}
+test:
+  - {dnn: small_cnn, strategy: all_reduce, image_size: 24, batch_size: 4, worker: emu.native.c25,
+     link_mbps: 800, workers: [2, 4]}
+  - {dnn: small_cnn, strategy: all_reduce, image_size: 24, batch_size: 4, worker: emu.sse41.s15,
+     link_mbps: 800, workers: [8]}
+  - {dnn: small_cnn, image_size: 24, batch_size: 64, worker: emu.native.c25, server: emu.server,
+     link_mbps: 800, workers: [8]}
+"""
+
+
+def asked(study: Study, adviser: Adviser) -> dict[str, tuple[int, Mapping[str, int]]]:
+    """Return the global batch and the nodes on offer of each network."""
+    round_ = Round(study, asking_of(study), "emulated", "host-1", 1, ())
+    return {
+        question.dnn: (question.global_batch, capacity)
+        for question, capacity in asked_of(round_, adviser)
+    }
+
+
+def test_questions_are_about_what_a_system_forecasts_on_nodes_that_were_profiled() -> None:
+    """Neither asynchronous training nor a node type without a train scenario is asked about."""
+    study = Study.model_validate(yaml.safe_load(MIXED))
+    assert asked(study, CEER) == {"small_cnn": (16, {"emu.native.c25": 4})}
+
+
+def test_nodes_on_offer_are_those_that_a_network_was_tested_on() -> None:
+    study = read_study(CHECKOUT / "studies" / "reference_grid.yaml")
+    on_third = {"efficientnet_b0", "resnet14", "resnext26_32x4d", "seresnet18"}
+    by_ceer, by_srift = asked(study, CEER_PYTORCH), asked(study, SRIFT)
+    assert len(by_ceer) == len(by_srift) == 24
+    types = {name for _, capacity in by_ceer.values() for name in capacity}
+    assert types == {"emu.avx2.s15", "emu.avx512.s15"}
+    assert {dnn for dnn, (_, on) in by_srift.items() if "emu.sse41.s15" in on} == on_third

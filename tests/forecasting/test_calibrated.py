@@ -1,5 +1,7 @@
 """Forecasts that are corrected by a measured step."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 
@@ -8,14 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecasting.asked.calibrated import Steps, predict_corrected, seconds, shifted, tells
+from forecasting.advisers import SRIFT
+from forecasting.asked.calibrated import predict_corrected
 from forecasting.asked.runs import visible_runs
+from forecasting.asked.steps import Steps, seconds, shifted, tells
 from forecasting.chosen import named
+from forecasting.recommending import Market, recommend
+from models.choosing.advice import Question
 from studies.curve import Curve
 from tests.forecasting.test_asked import async_curve, torch_curves
 from tests.forecasting.test_near import asynchronous, scenario
+from warehouse.asks import Ask, Refusal
 from warehouse.landing import land
-from warehouse.records import Run
+from warehouse.records import BadInput, Run, Scenario
 from warehouse.warehouse import Warehouse
 
 SECONDS = st.floats(1e-3, 1e3)
@@ -111,9 +118,31 @@ def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> No
     assert answer.written == 0
 
 
-def test_runs_that_correct_are_seen_by_no_fit(warehouse: Warehouse) -> None:
-    before = visible_runs(warehouse)
-    newest = before[0]
+def test_a_step_that_corrects_nothing_is_refused(warehouse: Warehouse) -> None:
+    steps = Steps({async_curve(workers=[4]): 0.4})
+    with pytest.raises(BadInput, match=r"step of small_cnn .*W=4.* corrects no forecast"):
+        predict_corrected(warehouse, [async_curve(workers=[2])], named(["linear"]), steps)
+    assert warehouse.query("predictions").filter(pl.col("study").is_null()).is_empty()
+
+
+def test_a_system_that_refuses_the_measured_scenario_says_so(warehouse: Warehouse) -> None:
+    def of_several(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+        alone = scenario.strategy.workers == 1
+        return Refusal("it is about several workers") if alone else linear.rests_on(scenario)
+
+    (linear,) = named(["linear"])
+    system, steps = replace(linear, rests_on=of_several), Steps({async_curve(workers=[1]): 0.4})
+    answer = predict_corrected(warehouse, [async_curve(workers=[2])], [system], steps)
+    assert [one.system.name for one in answer.forecasts] == ["linear"]
+    (refused,) = answer.refused
+    assert (refused.system.name, refused.scenario.strategy.workers) == ("linear_calibrated", 2)
+    assert refused.reason.startswith("linear does not forecast the measured small_cnn")
+    assert refused.reason.endswith(": it is about several workers")
+
+
+def land_one_that_corrects(warehouse: Warehouse) -> Curve:
+    """Land a run of one node, as `--calibrate one-node` does, and return what it is of."""
+    newest = visible_runs(warehouse)[0]
     curve: Curve = torch_curves(workers=[1])[0]
     one = curve.scenarios("emulated")[0]
     table = warehouse.visible_tables(["run"])["run"].filter(run_id=newest.run_id)
@@ -137,6 +166,12 @@ def test_runs_that_correct_are_seen_by_no_fit(warehouse: Warehouse) -> None:
     frame = pl.DataFrame(sample).with_columns(pl.col("window").cast(pl.Int16))
     land(warehouse.landing, run, one, {"sample": frame})
     warehouse.load()
+    return curve
+
+
+def test_runs_that_correct_are_seen_by_no_fit(warehouse: Warehouse) -> None:
+    before = visible_runs(warehouse)
+    curve = land_one_that_corrects(warehouse)
     assert visible_runs(warehouse) == before
     # The ledger names it beside the runs of the fit that it corrects.
     answer = predict_corrected(
@@ -148,3 +183,20 @@ def test_runs_that_correct_are_seen_by_no_fit(warehouse: Warehouse) -> None:
     assert answer.written == 3
     (runs,) = warehouse.query("fits", system="ideal_scaling_calibrated")["run_ids"].to_list()
     assert "corrects" in runs
+
+
+def test_no_recommendation_rests_on_runs_that_correct(warehouse: Warehouse) -> None:
+    curve = land_one_that_corrects(warehouse)
+    adviser = replace(SRIFT, probes=(*SRIFT.probes, "torch_throughput"))
+    job = Question(
+        dnn=curve.dnn,
+        image_size=curve.image_size,
+        global_batch=8,
+        iterations=100,
+        minimize="cost",
+    )
+    market = Market({curve.worker[0]: 2}, "on_demand", datetime.now(UTC))
+    found = recommend(warehouse, adviser, job, market)
+    (fit,) = warehouse.query("fits", system="srift").filter(fit_id=found.fit_id).to_dicts()
+    assert fit["run_ids"]
+    assert "corrects" not in fit["run_ids"]

@@ -2,10 +2,10 @@ import polars as pl
 import pytest
 
 from models.profiled_run import (
+    check_alike,
     metric_mean,
     only_run_id,
     profiled_scenario,
-    refuse_unlike,
 )
 from tests.models.async_sgd.frames import RUN_ID
 from tests.models.runs import run_tables, samples, scenario
@@ -51,16 +51,16 @@ def test_a_metric_of_another_run_does_not_count() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 9])
 def test_more_workers_are_alike(workers: int) -> None:
-    refuse_unlike([scenario()], scenario(workers, flow_control=False, order="reverse"))
+    check_alike([scenario()], scenario(workers, flow_control=False, order="reverse"))
 
 
 def test_as_many_servers_as_were_profiled() -> None:
     profiled = scenario(servers=2)
     assert profiled_scenario(RUN_ID, *run_tables(profiled)) == profiled
-    refuse_unlike([profiled], scenario(3, servers=2))
+    check_alike([profiled], scenario(3, servers=2))
     for asked in (scenario(3), scenario(3, servers=2, placement="greedy")):
         with pytest.raises(BadInput, match="but the profile has them on 2 servers, placed round"):
-            refuse_unlike([profiled], asked)
+            check_alike([profiled], asked)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_as_many_servers_as_were_profiled() -> None:
 )
 def test_what_the_profile_says_nothing_about(asked: Scenario, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        refuse_unlike([scenario()], asked)
+        check_alike([scenario()], asked)

@@ -208,11 +208,14 @@ def test_its_study_profiles_with_the_judging_probe_as_it_is_set(study: Study) ->
     assert all(need.profiles for need in needs)
 
 
-def test_a_plan_has_a_visit_before_every_two_hours_and_at_the_end(study: Study) -> None:
+def test_a_plan_has_a_visit_before_every_two_hours_and_at_both_ends(study: Study) -> None:
+    """Profiles end with one, and so do the test scenarios."""
     round_ = opened(study)
     names = [task.name for task in tasks(round_)]
     assert (names[0], names[-2], names[-1]) == (ANCHORS_NAME, ANCHORS_NAME, REPORT_NAME)
-    assert names.count(ANCHORS_NAME) == 2
+    assert names.count(ANCHORS_NAME) == 3
+    profiles = sum(need.profiles for need in round_.needs)
+    assert names[profiles + 1] == ANCHORS_NAME
     assert study.anchors is not None
     at_once = study.anchors.model_copy(update={"every_hours": 1e-6})
     often = tasks(opened(study.model_copy(update={"anchors": at_once})))

@@ -98,7 +98,7 @@ def test_ctrl_c_takes_down_what_is_up_and_nothing_begins_after_it() -> None:
             # A probe ends when its programs are killed, which is when its cluster is taken down.
             assert isinstance(cluster, Cluster)
             assert cluster.is_down.wait(WAIT_S)
-            clusters.go_on()
+            clusters.check_not_stopped()
 
     several: Sequence[Sequence[int]] = [[0, 0], [1, 1]]
     with pytest.raises(KeyboardInterrupt):

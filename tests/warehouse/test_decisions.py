@@ -78,6 +78,15 @@ def test_a_later_round_is_forecast_by_earlier_profiles_too(told: "Maker") -> Non
     assert rows["repeat"].to_list() == [1, 1]
 
 
+@pytest.mark.parametrize(("idle", "stolen"), [(0.1, 0.0), (0.9, 0.03)])
+def test_a_busy_host_tells_no_ratio(told: "Maker", idle: float, stolen: float) -> None:
+    told.measure("m4", told.scenario(2), [2.0, 2.0], minute=60, idle=0.9)
+    told.measure("busy", told.scenario(2), [0.5], minute=70, idle=idle, stolen=stolen)
+    told.warehouse.load()
+    ratios = told.warehouse.query("time_ratios")["ratio"]
+    assert sorted(ratios) == pytest.approx([1.2, 1.5])
+
+
 def test_a_run_that_was_loaded_before_a_forecast_judges_nothing(told: "Maker") -> None:
     fit = told.fit("p1")
     told.warehouse.record_predictions([told.prediction(fit, told.scenario(1), 1.0)])

@@ -72,6 +72,22 @@ def test_it_is_judged_as_it_was_published_by_runs_that_began_later(
     assert forecast.warehouse.query("sealed", study="other").is_empty()
 
 
+def test_what_was_measured_while_the_host_was_busy_counts_in_no_mean(
+    forecast: "Maker", tmp_path: Path
+) -> None:
+    """One of two scenarios was measured twice, once while the host was busy."""
+    seal(forecast, tmp_path, minute=4)
+    forecast.measure("m2", forecast.scenario(2), [2.4, 2.6], minute=6, idle=0.9)
+    forecast.measure("m3", forecast.scenario(3), [2.0], minute=7, idle=0.9)
+    forecast.measure("busy", forecast.scenario(3), [1.0], minute=8, idle=0.1)
+    forecast.warehouse.load()
+    forecast.warehouse.load_sealed(tmp_path)
+    rows = forecast.warehouse.query("published", study="demo")
+    assert dict(rows.select("predicted", "host_busy").iter_rows()) == {2.0: False, 3.0: True}
+    (told,) = forecast.warehouse.query("sealed", study="demo").to_dicts()
+    assert (told["n"], told["mape"]) == (1, pytest.approx(20))
+
+
 @pytest.mark.parametrize("dropped", [["fit_id"], ["run_ids"], ["run_ids", "fit_id"]])
 def test_how_far_it_was_does_not_depend_on_the_fit_being_there(
     forecast: "Maker", tmp_path: Path, dropped: list[str]

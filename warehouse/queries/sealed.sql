@@ -11,6 +11,6 @@ SELECT
     min(sealed_at) AS sealed_at,
     min(first_measured_at) AS first_measured_at
 FROM report.sealed_accuracy
-WHERE $study::VARCHAR IS NULL OR study = $study
+WHERE NOT host_busy AND ($study::VARCHAR IS NULL OR study = $study)
 GROUP BY ALL
 ORDER BY study, backend, metric, split, mape NULLS LAST, system;
