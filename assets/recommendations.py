@@ -23,7 +23,7 @@ from warehouse.asks import Refusal
 from warehouse.records import BadInput, Scenario
 
 ITERATIONS = 1_000
-"""Steps of the job that is asked about, of the largest global batch that the study tests."""
+"""Steps of the job that is asked about: of the largest test scenario that a system forecasts."""
 _SCHEMA = {
     "dnn": pl.String,
     "global_batch": pl.Int64,
