@@ -13,6 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -24,7 +25,9 @@ import pytest
 from dagster import DagsterRunStatus
 
 from fleet.history import runs
+from profilers import watch
 from profilers.clusters import cgroups, owner
+from profilers.probes import PROBES
 from profilers.steady.beside import beside
 from tests.pipelines import ran
 from tests.pipelines.ran import statuses
@@ -41,6 +44,14 @@ QUESTION = (
     "--workers 1 --worker box --link-mbps 200 --systems ideal_scaling --json"
 )
 NIGHTS = 8
+
+
+class TwoTurns(watch.Settings):
+    """Of a watch: a slowdown like this one is found in two turns of its five."""
+
+    turns: int = 2
+
+
 _PATIENCE_S = 300.0
 
 
@@ -129,6 +140,7 @@ def test_a_slowdown_is_found_and_profiled_again(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
+    monkeypatch.setitem(PROBES, "watch", replace(PROBES["watch"], settings=TwoTurns))
     home.mkdir(parents=True, exist_ok=True)
     (home / "node-types.yaml").write_text(TYPE)
     small = "--image-size 24 --batch-size 4"
