@@ -17,6 +17,7 @@ from forecasting.findings.left_out import ROWS, Contest
 from forecasting.findings.regressions import Regressions, regressions
 from forecasting.findings.regressors import regressors
 from forecasting.findings.waiting import waiting, workloads_of
+from models.ernest.systems import ERNEST
 from models.predictddl.known import Known
 from models.predictddl.systems import known_of, trained
 from networks.families import family
@@ -42,7 +43,8 @@ class Reuse:
         noise_floor, noise_n: of these scenarios, percent, and how many have one.
         regressions: None: too few networks were measured.
         waiting: rows of `forecasting.findings.waiting` (Fig. 13).
-        compared: rows of `forecasting.findings.answering`; empty where PredictDDL says nothing.
+        compared: rows of `forecasting.findings.answering`; empty where PredictDDL says nothing,
+            or nobody measured Ernest's own runs.
     """
 
     workloads: pl.DataFrame
@@ -67,12 +69,13 @@ def reuse(round_: Round, judged: pl.DataFrame, landing: Path, warehouse: Warehou
     about = {system.name for system in systems_of(round_.study)}.intersection(ABOUT)
     if judged.filter(pl.col("system").is_in(about)).is_empty():
         return None
-    data = _Measured(round_, landing)
+    data = Measured(round_, landing)
     rows = _rows(judged, data.trained)
     floors = judged.unique("scenario_id")["noise_floor_percent"].drop_nulls()
     workloads = workloads_of(round_, judged)
     waited = waiting(round_, workloads, judged, landed_runs(landing))
-    ours = answering_s(data.learned, workloads) if ABOUT[0] in about else []
+    is_there = not waited.filter(~pl.col("expected"), system=ERNEST.name).is_empty()
+    ours = answering_s(data.learned, workloads) if is_there and ABOUT[0] in about else []
     return Reuse(
         workloads=_workloads(data, judged),
         judged=Contest.of(rows),
@@ -85,7 +88,7 @@ def reuse(round_: Round, judged: pl.DataFrame, landing: Path, warehouse: Warehou
     )
 
 
-class _Measured:
+class Measured:
     """Steps that landed in a round, and which networks fits may see."""
 
     def __init__(self, round_: Round, landing: Path) -> None:
@@ -129,7 +132,7 @@ def _rows(judged: pl.DataFrame, seen: frozenset[str]) -> pl.DataFrame:
     return rows.cast(pl.Schema(ROWS)).sort("of", "split", "dnn", "workers", maintain_order=True)
 
 
-def _workloads(data: _Measured, judged: pl.DataFrame) -> pl.DataFrame:
+def _workloads(data: Measured, judged: pl.DataFrame) -> pl.DataFrame:
     families = {family(name) for name in data.trained}
     counts = dict(judged.group_by("dnn").agg(pl.col("scenario_id").n_unique()).iter_rows())
     measured = [one.scenario.workload.dnn for one in data.known.runs]

@@ -53,7 +53,9 @@ def section(found: Reuse | None) -> str:
 
 def _boxes(tell: Regressions) -> str:
     """Return errors of both boxes, and by number of servers, for what was and was not seen."""
-    drawn = [(judged_by(split), _by_servers(tell, split)) for split in (RANDOM, FAMILIES)]
+    several = tell.boxes.by_workers["workers"].n_unique() > 1
+    splits = (RANDOM, FAMILIES) if several else ()
+    drawn = [(judged_by(split), _by_servers(tell, split)) for split in splits]
     return f"{_table(tell.boxes)}<p></p>{_by_network(tell.boxes)}<p></p>{grid(drawn)}"
 
 

@@ -45,13 +45,14 @@ def in_short(waiting: pl.DataFrame, compared: pl.DataFrame) -> str:
     if compared.height:
         row = compared.row(-1, named=True)
         return (
-            f"{row['workloads']} workloads: ernest{_star(row)} {row['ernest_s']:,.0f} s, "
+            f"{row['workloads']} workloads: ernest {row['ernest_s']:,.0f} s, "
             f"{_times(row['ratio'])} as long as predictddl; {_times(row['ratio_with_runs'])} if "
             "the runs that it learns from count"
         )
     last = waiting.filter(pl.col("workloads") == pl.col("workloads").max())
     return "; ".join(
-        f"{row['system']}{_star(row)}, {row['workloads']} workloads: {row['measuring_s']:,.0f} s"
+        f"{row['system']}{' *' if row['expected'] else ''}, {row['workloads']} workloads: "
+        f"{row['measuring_s']:,.0f} s"
         for row in drawn(last, "system").iter_rows(named=True)
     )
 
@@ -119,7 +120,7 @@ def _ratios(compared: pl.DataFrame) -> str:
     body = [
         [
             Cell(str(row["workloads"])),
-            Cell(f"{row['ernest_s']:,.0f} s{_star(row)}"),
+            Cell(f"{row['ernest_s']:,.0f} s"),
             Cell(f"{row['answering_s']:,.1f} s"),
             Cell(f"{row['learning_s']:,.0f} s"),
             Cell(_times(row["ratio"])),
@@ -138,10 +139,6 @@ def _ratios(compared: pl.DataFrame) -> str:
         "in the paper",
     )
     return table(head, body)
-
-
-def _star(row: dict[str, object]) -> str:
-    return " *" if row["expected"] else ""
 
 
 def _times(ratio: float) -> str:

@@ -9,7 +9,7 @@ import pytest
 from forecasting.findings import answering
 from forecasting.findings.judged import SCHEMA
 from forecasting.findings.left_out import FAMILIES, RANDOM
-from forecasting.findings.reuse import Reuse, reuse
+from forecasting.findings.reuse import Measured, Reuse, reuse
 from forecasting.findings.waiting import COLUMNS, waiting, workloads_of
 from models.ernest.systems import ERNEST
 from models.predictddl import published
@@ -186,23 +186,30 @@ def test_what_ernest_forecast_in_another_study_is_the_workload_of_all(
 
 def test_times_of_ernest_over_ours_are_those_by_hand() -> None:
     rows = [("predictddl", n, 80.0, False, n, 10.0) for n in (1, 2)]
-    rows += [("ernest", n, 100.0 * n, n == 2, n, 10.0) for n in (1, 2)]
+    rows += [("ernest", n, 100.0 * n, False, n, 10.0) for n in (1, 2)]
     waited = pl.DataFrame(rows, schema=COLUMNS, orient="row")
     found = answering.compared(waited, [4.0, 5.0])
     assert found.schema == pl.Schema(answering.COLUMNS)
     assert found.rows() == [
-        (1, 100.0, False, 4.0, 80.0, 25.0, pytest.approx(100 / 84)),
-        (2, 200.0, True, 5.0, 80.0, 40.0, pytest.approx(200 / 85)),
+        (1, 100.0, 4.0, 80.0, 25.0, pytest.approx(100 / 84)),
+        (2, 200.0, 5.0, 80.0, 40.0, pytest.approx(200 / 85)),
     ]
     assert answering.compared(waited, []).is_empty()
+    planned = waited.with_columns(expected=pl.col("system") == "ernest")
+    assert answering.compared(planned, [4.0, 5.0]).is_empty()
 
 
-def test_fits_and_forecasts_take_longer_with_each_workload(found: Reuse) -> None:
-    rows = found.compared
-    assert rows["workloads"].to_list() == [1, 2, 3]
-    seconds = rows["answering_s"].to_list()
+def test_fits_and_forecasts_take_longer_with_each_workload(
+    made: tuple[Round, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    round_, folder = made
+    monkeypatch.setattr(extraction, "_PRIMITIVES", graphs())
+    learned = Measured(round_, folder).learned
+    assert len(learned.runs) == 8
+    workloads = workloads_of(round_, judged(round_, FACTORS))
+    seconds = answering.answering_s(learned, workloads)
+    assert len(seconds) == len(workloads)
     assert 0 < seconds[0] < seconds[1] < seconds[2]
-    assert set(rows["learning_s"]) == {8 * RUN_S}
 
 
 def test_regressors_are_those_of_the_fit_that_was_judged(found: Reuse) -> None:
