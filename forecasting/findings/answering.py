@@ -39,8 +39,8 @@ runs and with them."""
 def answering_s(known: Known, workloads: Workloads) -> list[float]:
     """Return seconds of a core until PredictDDL has answered for one workload, two, and so on.
 
-    Nothing, where it cannot be fitted. Seconds are of processor time, so that a busy host does not
-    count.
+    Nothing, where it cannot be fitted. Seconds are of processor time, which a busy host stretches
+    too, but less than the clock's.
 
     Args:
         known: the runs that it learns from.
