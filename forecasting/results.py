@@ -246,9 +246,14 @@ def _scenarios(round_: Round) -> pl.DataFrame:
 
 def of_round(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of report.accuracy that are of a round, by metrics of its study."""
+    return of_place(round_, accuracy).filter(
+        pl.col("study") == round_.study.name, pl.col("repeat") == round_.repeat
+    )
+
+
+def of_place(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of report.accuracy of any study, where and by what a round is measured."""
     return accuracy.filter(
-        pl.col("study") == round_.study.name,
-        pl.col("repeat") == round_.repeat,
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
         pl.col("metric").is_in(list(round_.study.metrics)),

@@ -8,18 +8,22 @@ from collections.abc import Iterator
 import polars as pl
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from reports.plots import LINEAR, SERIES, blank, legend_below, styled
 
+MOST_RATIO = 100.0
+"""Predicted / actual, or its inverse, that is drawn; else what errs little could not be told."""
 _INCHES_A_ROW = 0.22
+_MANY_DECADES = 3.5
+"""Of an axis, on which 2 and 5 would be too much."""
 
 
 @styled
 def ratios(rows: pl.DataFrame, title: str = "") -> Figure:
     """Plot predicted / actual, a row for each network and a mark for each kind of forecast.
 
-    `rows` has of, dnn and ratio.
+    `rows` has of, dnn and ratio; what is beyond `MOST_RATIO` times either way stands at the edge.
     """
     figure, axes = blank(title)
     names = rows["dnn"].unique(maintain_order=True).to_list()
@@ -27,7 +31,8 @@ def ratios(rows: pl.DataFrame, title: str = "") -> Figure:
     axes.axvline(1, color=LINEAR, lw=1)
     for color, name, one in _series(rows):
         places = [names.index(dnn) for dnn in one["dnn"]]
-        axes.plot(one["ratio"], places, "o", ms=5, alpha=0.8, color=color, label=name)
+        shown = one["ratio"].clip(1 / MOST_RATIO, MOST_RATIO)
+        axes.plot(shown, places, "o", ms=5, alpha=0.8, color=color, label=name)
     axes.set_yticks(range(len(names)), labels=names)
     axes.set(xlabel="predicted / actual", xscale="log", ylim=(len(names) - 0.5, -0.5))
     _plain_logarithms(axes.xaxis)
@@ -53,6 +58,29 @@ def by_servers(rows: pl.DataFrame, what: str, label: str, title: str = "") -> Fi
 
 
 @styled
+def beside(rows: pl.DataFrame, of: str, what: str, label: str, title: str = "") -> Figure:
+    """Plot a figure by number of servers in panels side by side, a line for each kind of forecast.
+
+    `rows` has of, workers and the columns `of`, which tells panels apart, and `what`.
+    """
+    names = rows[of].unique(maintain_order=True).to_list()
+    figure = Figure(figsize=(6.0, 2.8), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for axes, panel in zip(panels, names, strict=True):
+        for place, (color, name, one) in enumerate(_series(rows.filter(pl.col(of) == panel))):
+            # Later lines are thinner, so that equal ones show.
+            width = max(3.0 - 1.5 * place, 1.0)
+            axes.plot(one["workers"], one[what], "-o", ms=4, lw=width, color=color, label=name)
+        axes.set(xlabel="servers", xticks=rows["workers"].unique().sort().to_list())
+        axes.set_title(panel, fontsize=9)
+        axes.set_ylim(bottom=0)
+    panels[0].set_ylabel(label)
+    legend_below(figure, panels[0])
+    return figure
+
+
+@styled
 def by_workloads(rows: pl.DataFrame, what: str, label: str, title: str = "") -> Figure:
     """Plot a figure by number of workloads on a scale of logarithms, a line for each system.
 
@@ -62,6 +90,7 @@ def by_workloads(rows: pl.DataFrame, what: str, label: str, title: str = "") -> 
     for color, name, one in _series(rows.drop_nulls(what)):
         axes.plot(one["workloads"], one[what], "-o", ms=4, color=color, label=name)
     axes.set(xlabel="workloads", ylabel=label, yscale="log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _plain_logarithms(axes.yaxis)
     legend_below(figure, axes)
     return figure
@@ -73,7 +102,9 @@ def _series(rows: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
 
 
 def _plain_logarithms(axis: Axis) -> None:
-    """Mark 1, 2, 5, 10 … on an axis of logarithms."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
+    """Mark 1, 2, 5, 10 … on an axis of logarithms; of one of many decades powers of 10."""
+    low, high = axis.get_view_interval()
+    subs = (1.0, 2.0, 5.0) if high < low * 10**_MANY_DECADES else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=20))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())

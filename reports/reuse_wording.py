@@ -14,6 +14,8 @@ from reports.wording import DASH, percent
 
 HEAD = ("n", "predicted / actual", "mean absolute error")
 """Of the cells of `figures`: the paper's measure beside ours."""
+DRAWN = ("predictddl", "predictddl_paper", "log_linear", "ernest_pooled", "ernest")
+"""Systems whose forecasts are drawn; tables have all."""
 _JUDGED_BY = {
     RANDOM: "random parts, left out in turn",
     FAMILIES: "families, left out in turn",
@@ -37,9 +39,24 @@ def noise(found: Reuse) -> str:
     return f"Noise floor of what was judged: {floor} ({n})."
 
 
+def drawn(rows: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Return the rows of `DRAWN` in its order, so that colours are the same in all figures.
+
+    Args:
+        rows: with systems.
+        by: the column that has them.
+    """
+    place = pl.col(by).replace_strict(DRAWN, range(len(DRAWN)), return_dtype=pl.Int32)
+    return rows.filter(pl.col(by).is_in(DRAWN)).sort(place, maintain_order=True)
+
+
 def ratios_of(rows: pl.DataFrame, where: str) -> str:
     """Return predicted / actual of each network as a figure; `where` says what was not seen."""
     described = f"Predicted over actual steps by network, {where}"
-    return captioned(
-        reuse_plots.ratios(rows), described, "Mean of each network. Closer to 1 is better."
+    most = reuse_plots.MOST_RATIO
+    beyond = rows.filter(~pl.col("ratio").is_between(1 / most, most)).height
+    at_edge = (
+        f" At the edge stand {beyond} beyond {most:g} times or a {most:g}th." if beyond else ""
     )
+    said = f"Mean of each network. Closer to 1 is better.{at_edge}"
+    return captioned(reuse_plots.ratios(rows), described, said)

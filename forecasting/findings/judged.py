@@ -1,8 +1,9 @@
-"""What all systems of a round forecast, beside what was measured after it."""
+"""What systems forecast of the scenarios of a round, beside what was measured after it."""
 
 import polars as pl
 
-from forecasting.results import of_round
+from forecasting.chosen import systems_of
+from forecasting.results import of_place, of_round
 from studies.rounds import Round
 
 SCHEMA = {
@@ -14,12 +15,16 @@ SCHEMA = {
     "measured": pl.Float64,
     "error_percent": pl.Float64,
     "noise_floor_percent": pl.Float64,
+    "fit_id": pl.String,
 }
 """A row for each system and scenario that was judged."""
 
 
 def judged_of(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     """Return `SCHEMA` of a round: each system's newest forecast of what no busy host measured.
+
+    Forecasts of other studies count where they are of the same scenarios, on the same host, by
+    systems that the study of the round does not have: Ernest's own runs are a study of theirs.
 
     Args:
         round_: of a study.
@@ -32,8 +37,12 @@ def judged_of(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
         for one in curve.scenarios(round_.backend)
     ]
     scenarios = pl.DataFrame(asked, ["scenario_id", "dnn", "workers"], orient="row").unique()
+    own = [system.name for system in systems_of(round_.study)]
+    others = of_place(round_, accuracy).filter(
+        pl.col("study") != round_.study.name, ~pl.col("system").is_in(own)
+    )
     return (
-        of_round(round_, accuracy)
+        pl.concat([of_round(round_, accuracy), others])
         .filter(pl.col("error_percent").is_not_null(), ~pl.col("host_busy"))
         .sort("made_at")
         .unique(["system", "scenario_id"], keep="last")

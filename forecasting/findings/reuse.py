@@ -1,67 +1,33 @@
 """How one model does that is reused for networks which never ran (PredictDDL, sections II and IV).
 
 What was forecast before it was measured comes from the ledger. What the paper's figures compare
-besides (features of networks, kinds of regressors, amounts of data) is fitted here to some of the
-round's runs and judged by the others.
+besides is fitted to some of the round's runs and judged by the others
+(`forecasting.findings.regressions`).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import polars as pl
 
-from forecasting.findings import left_out
-from forecasting.findings.left_out import RANDOM, ROWS, Contest, Fitting, regression
-from forecasting.findings.waiting import waiting
-from models.predictddl import published
+from forecasting.chosen import systems_of
+from forecasting.findings.answering import answering_s, compared
+from forecasting.findings.left_out import ROWS, Contest
+from forecasting.findings.regressions import Regressions, regressions
+from forecasting.findings.regressors import regressors
+from forecasting.findings.waiting import waiting, workloads_of
+from models.ernest.systems import ERNEST
 from models.predictddl.known import Known
 from models.predictddl.systems import known_of, trained
 from networks.families import family
 from studies import landed
 from studies.rounds import Round
-from warehouse.records import BadInput
+from warehouse.landing import landed_runs
+from warehouse.warehouse import Warehouse
 
 ABOUT = ("predictddl", "predictddl_paper")
 """A round is about reuse if one of these forecast something that was measured."""
-SHARES: Mapping[str, int] = {"50/50": 2, "67/33": 3, "80/20": 5}
-"""Of runs, that fits see and do not see, and how many parts that takes (Fig. 11)."""
-_KINDS = ("polynomial", "linear", "svr", "mlp")
-_BOXES: Mapping[str, Fitting] = {
-    "black box": regression(published.nothing, "linear", named=True),
-    "gray box": regression(published.size, "linear", named=True),
-}
-_FEATURES: Mapping[str, Fitting] = {
-    "layers": regression(left_out.layers, "polynomial"),
-    "parameters": regression(left_out.parameters, "polynomial"),
-    "layers and parameters": regression(published.size, "polynomial"),
-    "embedding": regression(left_out.embedding, "polynomial"),
-    "all of these": regression(left_out.everything, "polynomial"),
-}
-_BESIDE: Mapping[str, Fitting] = {
-    "PredictDDL as published": _FEATURES["embedding"],
-    "Ernest, pooled": left_out.ernest,
-}
-
-
-@dataclass(frozen=True)
-class Regressions:
-    """What regressions do that see some of the runs.
-
-    Attributes:
-        boxes: a black and a gray box (Figs. 1 and 2).
-        features: of networks, into a second-order polynomial (Fig. 6).
-        beside: PredictDDL as published, and Ernest pooled (Fig. 9 as the paper splits).
-        kinds: of regressors on embeddings (Fig. 10).
-        amounts: of runs that a second-order polynomial sees, random splits (Fig. 11).
-    """
-
-    boxes: Contest
-    features: Contest
-    beside: Contest
-    kinds: Contest
-    amounts: Contest
 
 
 @dataclass(frozen=True)
@@ -73,43 +39,56 @@ class Reuse:
             runs (measured), judged (scenarios) and forecasts' (Table II).
         judged: what was in the ledger before it was measured (Figs. 9 and 12): as `Contest`, `of`
             being systems and `split` where the network was (`seen`, `other networks`).
+        regressors: rows of `forecasting.findings.regressors`.
         noise_floor, noise_n: of these scenarios, percent, and how many have one.
         regressions: None: too few networks were measured.
         waiting: rows of `forecasting.findings.waiting` (Fig. 13).
+        compared: rows of `forecasting.findings.answering`; empty where PredictDDL says nothing,
+            or nobody measured Ernest's own runs.
     """
 
     workloads: pl.DataFrame
     judged: Contest
+    regressors: pl.DataFrame
     noise_floor: float | None
     noise_n: int
     regressions: Regressions | None
     waiting: pl.DataFrame
+    compared: pl.DataFrame
 
 
-def reuse(round_: Round, judged: pl.DataFrame, landing: Path) -> Reuse | None:
+def reuse(round_: Round, judged: pl.DataFrame, landing: Path, warehouse: Warehouse) -> Reuse | None:
     """Return how reused models did; None where no system of `ABOUT` was judged.
 
     Args:
         round_: that has landed.
         judged: as `forecasting.findings.judged.judged_of` returns it.
-        landing: where its runs landed.
+        landing: where its runs landed, and those of other studies.
+        warehouse: that keeps fits.
     """
-    if judged.filter(pl.col("system").is_in(ABOUT)).is_empty():
+    about = {system.name for system in systems_of(round_.study)}.intersection(ABOUT)
+    if judged.filter(pl.col("system").is_in(about)).is_empty():
         return None
-    data = _Measured(round_, landing)
+    data = Measured(round_, landing)
     rows = _rows(judged, data.trained)
     floors = judged.unique("scenario_id")["noise_floor_percent"].drop_nulls()
+    workloads = workloads_of(round_, judged)
+    waited = waiting(round_, workloads, judged, landed_runs(landing))
+    is_there = not waited.filter(~pl.col("expected"), system=ERNEST.name).is_empty()
+    ours = answering_s(data.learned, workloads) if is_there and ABOUT[0] in about else []
     return Reuse(
         workloads=_workloads(data, judged),
         judged=Contest.of(rows),
+        regressors=regressors(judged, warehouse),
         noise_floor=sum(floors) / len(floors) if len(floors) else None,
         noise_n=len(floors),
-        regressions=_regressions(data.known),
-        waiting=waiting(round_, judged),
+        regressions=regressions(data.known),
+        waiting=waited,
+        compared=compared(waited, ours),
     )
 
 
-class _Measured:
+class Measured:
     """Steps that landed in a round, and which networks fits may see."""
 
     def __init__(self, round_: Round, landing: Path) -> None:
@@ -132,6 +111,13 @@ class _Measured:
         }
         return known_of(tables, trained)
 
+    @property
+    def learned(self) -> Known:
+        """The steps of train scenarios, which fits saw."""
+        curves = (curve for curve in self._round.study.curves if not curve.is_judged)
+        ids = {one.scenario_id for c in curves for one in c.scenarios(self._round.backend)}
+        return self.known.without(lambda one: one.scenario.scenario_id not in ids)
+
 
 def _rows(judged: pl.DataFrame, seen: frozenset[str]) -> pl.DataFrame:
     is_seen = pl.col("dnn").is_in(list(seen))
@@ -146,7 +132,7 @@ def _rows(judged: pl.DataFrame, seen: frozenset[str]) -> pl.DataFrame:
     return rows.cast(pl.Schema(ROWS)).sort("of", "split", "dnn", "workers", maintain_order=True)
 
 
-def _workloads(data: _Measured, judged: pl.DataFrame) -> pl.DataFrame:
+def _workloads(data: Measured, judged: pl.DataFrame) -> pl.DataFrame:
     families = {family(name) for name in data.trained}
     counts = dict(judged.group_by("dnn").agg(pl.col("scenario_id").n_unique()).iter_rows())
     measured = [one.scenario.workload.dnn for one in data.known.runs]
@@ -164,33 +150,3 @@ def _known_as(name: str, names: frozenset[str], families: set[str]) -> str:
     if name in names:
         return "network"
     return "family" if family(name) in families else "neither"
-
-
-def _regressions(known: Known) -> Regressions | None:
-    if len(known.names) < 2:
-        return None
-    contest = left_out.contest
-    try:
-        kinds = {kind: left_out.settled(known, kind) for kind in _KINDS}
-    except BadInput:
-        return None
-    return Regressions(
-        boxes=Contest.of(contest(known, _BOXES)),
-        features=Contest.of(contest(known, _FEATURES)),
-        beside=Contest.of(contest(known, _BESIDE)),
-        kinds=Contest.of(contest(known, kinds)),
-        amounts=Contest.of(_amounts(known)),
-    )
-
-
-def _amounts(known: Known) -> pl.DataFrame:
-    return pl.concat(
-        left_out.forecasts(
-            known,
-            name,
-            _FEATURES["embedding"],
-            left_out.random_parts(len(known.runs), parts),
-            RANDOM,
-        )
-        for name, parts in SHARES.items()
-    )

@@ -1,6 +1,7 @@
 """One model reused for networks that never ran (Figs. 9, 12, 13, Tables I, II of PredictDDL)."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
@@ -9,33 +10,37 @@ from forecasting.findings.reuse import ABOUT, Reuse
 from reports import reuse_plots
 from reports.figure_html import captioned, grid
 from reports.html_table import Cell, table
-from reports.reuse_wording import HEAD, figures, judged_by, noise, ratios_of
+from reports.reuse_wording import HEAD, drawn, figures, judged_by, noise, ratios_of
+from reports.sections import waiting
 from reports.wording import DASH, percent
 
-_DRAWN = ("predictddl", "predictddl_paper", "log_linear", "ernest_pooled", "ernest")
-"""Systems whose forecasts are drawn network by network; tables have all."""
 _KNOWN: Mapping[str, str] = {
     "network": "trained on",
     "family": "its family is trained on",
     "neither": "of another family",
 }
+_SEES: Mapping[str, str] = {
+    "none": "the linear model of work alone, which does not see the embedding",
+    "gaussian_process": "work and a Gaussian process, which sees the embedding",
+    "trees": "work and boosted trees, which see the embedding",
+}
+"""Regressors by their names in `models.predictddl.learned`."""
+_LEFT_OUT: Mapping[str, str] = {
+    "predictddl": "predictddl",
+    "log_linear": "log_linear",
+    "histogram": "counts of operations",
+}
 _BESIDE = (
     "<p>Forecasts that were in the ledger before the steps were measured, by networks that train "
     "scenarios have (<em>seen</em>) and others. The paper's split, random fifths of all runs, "
     "follows: it sees other runs of the networks that it is judged by. The paper has 1 to 4 % on "
-    "CIFAR-10, 1 to 30 % on Tiny-ImageNet, 8 % in the mean; Ernest's error is 9.8 times that.</p>"
+    "CIFAR-10, 1 to 30 % on Tiny-ImageNet, 8 % in the mean; Ernest's error is 9.8 times that. "
+    "Systems of other studies stand here where they forecast the same scenarios, n of them; "
+    "<em>Time before an answer</em> has all systems on those of Ernest's own runs.</p>"
 )
 _SERVERS = (
     "<p>Forecasts that were in the ledger before the steps were measured. In the paper, errors are "
     "0.1 to 23.5 % on 4, 8 and 16 servers.</p>"
-)
-_WAITING = (
-    "<p>A workload is a network that was judged; they come in the order of the study. Measuring "
-    "counts by the clock, one run after another, and what serves several workloads once; Ernest's "
-    "own runs as a plan expects them, where the study has none (*). The embedder's training, "
-    "once for a type of dataset, and the answers themselves (<code>stepcast bench "
-    "predictddl</code>) are not in it. In the paper, Ernest takes 2.6, 5.1, 7.7 and 10.3 times as "
-    "long as PredictDDL for 2, 4, 6 and 8 workloads.</p>"
 )
 
 
@@ -48,9 +53,9 @@ def section(found: Reuse | None) -> str:
         ("Workloads", "", _workloads(found.workloads)),
         ("Networks beside Ernest", _BESIDE, _beside(found)),
         ("Numbers of servers", _SERVERS, _servers(found)),
-        ("Time before an answer", _WAITING, _waiting(found.waiting)),
     )
-    return "".join(f"<h2>{title}</h2>{said}{shown}" for title, said, shown in parts)
+    shown = "".join(f"<h2>{title}</h2>{said}{shown}" for title, said, shown in parts)
+    return f"{shown}{waiting.section(found.waiting, found.compared)}"
 
 
 def _questions(found: Reuse) -> str:
@@ -78,7 +83,11 @@ def _questions(found: Reuse) -> str:
             "Numbers of servers",
             _errors(found.judged.by_workers.filter(pl.col("of") == ABOUT[0]), "workers"),
         ),
-        ("What do batches of workloads take?", "Time before an answer", _most(found.waiting)),
+        (
+            "What do batches of workloads take?",
+            waiting.TITLE,
+            waiting.in_short(found.waiting, found.compared),
+        ),
     )
     body = [[Cell(one, is_number=False, wraps=True) for one in row] for row in asked]
     head = ("question", "section", "mean absolute errors, or seconds")
@@ -92,16 +101,6 @@ def _errors(rows: pl.DataFrame, key: str = "of") -> str:
     )
     what = "W=" if key == "workers" else ""
     return "; ".join(f"{what}{name}: {percent(error)}" for name, error in together.iter_rows())
-
-
-def _most(waiting: pl.DataFrame) -> str:
-    """Return seconds of all workloads by system."""
-    last = waiting.filter(pl.col("workloads") == pl.col("workloads").max())
-    some = last.filter(pl.col("system").is_in([*ABOUT, "ernest"]))
-    return "; ".join(
-        f"{row['system']}, {row['workloads']} workloads: {row['measuring_s']:,.0f} s"
-        for row in some.iter_rows(named=True)
-    )
 
 
 def _workloads(workloads: pl.DataFrame) -> str:
@@ -133,16 +132,33 @@ def _beside(found: Reuse) -> str:
         for origin, one in several
         for row in one.overall.sort("split", "error_percent").iter_rows(named=True)
     ]
-    drawn = [
+    rows = drawn(found.judged.by_network, "of")
+    shown = [
         (f"In the ledger: {split}", ratios_of(rows.filter(split=split), split))
-        for rows in (found.judged.by_network.filter(pl.col("of").is_in(_DRAWN)),)
         for split in rows["split"].unique().sort().to_list()
     ]
     if found.regressions is not None:
         rows = found.regressions.beside.by_network.filter(split=RANDOM)
-        drawn.append(("Random fifths", ratios_of(rows, judged_by(RANDOM))))
-    shown = table(("by", "judged by", "forecast by", *HEAD), body)
-    return f"{shown}<p>{noise(found)}</p>{grid(drawn)}"
+        shown.append(("Random fifths", ratios_of(rows, judged_by(RANDOM))))
+    errors = table(("by", "judged by", "forecast by", *HEAD), body)
+    chosen = "".join(_chosen(row) for row in found.regressors.iter_rows(named=True))
+    return f"{errors}<p>{noise(found)}</p>{chosen}{grid(shown)}"
+
+
+def _chosen(row: Mapping[str, Any]) -> str:
+    """Return which regressors a fit of predictddl chose, and whether they see the embedding."""
+    seen, unseen = (_SEES.get(row[who], row[who]) for who in ("seen", "unseen"))
+    answers = "predictddl itself" if row["answers"] == ABOUT[0] else row["answers"]
+    errors = ", ".join(
+        f"{name} {DASH if row[key] is None else f'{row[key]:.3f}'}"
+        for key, name in _LEFT_OUT.items()
+    )
+    return (
+        f"<p>Of predictddl's forecasts here, {row['n']} are of one fit. For networks that were "
+        f"trained on it chose {seen}. For others it chose {unseen}, and {answers} answers. Mean "
+        f"absolute errors of logarithms on families left out of this fit: {errors}. In any "
+        "case the embedding tells how far a network is from those that were measured.</p>"
+    )
 
 
 def _servers(found: Reuse) -> str:
@@ -156,7 +172,7 @@ def _servers(found: Reuse) -> str:
         ]
         for row in rows.sort("of", "split", "workers").iter_rows(named=True)
     ]
-    drawn = [
+    shown = [
         (
             split,
             captioned(
@@ -168,54 +184,4 @@ def _servers(found: Reuse) -> str:
         for split in rows["split"].unique().sort().to_list()
     ]
     head = ("by", "networks", "servers", *HEAD)
-    return f"{table(head, body)}<p>{noise(found)}</p>{grid(drawn)}"
-
-
-def _waiting(waiting: pl.DataFrame) -> str:
-    """Return seconds and errors of each system by number of workloads; systems that wait alike."""
-    if waiting.is_empty():
-        return "<p>No system rests on runs of this round.</p>"
-    alike = waiting.group_by("system", maintain_order=True).agg("workloads", "measuring_s")
-    names = alike.group_by("workloads", "measuring_s", maintain_order=True).agg(
-        of=pl.when(pl.len() > 1)
-        .then(pl.format("{} and {} alike", pl.col("system").first(), pl.len() - 1))
-        .otherwise(pl.col("system").first())
-    )
-    lines = names.explode("workloads", "measuring_s")
-    took = reuse_plots.by_workloads(lines, "measuring_s", "seconds of measuring")
-    errors = waiting.rename({"system": "of"}).filter(pl.col("of").is_in(_DRAWN))
-    figures_ = [
-        (
-            "Measuring",
-            captioned(took, "Seconds of measuring by number of workloads", "Fewer are better."),
-        ),
-        (
-            "Errors",
-            captioned(
-                reuse_plots.by_workloads(errors, "error_percent", "mean absolute error, %"),
-                "Mean absolute error by number of workloads",
-                "Of all judged scenarios of so many workloads.",
-            ),
-        ),
-    ]
-    return f"{_waited(waiting)}<p></p>{grid(figures_)}"
-
-
-def _waited(waiting: pl.DataFrame) -> str:
-    counts = waiting["workloads"].unique().sort()
-    shown = sorted({*counts.filter(counts.is_in([2, 4, 6, 8])).to_list(), counts.to_list()[-1]})
-    body = []
-    for (name,), one in waiting.group_by("system", maintain_order=True):
-        seconds = dict(one.select("workloads", "measuring_s").iter_rows())
-        star = " *" if one["expected"].any() else ""
-        last = one.tail(1).row(0, named=True)
-        body.append(
-            [
-                Cell(f"{name}{star}", is_number=False),
-                *(Cell(f"{seconds[n]:,.0f} s" if n in seconds else DASH) for n in shown),
-                Cell(percent(last["error_percent"])),
-                Cell(str(last["n"])),
-            ]
-        )
-    head = ("system", *(f"{n} workloads" for n in shown), "error, all of these", "n")
-    return table(head, body)
+    return f"{table(head, body)}<p>{noise(found)}</p>{grid(shown)}"

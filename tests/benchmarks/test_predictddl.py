@@ -1,26 +1,67 @@
 """The benchmark of PredictDDL runs on few networks, and counts what Ernest has to measure."""
 
+from collections import Counter
+
 import pytest
 
 from benchmarks import predictddl
 from models.predictddl import fitted
+from models.predictddl.ghn import Embedder
 from models.predictddl.learned import REGRESSORS
+from networks.primitive_graph import primitive_graph
+from networks.primitives import PrimitiveGraph
+from profilers.probe import Asked
+from profilers.probes import PROBES
 
 
 def test_it_measures_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
     told: list[str] = []
-    found = predictddl.measure(("small_cnn", "squeezenet"), told.append).to_dict()
+    networks = ("small_cnn", "squeezenet"), ("squeezenet_v1_1", "resnet10")
+    found = predictddl.measure(*networks, told.append).to_dict()
     assert list(found) == [
         "embed_ms",
         "trace_ms",
         "batch100_s",
         "ratio_to_ernest",
         "ratio_without_probes",
+        "ratio_with_training_runs",
     ]
     assert all(value > 0 for value in found.values())
     assert found["ratio_to_ernest"] > found["ratio_without_probes"]
-    assert told[-1] == "2 workloads by PredictDDL and by Ernest"
+    assert found["ratio_to_ernest"] > found["ratio_with_training_runs"]
+    assert told[1] == "2 workloads by PredictDDL and by Ernest"
+
+
+def test_graphs_of_a_batch_differ_and_none_is_embedded_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graphs = {("small_cnn", 64): primitive_graph("small_cnn", 64)}
+    graphs |= {("squeezenet", 64): primitive_graph("squeezenet", 64)}
+    monkeypatch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+    fit = fitted.PredictDDL.fit(predictddl.known([dnn for dnn, _ in graphs], graphs))
+    made = predictddl.variants(list(graphs.values()), 20)
+    assert len({(one.nodes, one.edges) for one in made}) == len({one.dnn for one in made}) == 20
+    embedded: list[str] = []
+    embedding = Embedder.embedding
+
+    def noting(self: Embedder, graph: PrimitiveGraph) -> object:
+        embedded.append(graph.dnn)
+        return embedding(self, graph)
+
+    monkeypatch.setattr(Embedder, "embedding", noting)
+    predictddl.batch_s(fit, made)
+    assert Counter(embedded) == dict.fromkeys((one.dnn for one in made), 5)
+
+
+def test_runs_that_share_a_start_pay_for_it_once() -> None:
+    """Both batches of a network are measured on one start of its programs."""
+    probe = PROBES["torch_throughput"]
+    runs = tuple(predictddl.training(["small_cnn"])[:2])
+    one, other = probe.needs(Asked(own=runs), probe.settings())
+    assert one.start == other.start
+    together = one.start_s + one.expected_s + other.expected_s
+    assert predictddl.planned_s(Asked(own=runs)) == pytest.approx(together)
 
 
 def test_its_large_graph_has_the_nodes_asked_for() -> None:

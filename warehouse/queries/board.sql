@@ -1,13 +1,37 @@
 -- Who errs least where all systems of a study ($study NULL: any one) made a forecast, and how much does each cover?
-WITH verdict AS (
+-- Systems of other studies stand on its board where they forecast every scenario that was judged in it.
+WITH own AS (
     SELECT
-        study, backend, metric, system, subject_id,
+        study, backend, metric, system, subject_kind, subject_id,
         avg(ape_percent) AS ape, avg(noise_floor_percent) AS noise_floor
     FROM report.accuracy
     WHERE ape_percent IS NOT NULL AND NOT host_busy
-        AND ($study::VARCHAR IS NULL OR study = $study)
         AND ($systems::VARCHAR IS NULL OR list_contains(string_split($systems, ','), system))
     GROUP BY ALL
+),
+subject AS (
+    SELECT *, count(*) OVER (PARTITION BY study, backend, metric) AS subjects
+    FROM (SELECT DISTINCT study, backend, metric, subject_kind, subject_id FROM own)
+),
+elsewhere AS (
+    SELECT
+        subject.study, backend, metric, system, subject_kind, subject_id, any_value(subjects) AS subjects,
+        avg(ape) AS ape, avg(noise_floor) AS noise_floor
+    FROM subject JOIN own USING (backend, metric, subject_kind, subject_id)
+    ANTI JOIN own AS there
+        ON there.study = subject.study AND there.backend = own.backend
+        AND there.metric = own.metric AND there.system = own.system
+    WHERE subject_kind = 'scenario' AND own.study <> subject.study
+    GROUP BY ALL
+),
+whole AS (
+    SELECT study, backend, metric, system FROM elsewhere
+    GROUP BY ALL HAVING count(*) = any_value(subjects)
+),
+verdict AS (
+    FROM own
+    UNION ALL
+    SELECT elsewhere.* EXCLUDE (subjects) FROM elsewhere JOIN whole USING (study, backend, metric, system)
 ),
 asked AS (
     SELECT
@@ -34,5 +58,6 @@ SELECT
 FROM verdict
 JOIN asked USING (study, backend, metric)
 LEFT JOIN common USING (study, backend, metric, subject_id)
+WHERE $study::VARCHAR IS NULL OR study = $study
 GROUP BY study, backend, metric, system
 ORDER BY study, backend, metric, mape NULLS LAST, covered_mape, system;

@@ -24,6 +24,8 @@ SIDE = 64
 LAYERS: Mapping[str, int] = {"resnet18": 18, "vgg11": 11, "squeezenet": 24, "mobilenet": 28}
 """Networks, and how many convolutions each is taken for; the last two are never trained on."""
 RUN_S = 10.0
+FIT_ID = "fit-1"
+"""Of all forecasts."""
 _COMMON = (
     "framework: pytorch, strategy: all_reduce, image_size: 64, worker: emu.native.c25, "
     "link_mbps: 500"
@@ -72,6 +74,7 @@ def judged(round_: Round, factors: Mapping[str, float]) -> pl.DataFrame:
             step_s(one.workload.dnn, one.workload.batch_size, one.strategy.workers),
             100 * (factor - 1),
             None,
+            FIT_ID,
         )
         for system, factor in factors.items()
         for curve in round_.study.curves

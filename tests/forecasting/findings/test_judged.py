@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
+from forecasting.chosen import systems_of
 from forecasting.findings.judged import SCHEMA, judged_of
 from studies.rounds import Round
 
@@ -24,6 +25,7 @@ def test_the_newest_forecast_of_this_round_counts(round_: Round) -> None:
         "measured": 1.0,
         "error_percent": 100.0,
         "noise_floor_percent": None,
+        "fit_id": "fit-1",
         "host_busy": False,
         "made_at": START,
     }
@@ -37,5 +39,33 @@ def test_the_newest_forecast_of_this_round_counts(round_: Round) -> None:
     found = judged_of(round_, pl.DataFrame([newer, row, *others], infer_schema_length=None))
     assert found.schema == pl.Schema(SCHEMA)
     workload, workers = scenario.workload, scenario.strategy.workers
-    told = ("ours", scenario.scenario_id, workload.dnn, workers, 1.5, 1.0, 50.0, None)
+    told = ("ours", scenario.scenario_id, workload.dnn, workers, 1.5, 1.0, 50.0, None, "fit-1")
     assert found.rows() == [told]
+
+
+def test_systems_of_other_studies_count_where_they_forecast_the_same(round_: Round) -> None:
+    curve = round_.study.curves[0]
+    row = {
+        "system": "theirs",
+        "scenario_id": curve.scenarios(round_.backend)[1].scenario_id,
+        "study": "another",
+        "repeat": 3,
+        "backend": round_.backend,
+        "host_id": round_.host_id,
+        "metric": round_.study.metric.name,
+        "predicted": 2.0,
+        "measured": 1.0,
+        "error_percent": 100.0,
+        "noise_floor_percent": None,
+        "fit_id": "fit-1",
+        "host_busy": False,
+        "made_at": START,
+    }
+    others = [
+        {**row, "system": systems_of(round_.study)[0].name},
+        {**row, "system": "about others", "scenario_id": "0" * 16},
+        {**row, "system": "elsewhere", "host_id": "another"},
+        {**row, "system": "asked for", "study": None},
+    ]
+    found = judged_of(round_, pl.DataFrame([row, *others], infer_schema_length=None))
+    assert found["system"].to_list() == ["theirs"]

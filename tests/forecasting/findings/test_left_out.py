@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from forecasting.findings.left_out import FAMILIES, RANDOM, ROWS, contest, regre
 from models.predictddl import published
 from models.predictddl.known import Known
 from models.predictddl.observed import Observed
+from networks.families import family
 from tests.models.predictddl import study
 from warehouse.records import BadInput, Scenario
 
@@ -81,6 +83,33 @@ def test_ernest_forecasts_what_is_of_its_terms() -> None:
     ]
     found = contest(replace(known, runs=runs), {"ernest": left_out.ernest})
     assert (found["predicted_s"] / found["measured_s"]).to_list() == pytest.approx([1] * 120)
+
+
+def test_settings_for_a_family_are_chosen_without_its_quarter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = study.known()
+    families = sorted({family(one.scenario.workload.dnn) for one in known.runs})
+    asked: list[set[str]] = []
+    fit = published.Published.fit
+
+    def noting(rest: Known, *args: Any, **kwargs: Any) -> published.Published:
+        asked.append({family(one.scenario.workload.dnn) for one in rest.runs})
+        return fit(rest, *args, **kwargs)
+
+    monkeypatch.setattr(published.Published, "fit", noting)
+    parts = left_out.family_parts(known)
+    fitting = left_out.chosen_by_quarters(known, "linear")
+    found = left_out.forecasts(known, "linear", fitting, parts, FAMILIES)
+    assert found.height == len(known.runs)
+    assert len(asked) == 4
+    left = [set(families) - one for one in asked]
+    assert sorted(name for one in left for name in one) == families
+    # As a fit that sees the other runs and chooses anew: nothing is to be chosen here.
+    anew = left_out.forecasts(
+        known, "linear", regression(left_out.embedding, "linear"), parts, FAMILIES
+    )
+    assert found["predicted_s"].to_list() == pytest.approx(anew["predicted_s"].to_list())
 
 
 def test_what_cannot_be_fitted_is_left_out() -> None:

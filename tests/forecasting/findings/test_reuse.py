@@ -1,21 +1,32 @@
 """A round with reused models: workloads, forecasts by network and servers, and time before them."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from forecasting.findings import waiting
+from forecasting.findings import answering
 from forecasting.findings.judged import SCHEMA
 from forecasting.findings.left_out import FAMILIES, RANDOM
-from forecasting.findings.reuse import Reuse, reuse
+from forecasting.findings.reuse import Measured, Reuse, reuse
+from forecasting.findings.waiting import COLUMNS, waiting, workloads_of
+from models.ernest.systems import ERNEST
 from models.predictddl import published
+from models.predictddl.fitted import Parameters
 from networks import extraction
+from profilers.probe import Asked
+from profilers.probes import PROBES
 from reports.sections import regressions
 from reports.sections import reuse as section
+from studies.needs import expected_s, starts
 from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import LAYERS, RUN_S, graphs, judged, landed
 from tests.reports.pages import Balanced, cells, headings
+from warehouse.asks import Refusal
+from warehouse.ledger import FitRecord
+from warehouse.records import Run, Scenario
+from warehouse.warehouse import Warehouse
 
 FACTORS = {"predictddl": 1.1, "predictddl_paper": 3.0, "ernest_pooled": 0.5}
 GRIDS = {
@@ -24,6 +35,15 @@ GRIDS = {
     "svr": {"kernel": ("rbf",), "C": (1.0,), "gamma": (0.05,), "epsilon": (0.1,)},
     "mlp": {"neurons": (1,)},
 }
+CHOSEN = Parameters(
+    seen="trees",
+    unseen="none",
+    left_out={"predictddl": 0.1, "log_linear": 0.25, "histogram": 0.5},
+    answers="predictddl",
+    scores={"unseen": 1.0, "seen": 1.0},
+    far=0.1,
+    coefficients=(1.0,),
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +56,53 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Round, Path]:
 @pytest.fixture(scope="module")
 def found(made: tuple[Round, Path]) -> Reuse:
     round_, folder = made
+    warehouse = Warehouse(folder.parent)
+    warehouse.load()
+    fit = _fit(round_)
+    warehouse.record_fit(fit)
+    forecasts = judged(round_, FACTORS).with_columns(fit_id=pl.lit(fit.fit_id))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extraction, "_PRIMITIVES", graphs())
         # A few settings of each kind, which tests can wait for.
         patch.setattr(published, "GRIDS", GRIDS)
-        result = reuse(round_, judged(round_, FACTORS), folder)
+        result = reuse(round_, forecasts, folder, warehouse)
     assert result is not None
     return result
+
+
+def _fit(round_: Round) -> FitRecord:
+    """Return a record of a fit of predictddl to the train scenarios of a round."""
+    return FitRecord(
+        system="predictddl",
+        model_version="3",
+        parameters=CHOSEN.model_dump(mode="json"),
+        run_ids=tuple(run.run_id for run in round_.runs if run.purpose == "profile"),
+        row_filter="all",
+        row_count=8,
+        data_hash="abc",
+        backend="loopback",
+        host_id="host-1",
+        code_version="v1",
+        created_at=datetime(2031, 1, 1, tzinfo=UTC),
+    )
+
+
+def _own_runs(round_: Round, scenario: Scenario) -> list[Run]:
+    """Return runs of Ernest's own for a scenario, of another study; each takes 25 s."""
+    asks = ERNEST.rests_on(scenario)
+    assert not isinstance(asks, Refusal)
+    pattern = next(run for run in round_.runs if run.purpose == "profile")
+    return [
+        pattern.model_copy(
+            update={
+                "run_id": f"own-{ask.scenario.scenario_id}",
+                "scenario_id": ask.scenario.scenario_id,
+                "study": "another",
+                "ended_at": pattern.started_at + timedelta(seconds=25),
+            }
+        )
+        for ask in asks
+    ]
 
 
 def test_workloads_are_those_measured_and_how_they_are_known(found: Reuse) -> None:
@@ -69,6 +129,7 @@ def test_regressions_judge_each_run_by_fits_to_others(found: Reuse) -> None:
     tell = found.regressions
     assert tell is not None
     runs = sum(found.workloads["runs"])
+    assert set(tell.of_two["dnn"]) == {"resnet18", "vgg11"}
     for contest in (tell.boxes, tell.features, tell.beside, tell.kinds):
         assert set(contest.overall["split"]) == {RANDOM, FAMILIES}
         assert set(contest.overall["n"]) == {runs}
@@ -79,7 +140,8 @@ def test_regressions_judge_each_run_by_fits_to_others(found: Reuse) -> None:
 
 def test_runs_that_serve_several_workloads_count_once(made: tuple[Round, Path]) -> None:
     round_, _ = made
-    rows = waiting.waiting(round_, judged(round_, FACTORS))
+    forecasts = judged(round_, FACTORS)
+    rows = waiting(round_, workloads_of(round_, forecasts), forecasts, round_.runs)
     of = {name: one for (name,), one in rows.group_by("system")}
     train = 8 * RUN_S
     for name in FACTORS:
@@ -92,6 +154,70 @@ def test_runs_that_serve_several_workloads_count_once(made: tuple[Round, Path]) 
     ernest = of["ernest"]["measuring_s"].to_list()
     assert 0 < ernest[0] < ernest[1] < ernest[2]
     assert of["ernest"]["expected"].all() and of["ernest"]["n"].to_list() == [0, 0, 0]
+
+
+def test_what_ernest_forecast_in_another_study_is_the_workload_of_all(
+    made: tuple[Round, Path],
+) -> None:
+    """It was judged on one scenario of each other network, and measured the runs of the first."""
+    round_, _ = made
+    forecasts = judged(round_, FACTORS)
+    theirs = judged(round_, {"ernest": 1.3}).filter(
+        pl.col("workers") == 3, pl.col("dnn") != "resnet18"
+    )
+    both = pl.concat([forecasts, theirs])
+    workloads = workloads_of(round_, both)
+    assert list(workloads) == ["squeezenet", "mobilenet"]
+    first, second = (one for of in workloads.values() for _, some in of for one in some)
+    runs = [*round_.runs, *_own_runs(round_, first)]
+    rows = waiting(round_, workloads, both, runs)
+    ours, ernest = (rows.filter(system=name) for name in ("predictddl", "ernest"))
+    assert ours["n"].to_list() == ernest["n"].to_list() == [1, 2]
+    assert ernest["error_percent"].to_list() == pytest.approx([30, 30])
+    assert ernest["expected"].to_list() == [False, True]
+    measured_s = 25 * len(_own_runs(round_, first))
+    probe = PROBES["torch_throughput"]
+    asks = ERNEST.rests_on(second)
+    assert not isinstance(asks, Refusal)
+    planned = probe.needs(Asked(own=tuple(one.scenario for one in asks)), probe.settings())
+    planned_s = sum(expected_s(start) for start in starts(list(planned)))
+    assert ernest["measuring_s"].to_list() == pytest.approx([measured_s, measured_s + planned_s])
+
+
+def test_times_of_ernest_over_ours_are_those_by_hand() -> None:
+    rows = [("predictddl", n, 80.0, False, n, 10.0) for n in (1, 2)]
+    rows += [("ernest", n, 100.0 * n, False, n, 10.0) for n in (1, 2)]
+    waited = pl.DataFrame(rows, schema=COLUMNS, orient="row")
+    found = answering.compared(waited, [4.0, 5.0])
+    assert found.schema == pl.Schema(answering.COLUMNS)
+    assert found.rows() == [
+        (1, 100.0, 4.0, 80.0, 25.0, pytest.approx(100 / 84)),
+        (2, 200.0, 5.0, 80.0, 40.0, pytest.approx(200 / 85)),
+    ]
+    assert answering.compared(waited, []).is_empty()
+    planned = waited.with_columns(expected=pl.col("system") == "ernest")
+    assert answering.compared(planned, [4.0, 5.0]).is_empty()
+
+
+def test_fits_and_forecasts_take_longer_with_each_workload(
+    made: tuple[Round, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    round_, folder = made
+    monkeypatch.setattr(extraction, "_PRIMITIVES", graphs())
+    learned = Measured(round_, folder).learned
+    assert len(learned.runs) == 8
+    workloads = workloads_of(round_, judged(round_, FACTORS))
+    seconds = answering.answering_s(learned, workloads)
+    assert len(seconds) == len(workloads)
+    assert 0 < seconds[0] < seconds[1] < seconds[2]
+
+
+def test_regressors_are_those_of_the_fit_that_was_judged(found: Reuse) -> None:
+    assert found.regressors.rows() == [(5, "trees", "none", "predictddl", 0.1, 0.25, 0.5)]
+    text = section.section(found)
+    assert "trained on it chose work and boosted trees, which see the embedding" in text
+    assert "work alone, which does not see the embedding, and predictddl itself answers" in text
+    assert "families left out of this fit: predictddl 0.100, log_linear 0.250" in text
 
 
 def test_sections_say_what_was_found(found: Reuse) -> None:
@@ -111,6 +237,7 @@ def test_sections_say_what_was_found(found: Reuse) -> None:
 def test_without_a_reused_model_there_is_nothing(made: tuple[Round, Path]) -> None:
     round_, folder = made
     none = pl.DataFrame(schema=SCHEMA)
-    assert reuse(round_, none, folder) is None
-    assert reuse(round_, judged(round_, {"ernest_pooled": 1.0}), folder) is None
+    warehouse = Warehouse(folder.parent)
+    assert reuse(round_, none, folder, warehouse) is None
+    assert reuse(round_, judged(round_, {"ernest_pooled": 1.0}), folder, warehouse) is None
     assert section.section(None) == regressions.section(None) == ""

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import ceer, ingest, optimizer, simulator
+from benchmarks import ceer, ingest, optimizer, predictddl, simulator
 
 
 def test_the_command_prints_a_table_or_json(
@@ -130,6 +130,28 @@ def test_ceer_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> 
     found = json.loads(stepcast("bench", "ceer", "--rows", "500000", "--json").out)
     assert rows == [10_000_000, 500_000]
     assert {"fit_rows", "fit_s", "fit_peak_mb", "predict_ms"} <= set(found)
+
+
+def test_predictddl_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(progress: Callable[[str], None]) -> predictddl.Report:
+        progress("working")
+        return predictddl.Report(
+            embed_ms=17.5,
+            trace_ms=130.0,
+            batch100_s=0.25,
+            ratio_to_ernest=1234.0,
+            ratio_without_probes=0.0005,
+            ratio_with_training_runs=0.29,
+        )
+
+    monkeypatch.setattr(predictddl, "measure", measure)
+    table = stepcast("bench", "predictddl")
+    assert (table.code, table.err) == (0, "working\n")
+    for text in ("17.5 ms", "130 ms", "0.25 s", "1,234 x", "0.0005 x", "0.29 x"):
+        assert text in table.out
+    found = json.loads(stepcast("bench", "predictddl", "--json").out)
+    assert found["ratio_with_training_runs"] == 0.29
+    assert "Example: stepcast bench predictddl" in stepcast("bench", "predictddl", "--help").out
 
 
 def test_help_has_an_example(stepcast: Callable) -> None:

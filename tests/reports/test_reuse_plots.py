@@ -1,0 +1,68 @@
+"""Figures of reused models: panels, marks at the edge, and numbers on axes of logarithms."""
+
+import polars as pl
+import pytest
+from matplotlib.axes import Axes
+
+from reports import reuse_plots
+from reports.plots import to_png
+from reports.reuse_wording import drawn, ratios_of
+
+ROWS = pl.DataFrame(
+    {
+        "of": ["black box", "gray box"] * 2,
+        "dnn": ["ant", "ant", "bee", "bee"],
+        "workers": [1, 1, 4, 4],
+        "rmse_s": [1.0, 1.0, 2.0, 0.5],
+    }
+)
+
+
+def numbers(axes: Axes) -> list[str]:
+    """Return the numbers on the visible part of the horizontal axis."""
+    low, high = axes.get_xlim()
+    ticks = axes.xaxis.get_major_ticks()
+    return [one.label1.get_text() for one in ticks if low <= one.get_loc() <= high]
+
+
+def test_panels_stand_beside_each_other_and_equal_lines_show() -> None:
+    figure = reuse_plots.beside(ROWS, "dnn", "rmse_s", "RMSE")
+    assert [axes.get_title() for axes in figure.axes] == ["ant", "bee"]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["RMSE", ""]
+    for axes in figure.axes:
+        wide, narrow = (line.get_linewidth() for line in axes.lines)
+        assert wide > narrow
+        assert axes.get_xticks().tolist() == [1, 4]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["black box", "gray box"]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "told"),
+    [((0.5, 2.0), ["0.5", "1", "2"]), ((1e-7, 90.0), ["0.01", "0.1", "1", "10", "100"])],
+)
+def test_ratios_stand_at_the_edge_where_they_are_beyond_it(
+    ratios: tuple[float, float], told: list[str]
+) -> None:
+    rows = pl.DataFrame({"of": ["a", "a"], "dnn": ["ant", "bee"], "ratio": ratios})
+    figure = reuse_plots.ratios(rows)
+    to_png(figure)
+    (axes,) = figure.axes
+    _, points = axes.lines
+    assert list(points.get_xdata()) == [max(ratios[0], 0.01), ratios[1]]  # type: ignore[arg-type]
+    assert numbers(axes) == told
+    beyond = "At the edge stand 1 beyond 100 times or a 100th." in ratios_of(rows, "families")
+    assert beyond == (ratios[0] < 0.01)
+
+
+def test_workloads_are_whole_numbers() -> None:
+    rows = pl.DataFrame({"of": ["a"] * 3, "workloads": [1, 2, 3], "s": [20.0, 40.0, None]})
+    (axes,) = reuse_plots.by_workloads(rows, "s", "seconds").axes
+    assert all(tick == round(tick) for tick in axes.get_xticks())
+    (line,) = axes.lines
+    assert list(line.get_ydata()) == [20.0, 40.0]  # type: ignore[arg-type]
+
+
+def test_systems_keep_their_colours_where_one_is_missing() -> None:
+    rows = pl.DataFrame({"of": ["ernest", "log_linear", "another", "predictddl"]})
+    assert drawn(rows, "of")["of"].to_list() == ["predictddl", "log_linear", "ernest"]

@@ -1,0 +1,61 @@
+"""The board of a study: who stands on it, and on which scenarios they are compared."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Maker
+
+
+def forecast(make: "Maker", study: str, system: str, values: dict[int, float]) -> None:
+    """Record forecasts of a system for scenarios by their numbers of workers."""
+    fit = make.fit("p1", system=system)
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions(
+        [
+            make.prediction(fit, make.scenario(workers), value).model_copy(update={"study": study})
+            for workers, value in values.items()
+        ]
+    )
+
+
+@pytest.fixture
+def judged(make: "Maker") -> "Maker":
+    """Return a maker of two studies: both are about W = 2, one about W = 4 too; all take 1."""
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    forecast(make, "whole", "async_sgd", {2: 1.1, 4: 1.2})
+    forecast(make, "whole", "lin", {2: 1.5, 4: 1.5})
+    forecast(make, "part", "ernest", {2: 0.8})
+    for study, workers in (("whole", 2), ("whole", 4), ("part", 2)):
+        run_id = f"{study}-{workers}"
+        make.measure(run_id, make.scenario(workers), [1.0], minute=9, study=study)
+    make.warehouse.load()
+    return make
+
+
+def test_systems_of_other_studies_stand_on_a_board_that_they_cover(judged: "Maker") -> None:
+    rows = judged.warehouse.query("board", study="part").select("system", "n", "mape").rows()
+    assert rows == [
+        ("async_sgd", 1, pytest.approx(10)),
+        ("ernest", 1, pytest.approx(20)),
+        ("lin", 1, pytest.approx(50)),
+    ]
+
+
+def test_one_that_forecast_a_part_does_not_narrow_what_others_are_compared_on(
+    judged: "Maker",
+) -> None:
+    rows = judged.warehouse.query("board", study="whole").select("system", "n", "mape").rows()
+    assert rows == [("async_sgd", 2, pytest.approx(15)), ("lin", 2, pytest.approx(50))]
+    both = judged.warehouse.query("board")
+    assert both["study"].to_list() == ["part"] * 3 + ["whole"] * 2
+
+
+def test_a_study_that_has_a_system_takes_none_of_its_forecasts_elsewhere(judged: "Maker") -> None:
+    forecast(judged, "part", "lin", {2: 2.0})
+    judged.measure("again", judged.scenario(2), [1.0], minute=19, study="part")
+    judged.warehouse.load()
+    rows = dict(judged.warehouse.query("board", study="part").select("system", "mape").rows())
+    assert rows["lin"] == pytest.approx(100)
