@@ -97,6 +97,7 @@ def predict_asked(
     systems: Sequence[System],
     *,
     backend: Backend | None = None,
+    host: str | None = None,
     dry_run: bool = False,
     known_by: datetime | None = None,
     far_out: bool = True,
@@ -108,7 +109,8 @@ def predict_asked(
         warehouse: the history.
         curves: what is asked about.
         systems: that are asked.
-        backend: whose profiles count; None: this host's newest, else the newest of all.
+        backend: whose profiles count; None: as `place_of` chooses.
+        host: the same, of hosts.
         dry_run: whether the ledger stays as it is.
         known_by: runs that started later do not count; None: all do.
         far_out: whether forecasts are given that are farther out than any that was judged.
@@ -121,7 +123,7 @@ def predict_asked(
         _check_network(curve)
     with warehouse.reading():
         runs = visible_runs(warehouse, known_by)
-        place = place_of(runs, curves, backend)
+        place = place_of(runs, curves, backend, host)
         ours = [run for run in runs if (run.backend, run.host_id) == (place.backend, place.host_id)]
         wanted = {
             (system, curve, scenario): _rests(system, curve, scenario, ours, place.backend)

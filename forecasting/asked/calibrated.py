@@ -80,6 +80,7 @@ def predict_corrected(
     steps: Steps,
     *,
     backend: Backend | None = None,
+    host: str | None = None,
     dry_run: bool = False,
     far_out: bool = True,
     say: Say = lambda _: None,
@@ -92,6 +93,7 @@ def predict_corrected(
         systems: that are asked.
         steps: that were measured.
         backend: as in `predict_asked`.
+        host: as there.
         dry_run: as there.
         far_out: as there.
         say: as there.
@@ -105,6 +107,7 @@ def predict_corrected(
         [*curves, *more],
         systems,
         backend=backend,
+        host=host,
         dry_run=dry_run,
         far_out=far_out,
         say=say,

@@ -89,6 +89,13 @@ def recommend(
     backend: Annotated[
         Backend | None, typer.Option(help="Whose profiles to use; else the newest that do.")
     ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="The same, of hosts as answers name them; if not given, of the hosts with runs of "
+            "the node types on offer this one, else that with the newest."
+        ),
+    ] = None,
     front: Annotated[
         bool, typer.Option("--front", help="Show what more money buys, up to the fastest.")
     ] = False,
@@ -146,6 +153,7 @@ def recommend(
         "--checkpoint-every": checkpoint_every,
         "--preemptions": preemptions,
         "--sequence-length": sequence_length,
+        "--host": host,
     }
     _check_amounts(amounts, of_answers)
     options = {
