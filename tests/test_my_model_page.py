@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from itertools import takewhile
 from os import getpid
 from pathlib import Path
 
@@ -21,10 +22,13 @@ from pipelines.cli.templates import curves_of
 from profilers import torch_passes
 from profilers.steady import hostlock
 from tests import my_history
+from tests.my_history import WORKER
 from tests.pipelines.ran import stepcast
+from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
+from warehouse.kept import bring, kept_runs
 from warehouse.records import BadInput
-from warehouse.warehouse import read_only
+from warehouse.warehouse import Warehouse, read_only
 
 PAGE = (CHECKOUT / "docs" / "my-model.md").read_text()
 TARGET = "my_package.my_module:build_model"
@@ -37,16 +41,16 @@ CURVE = {
     "workers": 1,
     "link_mbps": 500,
 }
-ASKED = "--batch-size 8 --workers 2 --worker emu.avx512.s40 --link-mbps 1000".split()
+ASKED = "--batch-size 8 --workers 2 --worker emu.avx512.s15 --link-mbps 500".split()
 _BLOCK = re.compile(r"^```\n(\$ stepcast .*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def followed() -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each command of the page, and the lines that it shows."""
+    """Yield each command of the page, and the lines that it shows before a table."""
     for block in _BLOCK.findall(PAGE):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *shown = part.replace("\\\n", " ").splitlines()
-            yield shlex.split(command)[1:], shown
+            yield shlex.split(command)[1:], list(takewhile(bool, shown))
 
 
 @pytest.fixture(scope="module")
@@ -74,25 +78,28 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     # Of the minute that a profile takes, a second will do here.
     quick = {"torch_compute": {"trials": 2, "watched_trials": 1}}
     monkeypatch.setattr("pipelines.cli.profile_job._PASSES", quick)
+    # All-reduces are in the made-up history.
+    monkeypatch.setattr("pipelines.cli.profile_job._EXCHANGE", {})
     monkeypatch.setattr(torch_passes, "PIECE_S", 0.05)
     # No figure counts here, so nothing that measures on this host need end before.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
     monkeypatch.setattr(own, "own_model", cache(own_model))
-    commands = [one for one in followed() if one[0][1] == TARGET]
+    commands = [one for one in followed() if one[0][1] == TARGET and WORKER in one[0]]
     assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
     outs = []
     for words, shown in commands:
-        more = ["--backend", "loopback"] if words[0] == "profile" else []
+        # The made-up history has too few networks for predictddl.
+        systems = ["--systems", "log_linear,srift"] if "predictddl,log_linear" in words else []
+        more = ["--backend", "loopback"] if words[0] == "profile" else systems
         answer = stepcast(*words, *more)
         assert answer.code == 0, answer.err
         outs.append(answer.out)
-        assert shown
         for line in shown:
-            assert line in answer.out.splitlines()
+            assert line.startswith("Backend") or line in answer.out.splitlines()
     first, _, second = outs
     assert "log_linear" in first
     assert "srift: no torch_compute of own-" in first
-    assert f"`stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 8`" in first
+    assert f"`stepcast profile {TARGET} --worker {WORKER} --batch-size 8`" in first
     assert not re.search("^(srift|ideal_scaling): ", second, re.MULTILINE)
     ledger = read_only(
         there / "home",
@@ -103,9 +110,38 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (ledger["least"] > 0).all()
 
 
+@pytest.fixture(scope="module")
+def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home with the steps of both GPUs that predictors may see."""
+    home = tmp_path_factory.mktemp("gpus")
+    seen = [
+        run.run_id
+        for run in kept_runs(REFERENCE)
+        if run.study in ("reference_gpu", "reference_h100") and run.purpose == "profile"
+    ]
+    bring(REFERENCE, home / "landing", seen)
+    Warehouse(home).load()
+    return home
+
+
+def test_machines_that_nobody_has_here_answer(
+    there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPCAST_HOME", str(gpus))
+    monkeypatch.setattr(own, "own_model", cache(own_model))
+    commands = [one for one in followed() if one[0][0] == "predict" and WORKER not in one[0]]
+    commands = [one for one in commands if one[0][1] == TARGET]
+    assert {words[words.index("--worker") + 1] for words, _ in commands} == {"gpu.h100", "gpu.h200"}
+    for words, shown in commands:
+        answer = stepcast(*words, "--systems", "log_linear")
+        assert answer.code == 0, answer.err
+        assert answer.out.splitlines()[: len(shown)] == shown
+        assert re.search(r" log_linear +0\.00\d+ s ", answer.out)
+
+
 @pytest.mark.parametrize("batch", [["--batch-size", "8"], ["--global-batch", "8"]])
 def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
-    asked = [*batch, "--samples", "100000", "--capacity", "emu.avx512.s40=2"]
+    asked = [*batch, "--samples", "100000", "--capacity", f"{WORKER}=2"]
     answer = stepcast("recommend", "--model", TARGET, *asked, "--systems", "log_linear", "--json")
     assert answer.code == 0, answer.err
     told = json.loads(answer.out)
@@ -206,7 +242,7 @@ def test_a_home_without_a_history_says_so_before_the_model_is_built(
 
 
 def test_a_profile_on_machines_of_others_is_refused(there: Path) -> None:
-    given = ["--worker", "emu.avx512.s40", "--batch-size", "8"]
+    given = ["--worker", WORKER, "--batch-size", "8"]
     answer = stepcast("profile", TARGET, *given, "--backend", "ssh")
     assert (
         answer.code,

@@ -38,7 +38,12 @@ def predict(
     server: Annotated[str | None, typer.Option(help="Node type of parameter servers.")] = None,
     servers: Annotated[str | None, typer.Option(help="Number of parameter servers.")] = None,
     devices_per_node: Annotated[str | None, typer.Option(help="Devices of a worker.")] = None,
-    link_mbps: Annotated[str | None, typer.Option(help="Speed of links, 10^6 bits/s.")] = None,
+    link_mbps: Annotated[
+        str | None,
+        typer.Option(
+            help="Speed of links, 10^6 bits/s; needed, though only emulated links have it."
+        ),
+    ] = None,
     sequence_length: Annotated[
         int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
     ] = None,

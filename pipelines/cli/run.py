@@ -10,7 +10,10 @@ from profilers.clusters import BackendChoice
 
 Study = Annotated[Path, typer.Argument(help="A study file.")]
 Backend = Annotated[
-    BackendChoice | None, typer.Option(help="Where to run; overrules what the study says.")
+    BackendChoice | None,
+    typer.Option(
+        help="Where its nodes are; overrules what the study says. Of a report: where it ran."
+    ),
 ]
 Minutes = Annotated[float, typer.Option(min=0, help="Begin new rounds for so long.")]
 Until = Annotated[

@@ -67,9 +67,10 @@ def test_types_of_several_hosts_are_told() -> None:
 
 
 def test_this_host_answers_of_nodes_that_it_has() -> None:
-    other = ("emulated", "a", "emu.avx2.s15", 500.0)
-    mine = ("loopback", host_id(), "emu.avx512.s15", None)
-    found = runs(other, mine)
+    found = runs(
+        ("emulated", "a", "emu.avx2.s15", 500.0),
+        ("loopback", host_id(), "emu.avx512.s15", None),
+    )
     assert place_of(found, [curve("emu.avx2.s15")], None).host_id == "a"
     assert place_of(found, [curve("emu.avx512.s15")], None).is_here
     assert place_of(found, [curve("emu.native.s15")], None).is_here
