@@ -139,6 +139,25 @@ def test_machines_that_nobody_has_here_answer(
         assert re.search(r" log_linear +0\.00\d+ s ", answer.out)
 
 
+def test_what_no_run_of_a_host_tells_is_refused(
+    there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of one GPU say nothing of an exchange, and those of one type nothing of another."""
+    monkeypatch.setenv("STEPCAST_HOME", str(gpus))
+    monkeypatch.setattr(own, "own_model", cache(own_model))
+    given = ["--batch-size", "64", "--link-mbps", "1000", "--systems", "log_linear", "--json"]
+    types = ["--worker", "gpu.h100,gpu.h200", "--workers", "1,2"]
+    answer = stepcast("predict", TARGET, *given, *types)
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    assert [one["scenario"].split("W=")[1][:13] for one in told["forecasts"]] == ["1 (1 gpu.h100"]
+    reasons = [one["reason"] for one in told["refused"]]
+    assert reasons == [
+        "no steps of several devices, so no exchange is known",
+        *["gpu.h200 was profiled on another host; --backend loopback --host b436080409dd65c8"] * 2,
+    ]
+
+
 @pytest.mark.parametrize("batch", [["--batch-size", "8"], ["--global-batch", "8"]])
 def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
     asked = [*batch, "--samples", "100000", "--capacity", f"{WORKER}=2"]

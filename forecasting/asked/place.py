@@ -8,7 +8,7 @@ from profilers.clusters import host_id
 from profilers.clusters.fleet import BACKENDS, has_fleet
 from profilers.clusters.node_types import fleet_types, node_group
 from studies.curve import Curve
-from warehouse.records import Backend, BadInput
+from warehouse.records import Backend, BadInput, Scenario
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Place:
     """A backend and host; `is_here`: it is this host, or the fleet that this home knows.
 
     `elsewhere`: node types that are asked about and were never profiled there, each with the
-    backend and host that have its newest runs.
+    backend and host that have its newest runs; none where the host was named.
     """
 
     backend: Backend
@@ -28,11 +28,14 @@ class Place:
         """Yield what to tell whoever asked."""
         whose = "this host" if self.is_here else f"host {self.host_id}, which is not this one"
         yield f"Backend {self.backend}, {whose}."
+
+    def lacks(self, scenario: Scenario) -> str | None:
+        """Return why runs of this place say nothing of a scenario; None: they may."""
+        types = {group.node_type for group in scenario.nodes}
         for name, (backend, host) in self.elsewhere:
-            yield (
-                f"{name} was profiled on another host: --backend {backend} --host {host} asks for "
-                "its runs."
-            )
+            if name in types:
+                return f"{name} was profiled on another host; --backend {backend} --host {host}"
+        return None
 
 
 Where = tuple[Backend, str]
@@ -89,7 +92,7 @@ def place_of(
     chosen = max(places, key=fits)
     elsewhere = (
         (name, next((one for one, types in profiled.items() if name in types), None))
-        for name in sorted(names - profiled[chosen])
+        for name in sorted(names - profiled[chosen] if host is None else ())
     )
     return Place(
         *chosen, _is_here(chosen), tuple((name, one) for name, one in elsewhere if one is not None)

@@ -62,8 +62,11 @@ def test_the_newest_host_with_such_nodes_answers() -> None:
 def test_types_of_several_hosts_are_told() -> None:
     found = place_of(GPUS, [curve("gpu.h200"), curve("gpu.h100")], None)
     assert (found.host_id, found.elsewhere) == ("b", (("gpu.h200", ("loopback", "a")),))
-    _, line = found.in_words()
-    assert "gpu.h200 was profiled on another host: --backend loopback --host a asks" in line
+    of_a, of_b = (curve(name).scenario(1, "loopback") for name in ("gpu.h200", "gpu.h100"))
+    assert found.lacks(of_a) == "gpu.h200 was profiled on another host; --backend loopback --host a"
+    assert found.lacks(of_b) is None
+    # Whoever names a host wants its runs.
+    assert place_of(GPUS, [curve("gpu.h200")], None, "b").elsewhere == ()
 
 
 def test_this_host_answers_of_nodes_that_it_has() -> None:
