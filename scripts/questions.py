@@ -49,7 +49,7 @@ what they made of it, `report` the judgement, `catalog` what papers print, `meta
 Views have a column `backend`: filter by it, so that emulated, real and imported measurements are
 not mixed.
 
-`scripts/questions.py` made the answers below on 2026-11-26; a home of another day answers otherwise.
+`scripts/questions.py` made the answers below on 2026-11-26; a home of another day has others.
 """
 
 

@@ -221,11 +221,22 @@ def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
     )
 
 
-def hint(asked: Own, probe: str) -> str:
+def test_what_another_host_has_is_measured_here_too() -> None:
+    ring = {**CURVE, "framework": "pytorch", "strategy": "all_reduce"}
+    of_torch = OwnModel("own-1234abcd", "pytorch", 24, 100, None, {})
+    several = Own(TARGET, of_torch, curves_of([{**ring, "workers": [1, 2]}], None))
+    alone = Own(TARGET, of_torch, curves_of([ring], None))
+    passes = f"stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 4"
+    exchange = " --workers 1,2 --link-mbps 500"
+    assert hint(several, "torch_compute", is_here=False) == passes + exchange
+    assert hint(several, "torch_compute") == hint(alone, "torch_compute", is_here=False) == passes
+
+
+def hint(asked: Own, probe: str, *, is_here: bool = True) -> str:
     """Return the command that is said where runs of a probe lack."""
     (scenario, *_) = asked.curves[0].scenarios("loopback")
     refused = Refused(scenario, ASYNC_SGD, "", lacking=(Lacking(probe, "it", None),))
-    answer = Answer(Place("loopback", "here", True), (), (refused,), 0)
+    answer = Answer(Place("loopback", "here", is_here), (), (refused,), 0)
     (line,) = to_profile(answer, asked)
     return line.removeprefix("To measure that on this machine, `").removesuffix("`.")
 
