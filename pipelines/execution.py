@@ -24,7 +24,7 @@ from dagster import (
 
 from assets import embedders
 from assets import fleet as fleet_assets
-from assets.studied import studied
+from assets.studied import Studied, studied
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag
 from fleet.agenda import Item
 from pipelines import fleet
@@ -55,9 +55,21 @@ class Verdict:
 
 
 def execute(
-    instance: DagsterInstance, study: Path, backend: Backend, progress: Progress
+    instance: DagsterInstance,
+    study: Path,
+    backend: Backend,
+    progress: Progress,
+    *,
+    judged: bool = True,
 ) -> Sequence[Verdict]:
     """Materialise every asset for a study; return the checks that warn.
+
+    Args:
+        instance: where the history of runs is.
+        study: its file.
+        backend: of its nodes.
+        progress: told of what is done.
+        judged: whether test scenarios are measured too; else profiles and forecasts are made.
 
     Raises:
         CheckFailed: a blocking check failed.
@@ -66,7 +78,15 @@ def execute(
     """
     of = studied(study, backend)
     everything = definitions(resources(backend, progress), study, backend=backend)
-    return _execute(instance, everything.resolve_job_def(of.name))
+    selection = None if judged else list(_forecasts(of))
+    return _execute(instance, everything.resolve_job_def(of.name), selection=selection)
+
+
+def _forecasts(of: Studied) -> Iterator[AssetKey]:
+    """Yield the keys of profiles, fits and forecasts."""
+    yield from (of.key("profiles", probe) for probe in of.profiling)
+    for system in of.systems:
+        yield from (of.key(group, system.name) for group in ("fits", "predictions"))
 
 
 def execute_item(instance: DagsterInstance, item: Item, progress: Progress) -> None:

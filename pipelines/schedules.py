@@ -12,10 +12,10 @@ _SCHEDULES = (
         "How much nodes and links vary: studies/variance.yaml each half hour, for a day.",
     ),
     (
-        "weekly_reprofiling",
+        "weekly_demo",
         "demo",
         "0 3 * * 0",
-        "A new round of the study every Sunday night. Off until you switch it on.",
+        "A new round of studies/demo.yaml every Sunday night. Off until you switch it on.",
     ),
     (
         "daily_prices",

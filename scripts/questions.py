@@ -48,6 +48,8 @@ SELECT table_name, column_name, comment FROM duckdb_columns() WHERE comment IS N
 what they made of it, `report` the judgement, `catalog` what papers print, `meta` the file itself.
 Views have a column `backend`: filter by it, so that emulated, real and imported measurements are
 not mixed.
+
+`scripts/questions.py` made the answers below on 2026-11-26; a home of another day has others.
 """
 
 

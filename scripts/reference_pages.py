@@ -8,7 +8,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, get_args
 
 import typer
 
@@ -49,6 +49,12 @@ _SCHEMAS = {
 }
 
 
+class TypeDescriptor(Protocol):
+    """The type of an option or argument, as its function declares it."""
+
+    annotation: object
+
+
 class Parameter(Protocol):
     """An option or argument, as typer knows it: whichever copy of click it brings."""
 
@@ -58,6 +64,7 @@ class Parameter(Protocol):
     secondary_opts: list[str]
     metavar: str | None
     required: bool
+    type_descriptor: TypeDescriptor
     default: object
 
 
@@ -128,10 +135,21 @@ def _parameter(one: Parameter) -> str:
         names = f"`{(one.metavar or one.name or '').upper()}`"
     said = (getattr(one, "help", None) or "").strip()
     said += " (required)" if one.required else ""
+    if choices := list(_choices(one.type_descriptor.annotation)):
+        said += f" One of {', '.join(f'`{choice}`' for choice in choices)}."
     default = one.default
     if not is_option or not isinstance(default, str | int | float | Path) or default in ("", False):
         return _item(f"{names}: {said}")
     return _item(f"{names}: {said} Default: `{str(default).replace(f'{CHECKOUT}/', '')}`.")
+
+
+def _choices(annotation: object) -> Iterator[str]:
+    """Yield the words that a type admits, if it is a Literal or a union with one."""
+    for one in get_args(annotation):
+        if isinstance(one, str):
+            yield one
+        else:
+            yield from _choices(one)
 
 
 def _help(command: Command) -> str:

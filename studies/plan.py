@@ -29,14 +29,15 @@ class Task:
     kind: str = ""
 
 
-def tasks(round_: Round, taken: Taken | None = None) -> tuple[Task, ...]:
+def tasks(round_: Round, taken: Taken | None = None, *, judged: bool = True) -> tuple[Task, ...]:
     """Return what is still to be done in a round, in order.
 
     Args:
         round_: that is to be done.
         taken: what has landed: runs take as long as those like them did. None: as probes expect.
+        judged: whether forecasts are judged as well; else it ends with them.
     """
-    return tuple(_tasks(round_, taken))
+    return tuple(_tasks(round_, taken, judged=judged))
 
 
 def fit_name(system: str) -> str:
@@ -49,11 +50,13 @@ def prediction_name(system: str) -> str:
     return f"predict by {system}"
 
 
-def _tasks(round_: Round, taken: Taken | None) -> Iterator[Task]:
+def _tasks(round_: Round, taken: Taken | None, *, judged: bool) -> Iterator[Task]:
     missing, every = round_.missing, _Anchors(round_)
     yield from every.among(_of([need for need in missing if need.profiles], taken))
     yield from every.at_the_end()
     yield from _forecasts(round_)
+    if not judged:
+        return
     yield from every.among(_of([need for need in missing if not need.profiles], taken))
     yield from every.at_the_end()
     if not round_.study.only_profiles:

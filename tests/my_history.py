@@ -13,7 +13,7 @@ from warehouse.records import Run, Scenario
 from warehouse.warehouse import Warehouse
 
 START = datetime(2020, 1, 10, tzinfo=UTC)
-WORKER = "emu.avx512.s40"
+WORKER = "emu.avx512.s15"
 GFLOPS = {"small_cnn": 0.004, "alexnet": 0.1, "resnet18": 0.3, "vgg11": 0.9}
 """About what an image of 64 pixels takes; a step takes that and 20 ms."""
 

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from itertools import takewhile
 from os import getpid
 from pathlib import Path
 
@@ -21,10 +22,13 @@ from pipelines.cli.templates import curves_of
 from profilers import torch_passes
 from profilers.steady import hostlock
 from tests import my_history
+from tests.my_history import WORKER
 from tests.pipelines.ran import stepcast
+from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
+from warehouse.kept import bring, kept_runs
 from warehouse.records import BadInput
-from warehouse.warehouse import read_only
+from warehouse.warehouse import Warehouse, read_only
 
 PAGE = (CHECKOUT / "docs" / "my-model.md").read_text()
 TARGET = "my_package.my_module:build_model"
@@ -37,16 +41,16 @@ CURVE = {
     "workers": 1,
     "link_mbps": 500,
 }
-ASKED = "--batch-size 8 --workers 2 --worker emu.avx512.s40 --link-mbps 1000".split()
+ASKED = "--batch-size 8 --workers 2 --worker emu.avx512.s15 --link-mbps 500".split()
 _BLOCK = re.compile(r"^```\n(\$ stepcast .*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def followed() -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each command of the page, and the lines that it shows."""
+    """Yield each command of the page, and the lines that it shows before a table."""
     for block in _BLOCK.findall(PAGE):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *shown = part.replace("\\\n", " ").splitlines()
-            yield shlex.split(command)[1:], shown
+            yield shlex.split(command)[1:], list(takewhile(bool, shown))
 
 
 @pytest.fixture(scope="module")
@@ -74,25 +78,28 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     # Of the minute that a profile takes, a second will do here.
     quick = {"torch_compute": {"trials": 2, "watched_trials": 1}}
     monkeypatch.setattr("pipelines.cli.profile_job._PASSES", quick)
+    # All-reduces are in the made-up history.
+    monkeypatch.setattr("pipelines.cli.profile_job._EXCHANGE", {})
     monkeypatch.setattr(torch_passes, "PIECE_S", 0.05)
     # No figure counts here, so nothing that measures on this host need end before.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
     monkeypatch.setattr(own, "own_model", cache(own_model))
-    commands = [one for one in followed() if one[0][1] == TARGET]
+    commands = [one for one in followed() if one[0][1] == TARGET and WORKER in one[0]]
     assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
     outs = []
     for words, shown in commands:
-        more = ["--backend", "loopback"] if words[0] == "profile" else []
+        # The made-up history has too few networks for predictddl.
+        systems = ["--systems", "log_linear,srift"] if "predictddl,log_linear" in words else []
+        more = ["--backend", "loopback"] if words[0] == "profile" else systems
         answer = stepcast(*words, *more)
         assert answer.code == 0, answer.err
         outs.append(answer.out)
-        assert shown
         for line in shown:
-            assert line in answer.out.splitlines()
+            assert line.startswith("Backend") or line in answer.out.splitlines()
     first, _, second = outs
     assert "log_linear" in first
     assert "srift: no torch_compute of own-" in first
-    assert f"`stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 8`" in first
+    assert f"`stepcast profile {TARGET} --worker {WORKER} --batch-size 8`" in first
     assert not re.search("^(srift|ideal_scaling): ", second, re.MULTILINE)
     ledger = read_only(
         there / "home",
@@ -103,9 +110,57 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (ledger["least"] > 0).all()
 
 
+@pytest.fixture(scope="module")
+def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home with the steps of both GPUs that predictors may see."""
+    home = tmp_path_factory.mktemp("gpus")
+    seen = [
+        run.run_id
+        for run in kept_runs(REFERENCE)
+        if run.study in ("reference_gpu", "reference_h100") and run.purpose == "profile"
+    ]
+    bring(REFERENCE, home / "landing", seen)
+    Warehouse(home).load()
+    return home
+
+
+def test_machines_that_nobody_has_here_answer(
+    there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPCAST_HOME", str(gpus))
+    monkeypatch.setattr(own, "own_model", cache(own_model))
+    commands = [one for one in followed() if one[0][0] == "predict" and WORKER not in one[0]]
+    commands = [one for one in commands if one[0][1] == TARGET]
+    assert {words[words.index("--worker") + 1] for words, _ in commands} == {"gpu.h100", "gpu.h200"}
+    for words, shown in commands:
+        answer = stepcast(*words, "--systems", "log_linear")
+        assert answer.code == 0, answer.err
+        assert answer.out.splitlines()[: len(shown)] == shown
+        assert re.search(r" log_linear +0\.00\d+ s ", answer.out)
+
+
+def test_what_no_run_of_a_host_tells_is_refused(
+    there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of one GPU say nothing of an exchange, and those of one type nothing of another."""
+    monkeypatch.setenv("STEPCAST_HOME", str(gpus))
+    monkeypatch.setattr(own, "own_model", cache(own_model))
+    given = ["--batch-size", "64", "--link-mbps", "1000", "--systems", "log_linear", "--json"]
+    types = ["--worker", "gpu.h100,gpu.h200", "--workers", "1,2"]
+    answer = stepcast("predict", TARGET, *given, *types)
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    assert [one["scenario"].split("W=")[1][:13] for one in told["forecasts"]] == ["1 (1 gpu.h100"]
+    reasons = [one["reason"] for one in told["refused"]]
+    assert reasons == [
+        "no steps of several devices, so no exchange is known",
+        *["gpu.h200 was profiled on another host; --backend loopback --host b436080409dd65c8"] * 2,
+    ]
+
+
 @pytest.mark.parametrize("batch", [["--batch-size", "8"], ["--global-batch", "8"]])
 def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
-    asked = [*batch, "--samples", "100000", "--capacity", "emu.avx512.s40=2"]
+    asked = [*batch, "--samples", "100000", "--capacity", f"{WORKER}=2"]
     answer = stepcast("recommend", "--model", TARGET, *asked, "--systems", "log_linear", "--json")
     assert answer.code == 0, answer.err
     told = json.loads(answer.out)
@@ -177,11 +232,22 @@ def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
     )
 
 
-def hint(asked: Own, probe: str) -> str:
+def test_what_another_host_has_is_measured_here_too() -> None:
+    ring = {**CURVE, "framework": "pytorch", "strategy": "all_reduce"}
+    of_torch = OwnModel("own-1234abcd", "pytorch", 24, 100, None, {})
+    several = Own(TARGET, of_torch, curves_of([{**ring, "workers": [1, 2]}], None))
+    alone = Own(TARGET, of_torch, curves_of([ring], None))
+    passes = f"stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 4"
+    exchange = " --workers 1,2 --link-mbps 500"
+    assert hint(several, "torch_compute", is_here=False) == passes + exchange
+    assert hint(several, "torch_compute") == hint(alone, "torch_compute", is_here=False) == passes
+
+
+def hint(asked: Own, probe: str, *, is_here: bool = True) -> str:
     """Return the command that is said where runs of a probe lack."""
     (scenario, *_) = asked.curves[0].scenarios("loopback")
     refused = Refused(scenario, ASYNC_SGD, "", lacking=(Lacking(probe, "it", None),))
-    answer = Answer(Place("loopback", "here", True), (), (refused,), 0)
+    answer = Answer(Place("loopback", "here", is_here), (), (refused,), 0)
     (line,) = to_profile(answer, asked)
     return line.removeprefix("To measure that on this machine, `").removesuffix("`.")
 
@@ -217,7 +283,7 @@ def test_a_home_without_a_history_says_so_before_the_model_is_built(
 
 
 def test_a_profile_on_machines_of_others_is_refused(there: Path) -> None:
-    given = ["--worker", "emu.avx512.s40", "--batch-size", "8"]
+    given = ["--worker", WORKER, "--batch-size", "8"]
     answer = stepcast("profile", TARGET, *given, "--backend", "ssh")
     assert (
         answer.code,

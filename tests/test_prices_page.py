@@ -16,6 +16,7 @@ from warehouse.home import CHECKOUT
 PAGE = CHECKOUT / "docs" / "prices.md"
 _BLOCK = re.compile(r"^```\n(\$ stepcast .*?)^```", re.DOTALL | re.MULTILINE)
 _RUN = re.compile(r"(?<=-prices-)[0-9a-f]{8}")
+_CSV = re.compile(r"^```\n(node_type,.*?)^```", re.DOTALL | re.MULTILINE)
 _MORNINGS = [DAY + timedelta(minutes=1), DAY + timedelta(days=1, minutes=1)]
 
 
@@ -39,11 +40,16 @@ def change(aws: Aws) -> None:
     aws.spot.append(("p3.2xlarge", "us-east-1b", 0.72, DAY + timedelta(hours=17)))
 
 
-def test_the_page_is_followed(home: Path, aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_followed(
+    home: Path, aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (own,) = _CSV.findall(PAGE.read_text())
+    Path("node_prices.csv").write_text(own)
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
     mornings = iter(_MORNINGS)
     commands = list(followed())
-    assert len(commands) == 8
+    assert len(commands) == 10
     for command, shown in commands:
         if " collect " in command:
             morning = next(mornings)

@@ -99,6 +99,7 @@ def predict_asked(
     systems: Sequence[System],
     *,
     backend: Backend | None = None,
+    host: str | None = None,
     dry_run: bool = False,
     known_by: datetime | None = None,
     far_out: bool = True,
@@ -110,7 +111,8 @@ def predict_asked(
         warehouse: the history.
         curves: what is asked about.
         systems: that are asked.
-        backend: whose profiles count; None: this host's newest, else the newest of all.
+        backend: whose profiles count; None: as `place_of` chooses.
+        host: the same, of hosts.
         dry_run: whether the ledger stays as it is.
         known_by: runs that started later do not count; None: all do.
         far_out: whether forecasts are given that are farther out than any that was judged.
@@ -123,10 +125,10 @@ def predict_asked(
         _check_network(curve)
     with warehouse.reading():
         runs = visible_runs(warehouse, known_by)
-        place = place_of(runs, curves, backend)
+        place = place_of(runs, curves, backend, host)
         ours = [run for run in runs if (run.backend, run.host_id) == (place.backend, place.host_id)]
         wanted = {
-            (system, curve, scenario): _rests(system, curve, scenario, ours, place.backend)
+            (system, curve, scenario): _rests(system, curve, scenario, ours, place)
             for curve in curves
             for scenario in curve.scenarios(place.backend)
             for system in systems
@@ -153,18 +155,24 @@ def _check_network(curve: Curve) -> None:
 
 
 def _rests(
-    system: System, curve: Curve, scenario: Scenario, runs: Sequence[VisibleRun], backend: Backend
+    system: System, curve: Curve, scenario: Scenario, runs: Sequence[VisibleRun], place: Place
 ) -> Met | Refused:
     """Return the runs that a forecast rests on; a refusal if some are not there."""
+    if reason := place.lacks(scenario):
+        return Refused(scenario, system, reason)
     asks = system.rests_on(scenario)
     if isinstance(asks, Refusal):
         return Refused(scenario, system, asks.reason, asks.foreign)
-    on_links = [resolved(ask, curve, backend) for ask in asks]
+    on_links = [resolved(ask, curve, place.backend) for ask in asks]
     for ask, ours in zip(asks, on_links, strict=True):
         if ask.on_its_link and (reason := refusal(ours[0].scenario, ask.scenario)):
             return Refused(scenario, system, reason)
     found = met(list(chain(*on_links)), runs)
     if not found.lacking:
+        several = scenario.strategy.workers * scenario.strategy.devices_per_node > 1
+        learns = any(ask.whose == "train" for ask in asks)
+        if several and learns and not any(run.exchanges for run in found.runs):
+            return Refused(scenario, system, "no steps of several devices, so no exchange is known")
         return found
     needed = lacking(found.lacking)
     reason = f"no {', no '.join(one.text for one in needed)}"

@@ -58,6 +58,7 @@ def predict_corrected(
     steps: Steps,
     *,
     backend: Backend | None = None,
+    host: str | None = None,
     dry_run: bool = False,
     far_out: bool = True,
     say: Say = lambda _: None,
@@ -70,6 +71,7 @@ def predict_corrected(
         systems: that are asked.
         steps: that were measured.
         backend: as in `predict_asked`.
+        host: as there.
         dry_run: as there.
         far_out: as there.
         say: as there.
@@ -84,6 +86,7 @@ def predict_corrected(
         [*curves, *more],
         systems,
         backend=backend,
+        host=host,
         dry_run=dry_run,
         far_out=far_out,
         say=say,

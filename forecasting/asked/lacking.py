@@ -60,7 +60,9 @@ def _of(ask: Ask) -> str:
     types = " + ".join(dict.fromkeys(one.node_type for one in scenario.worker_groups))
     if ask.whose == "cluster":
         speed = link_in_words(scenario.link_mbps)
-        return speed if ask.probe == "links" else f"{types} on {speed} links"
+        if ask.probe == "links":
+            return f"{types} nodes" if scenario.link_mbps is None else speed
+        return f"{types} on {speed} links"
     what = f"{load.dnn} {load.image_size}px"
     if ask.any_batch:
         return f"{what} on {types}"

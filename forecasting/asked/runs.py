@@ -33,6 +33,14 @@ class VisibleRun:
     started_at: datetime
 
     @property
+    def exchanges(self) -> bool:
+        """Whether it is of several devices: training, or an all-reduce."""
+        scenario = self.subject.scenario
+        if scenario is None:
+            return "world_size" in self.subject.config
+        return scenario.strategy.workers * scenario.strategy.devices_per_node > 1
+
+    @property
     def key(self) -> object:
         """What runs share of which the newest counts."""
         about = self.subject

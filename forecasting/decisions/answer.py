@@ -100,6 +100,7 @@ def answer(
     *,
     as_of: datetime | None = None,
     backend: Backend | None = None,
+    host: str | None = None,
     say: Say = lambda _: None,
 ) -> Answered:
     """Choose where to run a job, and write the answer to the ledger.
@@ -111,7 +112,8 @@ def answer(
         market: where they are rented.
         systems: that are asked.
         as_of: what was measured, judged and priced later does not count; None: now.
-        backend: whose profiles count; None: this host's newest, else the newest of all.
+        backend: whose profiles count; None: as `forecasting.asked.place.place_of` chooses.
+        host: the same, of hosts.
         say: told what takes long.
 
     Raises:
@@ -120,13 +122,17 @@ def answer(
     when = as_of or datetime.now(UTC)
     with warehouse.reading():
         visible = visible_runs(warehouse, when)
-    runs = [run for run in visible if backend in (None, run.backend)]
+    runs = [
+        run for run in visible if backend in (None, run.backend) and host in (None, run.host_id)
+    ]
     if not runs:
         raise BadInput(f"nothing had been profiled by {when:%Y-%m-%d}; run a study first")
     known = known_of(question, runs)
     curves = curves_of(question, known, capacity)
     prices = offered(warehouse, question, capacity, market, when)
-    found = predict_asked(warehouse, curves, systems, backend=backend, known_by=when, say=say)
+    found = predict_asked(
+        warehouse, curves, systems, backend=backend, host=host, known_by=when, say=say
+    )
     evidence = read_evidence(warehouse, found.place.backend, question.late, when)
     everything = candidates_of(found.forecasts, question, prices, evidence, systems)
     if not everything:

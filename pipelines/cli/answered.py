@@ -184,9 +184,7 @@ def _overheads(found: Answered) -> Iterator[str]:
 
 
 def _origin(found: Answered) -> Iterator[str]:
-    place = found.answer.place
-    whose = "this host" if place.is_here else f"host {place.host_id}, which is not this one"
-    yield f"Backend {place.backend}, {whose}."
+    yield from found.answer.place.in_words()
     yield f"Prices: {priced(found.offered.prices)}."
     scenarios = {one.scenario for one in found.answer.forecasts}
     unsaid = {one.scenario for one in found.answer.refused if not one.foreign} - scenarios

@@ -10,9 +10,9 @@ from warehouse.records import BadInput
 
 
 def decisions(
-    seed: Annotated[int, typer.Option(help="Of the limits that are drawn.")] = 34,
+    seed: Annotated[int, typer.Option(help="Seed of the random limits of questions.")] = 34,
     questions: Annotated[
-        int, typer.Option(min=1, max=100, help="Of each kind about each menu.")
+        int, typer.Option(min=1, max=100, help="Questions of each kind about each menu.")
     ] = 3,
     form: Annotated[Format, typer.Option("--format", help="How rows are printed.")] = "table",
 ) -> None:

@@ -25,6 +25,7 @@ from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
 from profilers.clusters import host_id
 from profilers.clusters.fleet import fleet
+from profilers.probe import Need
 from profilers.renting.book import Book
 from reports import report
 from studies import instead
@@ -47,21 +48,34 @@ class Prospect:
     round_: Round
     why: str
     tasks: tuple[Task, ...]
+    judged: bool
+
+    @property
+    def missing(self) -> tuple[Need, ...]:
+        """The runs that it will make."""
+        return tuple(one for one in self.round_.missing if self.judged or one.profiles)
 
 
-def run_study(path: Path, backend: str | None, minutes: float, money: Money) -> None:
+def run_study(
+    path: Path, backend: str | None, minutes: float, money: Money, *, judged: bool = True
+) -> None:
     """Run a round of a study, and more until `minutes` have passed; show how each went.
 
+    Unless it is to be judged, a round ends with its forecasts.
+
     Raises:
-        BadInput: it rents, and nobody said what that may cost.
+        BadInput: it rents, and nobody said what that may cost; or rounds follow one that is not
+            judged.
         Interrupted: the user stopped it.
     """
+    if minutes and not judged:
+        raise BadInput("--until forecast: no round follows it; leave out --minutes")
     check_cap(ready(path, backend).backend, money.max_usd)
     until_s = time.monotonic() + 60 * minutes
     try:
         while True:
             try:
-                _run_round(path, backend, money)
+                _run_round(path, backend, money, judged=judged)
             except StepcastError:
                 if (other := _of_next_type(path, backend, money)) is None:
                     raise
@@ -71,24 +85,33 @@ def run_study(path: Path, backend: str | None, minutes: float, money: Money) -> 
                 return
     except KeyboardInterrupt:
         cap = [] if money.max_usd is None else [f"--max-usd {money.max_usd:g}"]
-        command = " ".join(["stepcast run", str(path), *_backend_option(backend), *cap])
+        until = [] if judged else ["--until forecast"]
+        command = " ".join(["stepcast run", str(path), *_backend_option(backend), *until, *cap])
         raise Interrupted(
             f"stopped, and everything torn down; `{command}` resumes with what is missing"
         ) from None
 
 
-def _run_round(path: Path, backend: str | None, money: Money) -> None:
+def _run_round(path: Path, backend: str | None, money: Money, *, judged: bool) -> None:
     place = home()
     with turn(place, _tell), history.instance(place) as instance:
         Warehouse(place).load()  # what landed before a kill, and completed its round
-        ahead = _prospect(path, backend, place)
+        ahead = _prospect(path, backend, place, judged=judged)
         _announce(ahead)
-        with _renting(ahead.round_, place, money):  # the bill comes last, whatever happens
+        with _renting(ahead, place, money):  # the bill comes last, whatever happens
             with shown(ahead.tasks) as progress:
-                warnings = execution.execute(instance, path, ahead.round_.backend, progress)
+                warnings = execution.execute(
+                    instance, path, ahead.round_.backend, progress, judged=judged
+                )
             for warning in warnings:
                 _tell(f"warning: {warning}")
-            _show(ahead.round_, place)
+            if judged:
+                _show(ahead.round_, place)
+            else:
+                typer.echo(
+                    f"study {ahead.round_.study.name}, round {ahead.round_.repeat}, is forecast; "
+                    f"`stepcast seal {path} FOLDER` publishes that, `stepcast run {path}` measures"
+                )
 
 
 def _of_next_type(path: Path, backend: str | None, money: Money) -> Path | None:
@@ -111,9 +134,9 @@ def _of_next_type(path: Path, backend: str | None, money: Money) -> Path | None:
     return file
 
 
-def _renting(round_: Round, place: Path, money: Money) -> AbstractContextManager[None]:
+def _renting(ahead: Prospect, place: Path, money: Money) -> AbstractContextManager[None]:
     """Ask before what a round lacks is rented, where that is."""
-    missing = round_.missing
+    round_, missing = ahead.round_, ahead.missing
     types = {group.node_type for need in missing for group in need.nodes}
     return money.renting(
         place,
@@ -154,17 +177,18 @@ def write_report(path: Path, backend: str | None) -> None:
     typer.echo(report.write(evaluated, place / report.FILE))
 
 
-def _prospect(path: Path, backend: str | None, place: Path) -> Prospect:
+def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = True) -> Prospect:
     found = ready(path, backend)
     runs = landed_runs(place / "landing")
     here = host_id(found.backend)
     round_ = open_round(found.study, found.asking, found.backend, here, runs)
-    return Prospect(round_, found.why, tasks(round_, Taken(runs, here, place / "landing")))
+    taken = Taken(runs, here, place / "landing")
+    return Prospect(round_, found.why, tasks(round_, taken, judged=judged), judged)
 
 
 def _announce(ahead: Prospect) -> None:
     round_ = ahead.round_
-    total, missing = len(round_.needs), len(round_.missing)
+    total, missing = len(round_.needs), len(ahead.missing)
     runs = f"{missing} runs" if missing == total else f"{missing} of {total} runs are missing"
     seconds = readable(sum(task.expected_s for task in ahead.tasks))
     _tell(f"study {round_.study.name}, round {round_.repeat}: {runs}, about {seconds}")

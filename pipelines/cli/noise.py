@@ -29,9 +29,12 @@ _SHOWN = (
 def noise(
     study: Study,
     anchors: Annotated[
-        Path | None, typer.Option(help="A study file with anchors: divide by these.")
+        Path | None,
+        typer.Option(help="A study file with anchors: divides steps by theirs of the same round."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Of how many a mean is the judge.")] = 2,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds in the mean that judges forecasts.")
+    ] = 2,
     form: Form = "table",
 ) -> None:
     """Show how far means of a few rounds of a study are from the truth, in percent.

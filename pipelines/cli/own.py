@@ -198,6 +198,9 @@ def to_profile(answer: Answer, own: Own) -> Iterator[str]:
     """Yield the command that measures what systems lack of the model and its nodes."""
     lacking = {needed.probe for one in answer.refused for needed in one.lacking}
     exchange = bool(lacking & {"links", "allreduce"}) or "tf_trace" in lacking
+    # All-reduces of another host do not serve once this one has passes of its own.
+    several = any(workers > 1 for curve in own.curves for workers in curve.workers)
+    exchange |= several and not answer.place.is_here and "torch_compute" in lacking
     served = own.curves[0].server is not None
     if lacking & {"torch_compute", "tf_trace"} or (exchange and own.model.framework == "pytorch"):
         one, largest = own.curves[0], max(curve.batch_size for curve in own.curves)

@@ -38,15 +38,33 @@ def predict(
     server: Annotated[str | None, typer.Option(help="Node type of parameter servers.")] = None,
     servers: Annotated[str | None, typer.Option(help="Number of parameter servers.")] = None,
     devices_per_node: Annotated[str | None, typer.Option(help="Devices of a worker.")] = None,
-    link_mbps: Annotated[str | None, typer.Option(help="Speed of links, 10^6 bits/s.")] = None,
+    link_mbps: Annotated[
+        str | None,
+        typer.Option(
+            help="Speed of links, 10^6 bits/s; needed, though only emulated links have it."
+        ),
+    ] = None,
     sequence_length: Annotated[
         int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
+    ] = None,
+    dataset_samples: Annotated[
+        int | None, typer.Option(help="Samples of an epoch: shows the time of an epoch, too.")
     ] = None,
     systems: Annotated[
         str | None, typer.Option(help="Systems that are asked, a,b; all if not given.")
     ] = None,
     backend: Annotated[
-        str | None, typer.Option(help="Whose profiles count; this host's newest if not given.")
+        str | None,
+        typer.Option(
+            help="Whose profiles count: emulated, loopback, ssh or ec2; as for --host if not given."
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="Whose profiles count, as answers name it; if not given, of the hosts with runs "
+            "of the node types asked about this one, else that with the newest."
+        ),
     ] = None,
     calibrate: Annotated[
         str | None,
@@ -85,8 +103,10 @@ def predict(
     """
     from forecasting.asked.calibrated import predict_corrected
     from forecasting.chosen import named
+    from pipelines.cli.epochs import check_samples
     from pipelines.cli.own import asked_of, check_length, is_target
-    from pipelines.cli.predicted import print_answer, print_json
+    from pipelines.cli.predicted import print_answer
+    from pipelines.cli.predicted_json import print_json
     from pipelines.cli.templates import curves_of, of_file, of_options
     from warehouse.warehouse import Warehouse
 
@@ -103,6 +123,7 @@ def predict(
         "devices_per_node": devices_per_node,
         "link_mbps": link_mbps,
     }
+    check_samples(dataset_samples)
     chosen = named(_names(systems))
     warehouse = Warehouse(home())
     own, listed = None, []
@@ -123,14 +144,17 @@ def predict(
         chosen,
         steps,
         backend=_backend(backend),
+        host=host,
         dry_run=dry_run,
         far_out=far_out,
         say=lambda text: typer.echo(text, err=True),
     )
     if as_json:
-        print_json(answer, own)
+        print_json(answer, own, dataset_samples)
     else:
-        print_answer(answer, listed, named=systems is not None, own=own)
+        print_answer(
+            answer, listed, named=systems is not None, own=own, dataset_samples=dataset_samples
+        )
 
 
 def _steps(

@@ -1,9 +1,7 @@
 """What `stepcast predict` prints: forecasts with their past errors, refusals, what to measure."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import typer
 import yaml
@@ -13,7 +11,7 @@ from rich.table import Table
 from fleet.readings import in_words
 from forecasting.asked.answer import Answer, Forecast, Refused
 from forecasting.asked.lacking import minutes
-from pipelines.cli import nearby
+from pipelines.cli import epochs, nearby
 from pipelines.cli.nearby import past
 from pipelines.cli.own import LEARNING, Own, to_profile
 from pipelines.cli.priced import priced
@@ -25,25 +23,14 @@ _SCENARIO_CHARACTERS = 23
 Listed = Sequence[Mapping[str, object]]
 
 
-def print_json(answer: Answer, own: Own | None = None) -> None:
-    """Print an answer as one JSON object; of a model of the user's own, with what it is."""
-    typer.echo(
-        json.dumps(
-            {
-                **({} if own is None else {"model": own.as_json()}),
-                "backend": answer.place.backend,
-                "host_id": answer.place.host_id,
-                "this_host": answer.place.is_here,
-                "forecasts": [_forecast(one) for one in answer.forecasts],
-                "refused": [_refused(one) for one in answer.refused],
-                "written": answer.written,
-            },
-            ensure_ascii=False,
-        )
-    )
-
-
-def print_answer(answer: Answer, listed: Listed, *, named: bool, own: Own | None = None) -> None:
+def print_answer(
+    answer: Answer,
+    listed: Listed,
+    *,
+    named: bool,
+    own: Own | None = None,
+    dataset_samples: int | None = None,
+) -> None:
     """Print an answer for people.
 
     Args:
@@ -51,21 +38,21 @@ def print_answer(answer: Answer, listed: Listed, *, named: bool, own: Own | None
         listed: the templates that were asked about, to be copied into a study file.
         named: whether the systems were named; else those about other training share a line.
         own: the user's model that was asked about, if it is one.
+        dataset_samples: of an epoch, whose time is shown; None: of none.
     """
     if own is not None:
         typer.echo(own.in_words)
-    place = answer.place
-    whose = "this host" if place.is_here else f"host {place.host_id}, which is not this one"
-    typer.echo(f"Backend {place.backend}, {whose}.")
+    for line in answer.place.in_words():
+        typer.echo(line)
     if answer.forecasts:
-        console().print(_table(answer.forecasts))
+        console().print(_table(answer.forecasts, dataset_samples))
     if prices := dict.fromkeys(
         price for one in answer.forecasts if one.cost for price in one.cost.prices
     ):
         typer.echo(f"Prices: {priced(prices)}.")
     for one in answer.forecasts:
         if one.value is None:
-            typer.echo(f"{one.system.name} knows only an interval of {_label(one)}: {one.unknown}")
+            typer.echo(f"{one.system.name} knows only an interval of {label(one)}: {one.unknown}")
     for told in (_fallbacks, nearby.corrections, nearby.named, nearby.beyond):
         for line in told(answer.forecasts):
             typer.echo(line)
@@ -81,12 +68,14 @@ def print_answer(answer: Answer, listed: Listed, *, named: bool, own: Own | None
         typer.echo(f"{forecasts} {new} new in the ledger, marked as merely asked for.")
 
 
-def _table(forecasts: Sequence[Forecast]) -> Table:
+def _table(forecasts: Sequence[Forecast], dataset_samples: int | None) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("scenario", overflow="fold", max_width=_SCENARIO_CHARACTERS)
     table.add_column("system", no_wrap=True)
     for title in ("forecast", "interval"):
         table.add_column(title, justify="right", no_wrap=True)
+    if dataset_samples is not None:
+        table.add_column("epoch", justify="right", no_wrap=True)
     for title in ("$/h", "$/10⁶\nsamples"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("runs", no_wrap=True)
@@ -95,10 +84,11 @@ def _table(forecasts: Sequence[Forecast]) -> Table:
     previous = None
     for one in forecasts:
         table.add_row(
-            _label(one) if one.scenario != previous else "",
+            label(one) if one.scenario != previous else "",
             one.system.name,
             "only an interval" if one.value is None else f"{one.value:.4g} {one.metric.unit}",
             "-" if one.low is None or one.high is None else f"{one.low:.3g} to {one.high:.3g}",
+            *([] if dataset_samples is None else [epochs.in_words(one, dataset_samples)]),
             "-" if one.cost is None else f"{one.cost.usd_per_hour:.4g}",
             "-" if (usd := one.usd_per_million_samples) is None else f"{usd:.3g}",
             f"{len(one.fit.runs)}, {_age(one.fit.runs[0].started_at)} old",
@@ -109,11 +99,11 @@ def _table(forecasts: Sequence[Forecast]) -> Table:
     return table
 
 
-def _label(one: Forecast | Refused) -> str:
+def label(one: Forecast | Refused) -> str:
     """Return the label of a scenario, with the type of its workers where that lacks it."""
-    label = one.scenario.label
+    text = one.scenario.label
     types = dict.fromkeys(group.node_type for group in one.scenario.worker_groups)
-    return label if all(name in label for name in types) else f"{label} ({' + '.join(types)})"
+    return text if all(name in text for name in types) else f"{text} ({' + '.join(types)})"
 
 
 def _age(then: datetime) -> str:
@@ -128,7 +118,7 @@ def _fallbacks(forecasts: Sequence[Forecast]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for one in forecasts:
         if one.answered_by is not None:
-            found.setdefault((one.system.name, one.answered_by), []).append(_label(one))
+            found.setdefault((one.system.name, one.answered_by), []).append(label(one))
     for (system, other), labels in found.items():
         yield (
             f"{system}: of {some(labels)} the forecast is that of {other}, because on families of "
@@ -167,7 +157,7 @@ def _refusals(answer: Answer, *, named: bool) -> Iterator[str]:
         about = "" if not takes else f"; about {max(takes, 1):.0f} min"
         about += " for each" if takes and any(one.of_train for one in ours[0].lacking) else ""
         told = len(ours) == everything or ours[0].scenario.label in reason
-        of = "" if told else f" ({some([_label(one) for one in ours])})"
+        of = "" if told else f" ({some([label(one) for one in ours])})"
         yield f"{system}: {reason}{about}{of}"
     if foreign:
         yield f"About other training: {', '.join(foreign)}."
@@ -195,67 +185,3 @@ def _to_measure(answer: Answer, listed: Listed) -> Iterator[str]:
 def _on_one_line(template: Mapping[str, object]) -> str:
     text = yaml.safe_dump(dict(template), default_flow_style=True, sort_keys=False, width=10**6)
     return str(text).strip()
-
-
-def _forecast(one: Forecast) -> dict[str, Any]:
-    oldest, newest = one.fit.runs[-1], one.fit.runs[0]
-    judged = one.past
-    return {
-        **_whose(one),
-        "model_version": one.system.version,
-        "metric": one.metric.name,
-        "unit": one.metric.unit,
-        "value": one.value,
-        "low": one.low,
-        "high": one.high,
-        "unknown": one.unknown,
-        "answered_by": one.answered_by or one.system.name,
-        "usd_per_hour": one.cost and one.cost.usd_per_hour,
-        "usd_per_million_samples": one.usd_per_million_samples,
-        "price_snapshot": one.cost and one.cost.snapshot,
-        "fit_id": one.fit.fit_id,
-        "fitted_at": one.fit.fitted_at.isoformat(),
-        "runs": len(one.fit.runs),
-        "oldest_run_at": oldest.started_at.isoformat(),
-        "newest_run_at": newest.started_at.isoformat(),
-        "split": one.split,
-        "past_mape_percent": judged and judged.mape,
-        "past_n": judged.n if judged else 0,
-        "noise_floor_percent": judged and judged.noise_floor,
-        "noise_n": judged.noise_n if judged else 0,
-        **nearby.as_json(one),
-        "changed_since": [
-            {
-                "node_type": change.node_type,
-                "since": change.since.isoformat(),
-                "metric": change.metric,
-                "percent_worse": change.percent,
-            }
-            for change in one.changed
-        ],
-    }
-
-
-def _refused(one: Refused) -> dict[str, Any]:
-    return {
-        **_whose(one),
-        "reason": one.reason,
-        "foreign": one.foreign,
-        "lacking": [
-            {
-                "probe": needed.probe,
-                "of": needed.of,
-                "minutes": needed.minutes,
-                "of_train": needed.of_train,
-            }
-            for needed in one.lacking
-        ],
-    }
-
-
-def _whose(one: Forecast | Refused) -> dict[str, str]:
-    return {
-        "scenario_id": one.scenario.scenario_id,
-        "scenario": _label(one),
-        "system": one.system.name,
-    }

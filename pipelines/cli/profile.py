@@ -28,7 +28,8 @@ def profile(
         int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
     ] = None,
     backend: Annotated[
-        BackendChoice, typer.Option(help="Where: this host's nodes; emulated if it permits these.")
+        BackendChoice,
+        typer.Option(help="Nodes of this host; auto: emulated if it permits. Others are refused."),
     ] = "auto",
 ) -> None:
     """Time the passes of your own model on one node of this machine, about a minute or two.

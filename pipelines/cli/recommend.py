@@ -43,7 +43,9 @@ def recommend(
     batch_size: Annotated[
         int | None, typer.Option(help="Or of each device, however many there are.")
     ] = None,
-    minimize: Annotated[Choice, typer.Option(help="What counts.")] = "cost",
+    minimize: Annotated[
+        Choice, typer.Option(help="What is to be least within the limits: dollars or hours.")
+    ] = "cost",
     max_hours: Annotated[float | None, typer.Option(help="Deadline; none if not given.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Budget; none if not given.")] = None,
     max_usd_per_hour: Annotated[
@@ -73,7 +75,9 @@ def recommend(
     preemptions: Annotated[
         float | None, typer.Option(help="Of a spot node an hour; as prices say if not given.")
     ] = None,
-    market: Annotated[Markets, typer.Option(help="Which prices.")] = "on_demand",
+    market: Annotated[
+        Markets, typer.Option(help="Whose prices count; any: both markets are on offer.")
+    ] = "on_demand",
     as_of: Annotated[
         datetime | None, typer.Option(help="As of this date, UTC; now if not given.")
     ] = None,
@@ -88,6 +92,13 @@ def recommend(
     ] = None,
     backend: Annotated[
         Backend | None, typer.Option(help="Whose profiles to use; else the newest that do.")
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="The same, of hosts as answers name them; if not given, of the hosts with runs of "
+            "the node types on offer this one, else that with the newest."
+        ),
     ] = None,
     front: Annotated[
         bool, typer.Option("--front", help="Show what more money buys, up to the fastest.")
@@ -146,6 +157,7 @@ def recommend(
         "--checkpoint-every": checkpoint_every,
         "--preemptions": preemptions,
         "--sequence-length": sequence_length,
+        "--host": host,
     }
     _check_amounts(amounts, of_answers)
     options = {

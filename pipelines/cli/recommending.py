@@ -131,6 +131,7 @@ def by_all(
         systems,
         as_of=rented.as_of,
         backend=rented.backend,
+        host=of_answers["--host"],
         say=_say,
     )
     target = options["dnn"]

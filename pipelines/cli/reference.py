@@ -46,7 +46,9 @@ def seal(
     folder: Annotated[
         Path, typer.Argument(help="The folder that gets the file; publish it.")
     ] = REFERENCE / "forecasts",
-    round_: Annotated[int, typer.Option("--round", min=1, help="Of the study.")] = 1,
+    round_: Annotated[
+        int, typer.Option("--round", min=1, help="Number of the round of the study.")
+    ] = 1,
 ) -> None:
     """Write the forecasts of a round to a file, before any of it is measured.
 

@@ -1,7 +1,7 @@
 """`stepcast run`, `plan` and `report`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -10,9 +10,16 @@ from profilers.clusters import BackendChoice
 
 Study = Annotated[Path, typer.Argument(help="A study file.")]
 Backend = Annotated[
-    BackendChoice | None, typer.Option(help="Where to run; overrules what the study says.")
+    BackendChoice | None,
+    typer.Option(
+        help="Where its nodes are; overrules what the study says. Of a report: where it ran."
+    ),
 ]
 Minutes = Annotated[float, typer.Option(min=0, help="Begin new rounds for so long.")]
+Until = Annotated[
+    Literal["forecast"] | None,
+    typer.Option(help="End before test scenarios are measured: profile, and forecast."),
+]
 DEMO = Path("studies/demo.yaml")
 
 
@@ -20,6 +27,7 @@ def run(
     study: Study = DEMO,
     backend: Backend = None,
     minutes: Minutes = 0,
+    until: Until = None,
     max_usd: MaxUsd = None,
     yes: Yes = False,
 ) -> None:
@@ -31,6 +39,9 @@ def run(
 
     Example: stepcast run studies/demo.yaml
 
+    With --until forecast, test scenarios are forecast and not measured, so that the forecasts can
+    be published first (`stepcast seal`). The same command without it goes on.
+
     Where machines are rented (--backend ec2), --max-usd says what all of it may cost, whatever
     happens; the estimate is shown and asked about before.
 
@@ -41,7 +52,8 @@ def run(
     from pipelines.cli import main_job
     from pipelines.cli.money import Money
 
-    main_job.run_study(_found(study), backend, minutes, Money(max_usd, yes))
+    cap = Money(max_usd, yes)
+    main_job.run_study(_found(study), backend, minutes, cap, judged=until is None)
 
 
 def demo(backend: Backend = None) -> None:

@@ -17,7 +17,8 @@ embedder = typer.Typer(
 LOCAL = "127.0.0.1"
 TOKEN = "STEPCAST_TOKEN"
 _Token = Annotated[
-    str | None, typer.Option(envvar=TOKEN, help="What requests carry.", show_default=False)
+    str | None,
+    typer.Option(envvar=TOKEN, help="Secret that requests carry in a header.", show_default=False),
 ]
 
 

@@ -229,7 +229,7 @@ def test_schedules_are_of_jobs_that_are_there_and_off_until_somebody_wants_them(
     jobs = {name: one.job_name for name, one in schedules.items()}  # type: ignore[union-attr]
     assert jobs == {
         "half_hourly_variance": "variance",
-        "weekly_reprofiling": "demo",
+        "weekly_demo": "demo",
         "daily_prices": "prices",
         "quarter_hourly_reap": "reap",
     }

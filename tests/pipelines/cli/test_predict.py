@@ -48,6 +48,7 @@ FIELDS = {
     "high",
     "unknown",
     "answered_by",
+    "epoch_s",
     "usd_per_hour",
     "usd_per_million_samples",
     "price_snapshot",
@@ -131,6 +132,36 @@ def test_json_has_everything(stepcast: Stepcast, history: Path) -> None:
         assert one["nearest_mape_percent"] == pytest.approx(sum(sizes) / 4)
         assert (one["far_out"], one["corrected_by"]) == (None, None)
     assert [(one["system"], one["foreign"]) for one in found["refused"]] == [("srift", True)] * 2
+
+
+def test_the_time_of_an_epoch_is_that_of_its_samples(stepcast: Stepcast, history: Path) -> None:
+    """Of 12 images on each of two nodes a step has 24; a worker's own step has its one image."""
+    options = ("--dataset-samples", "48000", "--json", "--dry-run")
+    for asked, systems in ((PYTORCH, "srift"), (TENSORFLOW, "async_sgd,linear")):
+        answer = predict(stepcast, asked, *options, systems=systems)
+        assert answer.code == 0, answer.err
+        for one in json.loads(answer.out)["forecasts"]:
+            seconds, least, most = one["epoch_s"]
+            steps = 48000 / 24 if systems == "srift" else 48000
+            per_step = one["value"] if systems == "srift" else 1 / one["value"]
+            assert seconds == pytest.approx(steps * per_step)
+            if one["low"] is not None:
+                assert least < seconds < most
+    shown = predict(stepcast, PYTORCH, *options[:2], "--dry-run", systems="srift")
+    assert " epoch " in shown.out
+    assert " min (" in shown.out
+    wrong = predict(stepcast, PYTORCH, "--dataset-samples", "0")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+
+
+def test_a_price_of_ones_own_counts(stepcast: Stepcast, history: Path, tmp_path: Path) -> None:
+    file = tmp_path / "node_prices.csv"
+    file.write_text("node_type,region,since,usd_per_hour\nemu.avx512.s15,here,2026-11-01,1.5\n")
+    assert stepcast("import", "csv", str(file)).code == 0
+    asked = ("--json", "--dry-run")
+    answer = predict(stepcast, PYTORCH, *asked, systems="srift", worker="emu.avx512.s15")
+    (one,) = json.loads(answer.out)["forecasts"]
+    assert one["usd_per_hour"] == pytest.approx(2 * 1.5)
 
 
 def test_what_is_far_out_is_refused_unless_asked_for(stepcast: Stepcast, history: Path) -> None:

@@ -175,7 +175,7 @@ def test_more_cpu_shares_than_cores_are_refused(
 def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, rounds = 100.0, []
 
-    def minute_long(path: Path, backend: str | None, money: Money) -> None:
+    def minute_long(path: Path, backend: str | None, money: Money, *, judged: bool) -> None:
         nonlocal now_s
         now_s += 60
         rounds.append(backend)
@@ -187,6 +187,30 @@ def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch
     assert len(rounds) == 1
     main_job.run_study(Path("a.yaml"), "loopback", 2.5, Money())
     assert rounds[1:] == ["loopback"] * 3
+
+
+def test_forecasts_can_be_published_before_they_are_judged(
+    stepcast: Stepcast, home: Path, tmp_path: Path, probes: PaperProbes
+) -> None:
+    study, folder = write_study(tmp_path), tmp_path / "forecasts"
+    answer = stepcast("run", str(study), "--until", "forecast")
+    assert answer.code == 0, answer.err
+    assert answer.err.startswith("study paper, round 1: 3 of 7 runs are missing, about ")
+    assert "measure" not in answer.err
+    assert answer.out.startswith("study paper, round 1, is forecast; `stepcast seal ")
+    assert list(probes.asked) == [one for one in ASKED if one not in MEASURED]
+    forecasts = Warehouse(home).query("predictions").height
+    assert forecasts
+    sealed = stepcast("seal", str(study), str(folder))
+    assert sealed.code == 0, sealed.err
+    probes.asked.clear()
+    answer = stepcast("run", str(study))
+    assert answer.code == 0, answer.err
+    assert answer.err.startswith("study paper, round 1: 4 of 7 runs are missing, about ")
+    assert list(probes.asked) == MEASURED
+    assert Warehouse(home).query("predictions").height == forecasts
+    wrong = stepcast("run", str(study), "--until", "forecast", "--minutes", "5")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
 
 
 def test_a_study_that_only_profiles_runs_and_has_no_report(

@@ -1,0 +1,95 @@
+"""Whose runs answer: of hosts that were profiled on other node types, links and days."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from forecasting.asked.place import place_of
+from forecasting.asked.runs import VisibleRun
+from profilers.steady.host import host_id
+from studies.curve import Curve
+from warehouse.asks import Subject
+from warehouse.records import Backend, BadInput
+
+START = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def runs(*about: tuple[Backend, str, str, float | None]) -> list[VisibleRun]:
+    """Return a run of nodes each, of a backend, a host, a node type and links; the newest first."""
+    return [
+        VisibleRun(
+            run_id=f"{place}",
+            subject=Subject("allreduce", None, link_mbps, {"worker": node_type}),
+            round=("study", 1),
+            backend=backend,
+            host_id=host,
+            started_at=START - timedelta(hours=place),
+        )
+        for place, (backend, host, node_type, link_mbps) in enumerate(about)
+    ]
+
+
+def curve(worker: str, link_mbps: float = 500) -> Curve:
+    """Return an all-reduce on nodes of a type."""
+    return Curve(
+        dnn="small_cnn",
+        framework="pytorch",
+        strategy="all_reduce",
+        image_size=32,
+        batch_size=8,
+        worker=(worker,),
+        link_mbps=link_mbps,
+        workers=(1, 2),
+    )
+
+
+GPUS = runs(("loopback", "b", "gpu.h100", None), ("loopback", "a", "gpu.h200", None))
+
+
+def test_the_newest_host_with_such_nodes_answers() -> None:
+    found = place_of(GPUS, [curve("gpu.h200")], None)
+    assert (found.backend, found.host_id, found.is_here, found.elsewhere) == (
+        "loopback",
+        "a",
+        False,
+        (),
+    )
+    assert place_of(GPUS, [curve("gpu.h100")], None).host_id == "b"
+    # Nobody profiled these, so the newest host says what is lacking.
+    assert place_of(GPUS, [curve("emu.avx2.s15")], None).host_id == "b"
+
+
+def test_types_of_several_hosts_are_told() -> None:
+    found = place_of(GPUS, [curve("gpu.h200"), curve("gpu.h100")], None)
+    assert (found.host_id, found.elsewhere) == ("b", (("gpu.h200", ("loopback", "a")),))
+    of_a, of_b = (curve(name).scenario(1, "loopback") for name in ("gpu.h200", "gpu.h100"))
+    assert found.lacks(of_a) == "gpu.h200 was profiled on another host; --backend loopback --host a"
+    assert found.lacks(of_b) is None
+    # Whoever names a host wants its runs.
+    assert place_of(GPUS, [curve("gpu.h200")], None, "b").elsewhere == ()
+
+
+def test_this_host_answers_of_nodes_that_it_has() -> None:
+    found = runs(
+        ("emulated", "a", "emu.avx2.s15", 500.0),
+        ("loopback", host_id(), "emu.avx512.s15", None),
+    )
+    assert place_of(found, [curve("emu.avx2.s15")], None).host_id == "a"
+    assert place_of(found, [curve("emu.avx512.s15")], None).is_here
+    assert place_of(found, [curve("emu.native.s15")], None).is_here
+
+
+def test_links_decide_between_hosts_with_such_nodes() -> None:
+    found = runs(
+        ("emulated", "slow", "emu.avx2.s15", 100.0), ("emulated", "fast", "emu.avx2.s15", 1000.0)
+    )
+    assert place_of(found, [curve("emu.avx2.s15", 1000)], None).host_id == "fast"
+    assert place_of(found, [curve("emu.avx2.s15", 500)], None).host_id == "slow"
+
+
+def test_a_host_can_be_named() -> None:
+    assert place_of(GPUS, [curve("gpu.h100")], None, "a").host_id == "a"
+    with pytest.raises(BadInput, match="no runs of host 'c'; hosts that have some: b, a"):
+        place_of(GPUS, [curve("gpu.h100")], None, "c")
+    with pytest.raises(BadInput, match="hosts that have some: none"):
+        place_of(GPUS, [curve("gpu.h100")], "emulated", "a")
