@@ -1,4 +1,4 @@
-"""Writes studies reference_grid, grid_pilot, grid_ernest and those of GPUs by a rule and a seed.
+"""Writes reference_grid, grid_pilot, grid_ernest, grid_third and studies of GPUs by rule and seed.
 
 The rule, before anything of them was measured:
 
@@ -44,7 +44,7 @@ TYPES, THIRD = ("emu.avx512.s15", "emu.avx2.s15"), "emu.sse41.s15"
 MOST_S, MOST_PARAMETERS, MOST_ELEMENTS = 4.0, 14e6, 3e6
 FOLDER = Path(__file__).parents[1] / "studies"
 GRID, PILOT = FOLDER / "reference_grid.yaml", FOLDER / "grid_pilot.yaml"
-ERNEST = FOLDER / "grid_ernest.yaml"
+ERNEST, THIRD_TYPE = FOLDER / "grid_ernest.yaml", FOLDER / "grid_third.yaml"
 H200, H100 = FOLDER / "reference_gpu.yaml", FOLDER / "reference_h100.yaml"
 GPU_SIDE = 224
 _LEARNED = (
@@ -57,6 +57,7 @@ _SYSTEMS = (
     "ernest_pooled",
 )
 _INVENTORY = "  inventory: {turns: 5, seconds: 1}"
+_OPERATIONS = "  torch_operations: {timed_steps: 60, untimed_steps: 10}"
 _THROUGHPUT = "  torch_throughput: {iterations: 60, interval: 0.03, most_s: 45}"
 
 
@@ -241,7 +242,7 @@ def grid(of: Chosen) -> str:
         "  links: {flows: [1, 2], seconds: 2, trials: 2}",
         "  allreduce: {sizes_bytes: [4, 1024, 16384, 262144, 1048576, 4194304, 33554432], "
         "world_sizes: [2, 4, 8], concurrent: [1, 2], trials: 4}",
-        "  torch_operations: {timed_steps: 60, untimed_steps: 10}",
+        _OPERATIONS,
         "  torch_compute: {batch_sizes: [2, 4, 8, 12], trials: 12, interval: 0.05, most_s: 60, "
         "watched_trials: 3}",
         _THROUGHPUT,
@@ -323,6 +324,36 @@ def ernest(of: Chosen) -> str:
     return "\n".join(lines)
 
 
+def third(of: Chosen) -> str:
+    """Return the text of grid_third.yaml."""
+    turns = zip(of.trained[::2], cycle((2, 4)), strict=False)
+    train = [Point(dnn, 4, THIRD, each) for dnn, workers in turns for each in (1, workers)]
+    lines = [
+        "# Made by scripts/reference_grid.py: what steps and operations on the third node type of "
+        "reference_grid are worth there.",
+        "name: grid_third",
+        "description: The test points of reference_grid on its third node type, with steps and "
+        "operations of eight networks there.",
+        "backend: emulated",
+        "",
+        "systems: [ceer_pytorch, ceer_pytorch_paper, predictddl, log_linear]",
+        "probes:",
+        _INVENTORY,
+        _OPERATIONS,
+        _THROUGHPUT,
+        "again: {profiles: false}",
+        "",
+        f"# {len(train)} runs.",
+        "train:",
+        *templates(train),
+        "",
+        "test:",
+        *templates(point for point in of.test if point.worker == THIRD),
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def further(of: Chosen) -> list[str]:
     """Return a network of each of eight families of which no study before has any."""
     used = {LIBRARY[name].family for name in (*of.trained, *of.others)}
@@ -390,6 +421,7 @@ def main() -> None:
     GRID.write_text(grid(of))
     PILOT.write_text(pilot(of))
     ERNEST.write_text(ernest(of))
+    THIRD_TYPE.write_text(third(of))
     H200.write_text(h200(of))
     H100.write_text(h100(of))
 

@@ -19,6 +19,7 @@ from scripts.reference_grid import (
     MOST_S,
     PILOT,
     THIRD,
+    THIRD_TYPE,
     TYPES,
 )
 from studies.study import Study, read_study
@@ -46,6 +47,7 @@ def test_all_files_are_what_the_script_writes() -> None:
     assert GRID.read_text() == reference_grid.grid(chosen), "run scripts/reference_grid.py"
     assert PILOT.read_text() == reference_grid.pilot(chosen), "run scripts/reference_grid.py"
     assert ERNEST.read_text() == reference_grid.ernest(chosen), "run scripts/reference_grid.py"
+    assert THIRD_TYPE.read_text() == reference_grid.third(chosen), "run scripts/reference_grid.py"
     assert H200.read_text() == reference_grid.h200(chosen), "run scripts/reference_grid.py"
     assert H100.read_text() == reference_grid.h100(chosen), "run scripts/reference_grid.py"
 
@@ -62,6 +64,19 @@ def test_ernest_forecasts_one_test_point_of_each_other_family() -> None:
     assert {one.workload.dnn for one in asked} == others
     assert set(asked) <= set(points("test"))
     assert len(asked) == len(others)
+
+
+def test_the_third_type_is_trained_on_by_one_network_of_each_family() -> None:
+    study = read_study(THIRD_TYPE)
+    parts: dict[bool, list[Scenario]] = {True: [], False: []}
+    for curve in study.curves:
+        parts[curve.is_judged] += curve.scenarios("emulated")
+    judged, train = parts[True], parts[False]
+    assert set(judged) == {one for one in points("test") if one.nodes[0].node_type == THIRD}
+    assert len(judged) == 8
+    assert {one.nodes[0].node_type for one in train} == {THIRD}
+    assert len({family(one.workload.dnn) for one in train}) == 8
+    assert Counter(one.strategy.workers for one in train) == {1: 8, 2: 4, 4: 4}
 
 
 def test_there_are_as_many_as_the_rule_says() -> None:

@@ -108,9 +108,11 @@ def _run_round(path: Path, backend: str | None, money: Money, *, judged: bool) -
             if judged:
                 _show(ahead.round_, place)
             else:
+                number = ahead.round_.repeat
                 typer.echo(
-                    f"study {ahead.round_.study.name}, round {ahead.round_.repeat}, is forecast; "
-                    f"`stepcast seal {path} FOLDER` publishes that, `stepcast run {path}` measures"
+                    f"study {ahead.round_.study.name}, round {number}, is forecast; `stepcast "
+                    f"seal {path} FOLDER --round {number}` publishes that, `stepcast run {path}` "
+                    "measures"
                 )
 
 

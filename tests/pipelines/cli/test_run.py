@@ -197,11 +197,13 @@ def test_forecasts_can_be_published_before_they_are_judged(
     assert answer.code == 0, answer.err
     assert answer.err.startswith("study paper, round 1: 3 of 7 runs are missing, about ")
     assert "measure" not in answer.err
-    assert answer.out.startswith("study paper, round 1, is forecast; `stepcast seal ")
+    seal = re.match(r"study paper, round 1, is forecast; `stepcast (seal .+) FOLDER", answer.out)
+    assert seal is not None
+    assert "FOLDER --round 1` publishes that" in answer.out
     assert list(probes.asked) == [one for one in ASKED if one not in MEASURED]
     forecasts = Warehouse(home).query("predictions").height
     assert forecasts
-    sealed = stepcast("seal", str(study), str(folder))
+    sealed = stepcast(*seal[1].split(), str(folder), "--round", "1")
     assert sealed.code == 0, sealed.err
     probes.asked.clear()
     answer = stepcast("run", str(study))
