@@ -4,8 +4,8 @@ The time of a step is a linear model of the work (`linear_work`), times what a r
 networks of this kind in such setups. Which regressor it is, is chosen by leaving out families of
 networks, for networks that were measured by leaving out runs. How wrong these left-out forecasts
 were makes the interval; it widens for networks further from all others than any family left out.
-Networks that were not measured get a baseline's answer, and are said to, unless on families left
-out the model errs less with 95 % confidence.
+Unless the model errs less than two baselines on families left out, with 95 % confidence, the better
+baseline answers for networks that were not measured, and is named.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,8 +42,10 @@ class Parameters(Record):
         unseen: the one for others.
         left_out: by system, mean absolute error of logarithms on families left out.
         answers: whose forecasts of unseen networks are given: `OURS`, or one of `BASELINES`.
-        scores: `model.quantile` of what was left out: runs (seen), families (unseen) and types of
-            nodes (elsewhere). A key is missing where nothing could be left out.
+        scores: quantile of |error| / deviation on what was left out: families (unseen), and runs
+            (seen), which is missing where no network has several runs.
+        elsewhere: quantile of |error| of logarithms on types of nodes left out; None: steps are of
+            one type.
         far: cosine distance beyond which nothing is said.
         coefficients: of the linear model, seconds of each term.
     """
@@ -53,6 +55,7 @@ class Parameters(Record):
     left_out: Mapping[str, float]
     answers: str
     scores: Mapping[str, float]
+    elsewhere: float | None
     far: float
     coefficients: tuple[float, ...]
 
@@ -89,17 +92,17 @@ class PredictDDL:
         by_run = {name: model.by_run(known, model.ours(name)) for name in REGRESSORS}
         known_runs = {name: one for name, one in by_run.items() if one is not None}
         seen = model.chosen(known_runs) if known_runs else unseen
-        judged = {
-            "unseen": left_out[answers],
-            "seen": known_runs.get(seen),
-            "elsewhere": model.by_type(known, model.ours(seen)),
-        }
+        scores = {"unseen": left_out[answers].quantile_score()}
+        if known_runs:
+            scores["seen"] = known_runs[seen].quantile_score()
+        elsewhere = model.by_type(known, model.ours(seen))
         parameters = Parameters(
             seen=seen,
             unseen=unseen,
             left_out={name: one.mean_error for name, one in left_out.items()},
             answers=answers,
-            scores={name: model.quantile(one) for name, one in judged.items() if one is not None},
+            scores=scores,
+            elsewhere=None if elsewhere is None else elsewhere.quantile_error(),
             far=model.far(known),
             coefficients=tuple(Model.fit(known, "none").linear.coefficients.tolist()),
         )
@@ -176,15 +179,13 @@ class PredictDDL:
 
         An unseen network on an unseen type of node has two reasons to err, independent of another.
         """
-        scores = self.parameters.scores
-        reasons = ["elsewhere"] if self._new_types(scenario) else []
-        if not self._is_seen(scenario):
-            reasons.append("unseen")
-        reasons = reasons or ["seen" if "seen" in scores else "unseen"]
-        if not scores.keys() >= set(reasons):
-            return None
-        wider = model.widened(apart, self.parameters.far)
-        return deviation * wider * hypot(*(scores[one] for one in reasons))
+        scores, is_seen = self.parameters.scores, self._is_seen(scenario)
+        score = scores.get("seen", scores["unseen"]) if is_seen else scores["unseen"]
+        own = score * deviation * model.widened(apart, self.parameters.far)
+        if not self._new_types(scenario):
+            return own
+        elsewhere = self.parameters.elsewhere
+        return elsewhere if elsewhere is None or is_seen else hypot(own, elsewhere)
 
     def _is_seen(self, scenario: Scenario) -> bool:
         return scenario.workload.dnn in self.known.names

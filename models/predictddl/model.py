@@ -79,6 +79,14 @@ class LeftOut:
         """The mean absolute error of logarithms."""
         return float(np.abs(self.errors).mean())
 
+    def quantile_error(self) -> float:
+        """Return the error below which `COVERAGE` of forecasts were, for a finite sample."""
+        return _quantile(np.abs(self.errors))
+
+    def quantile_score(self) -> float:
+        """Return the same of scores, errors over their deviations."""
+        return _quantile(np.abs(self.errors) / np.maximum(self.deviations, 1e-9))
+
     def surely_below(self, other: "LeftOut") -> bool:
         """Tell whether errors are below another's of the same runs, with 95 % confidence.
 
@@ -144,16 +152,6 @@ def chosen(tried: Mapping[str, LeftOut]) -> str:
     return best
 
 
-def quantile(left_out: LeftOut) -> float:
-    """Return the score below which `COVERAGE` of left-out forecasts were, for a finite sample.
-
-    A score is an error over its deviation.
-    """
-    scores = np.sort(np.abs(left_out.errors) / np.maximum(left_out.deviations, 1e-9))
-    place = min(int(np.ceil(COVERAGE * (len(scores) + 1))) - 1, len(scores) - 1)
-    return float(scores[place])
-
-
 def widened(apart: float, far: float) -> float:
     """Return how much wider the interval of a network is at a cosine distance from known ones.
 
@@ -174,6 +172,11 @@ def far(known: Known) -> float:
         ]
         nearest.append(min(others))
     return _FAR * max(nearest)
+
+
+def _quantile(values: Floats) -> float:
+    ordered = np.sort(values)
+    return float(ordered[min(int(np.ceil(COVERAGE * (len(ordered) + 1))), len(ordered)) - 1])
 
 
 def _forecast(known: Known, out: Sequence[Observed], fitting: Fitting) -> LeftOut:

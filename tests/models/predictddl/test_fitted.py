@@ -1,5 +1,7 @@
 """PredictDDL, ours, on made-up runs: who answers, how sure, what is refused, what loads alike."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -111,11 +113,15 @@ def test_on_a_type_without_steps_intervals_are_those_of_types_left_out(
 ) -> None:
     measured = {**study.MEASURED, "other": study.MEASURED["slow"]}
     asked = answer.knowing({}, measured)
-    for name in ("ant", "bat"):
-        ours, new = (study.scenario(name, 2, 4, node_type) for node_type in ("slow", "other"))
-        here, there = (asked.predict([one]).row(0, named=True) for one in (ours, new))
-        assert there["value"] == pytest.approx(here["value"])
-        assert there["high"] / there["low"] > here["high"] / here["low"]
+    elsewhere = answer.parameters.elsewhere
+    assert elsewhere is not None
+    halves = {}
+    for dnn, node_type in product(("ant", "bat"), ("slow", "other")):
+        row = asked.predict([study.scenario(dnn, 2, 4, node_type)]).row(0, named=True)
+        halves[dnn, node_type] = np.log(row["high"] / row["low"]) / 2
+        assert row["value"] == pytest.approx(np.sqrt(row["low"] * row["high"]))
+    assert halves["ant", "other"] == pytest.approx(elsewhere)
+    assert halves["bat", "other"] == pytest.approx(np.hypot(halves["bat", "slow"], elsewhere))
 
 
 def test_of_steps_on_one_type_nothing_tells_how_wrong_another_is() -> None:
