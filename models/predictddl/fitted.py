@@ -44,10 +44,10 @@ class Parameters(Record):
         answers: whose forecasts of unseen networks are given: `OURS`, or one of `BASELINES`.
         scores: quantile of |error| / deviation on what was left out: families (unseen), and runs
             (seen), which is missing where no network has several runs.
-        elsewhere: quantile of |error| of logarithms on types of nodes left out; None: steps are of
-            one type.
         far: cosine distance beyond which nothing is said.
         coefficients: of the linear model, seconds of each term.
+        elsewhere: quantile of |error| of logarithms on types of nodes left out; None: steps are of
+            one type.
     """
 
     seen: str
@@ -55,9 +55,9 @@ class Parameters(Record):
     left_out: Mapping[str, float]
     answers: str
     scores: Mapping[str, float]
-    elsewhere: float | None
     far: float
     coefficients: tuple[float, ...]
+    elsewhere: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
