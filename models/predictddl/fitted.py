@@ -185,7 +185,9 @@ class PredictDDL:
         if not self._new_types(scenario):
             return own
         elsewhere = self.parameters.elsewhere
-        return elsewhere if elsewhere is None or is_seen else hypot(own, elsewhere)
+        if elsewhere is None:
+            return None
+        return max(own, elsewhere) if is_seen else hypot(own, elsewhere)
 
     def _is_seen(self, scenario: Scenario) -> bool:
         return scenario.workload.dnn in self.known.names

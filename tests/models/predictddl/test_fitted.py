@@ -1,5 +1,6 @@
 """PredictDDL, ours, on made-up runs: who answers, how sure, what is refused, what loads alike."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -120,8 +121,14 @@ def test_on_a_type_without_steps_intervals_are_those_of_types_left_out(
         row = asked.predict([study.scenario(dnn, 2, 4, node_type)]).row(0, named=True)
         halves[dnn, node_type] = np.log(row["high"] / row["low"]) / 2
         assert row["value"] == pytest.approx(np.sqrt(row["low"] * row["high"]))
-    assert halves["ant", "other"] == pytest.approx(elsewhere)
+    assert halves["ant", "other"] == pytest.approx(max(halves["ant", "slow"], elsewhere))
     assert halves["bat", "other"] == pytest.approx(np.hypot(halves["bat", "slow"], elsewhere))
+    lucky = replace(
+        asked,
+        parameters=answer.parameters.model_copy(update={"elsewhere": halves["ant", "slow"] / 9}),
+    )
+    row = lucky.predict([study.scenario("ant", 2, 4, "other")]).row(0, named=True)
+    assert np.log(row["high"] / row["low"]) / 2 == pytest.approx(halves["ant", "slow"])
 
 
 def test_of_steps_on_one_type_nothing_tells_how_wrong_another_is() -> None:
