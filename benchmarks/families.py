@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from models.ceer.fitted import PROBES as TIMED
 from models.ceer.fitted import declines
@@ -25,6 +24,7 @@ from models.predictddl.learned import REGRESSORS
 from models.predictddl.model import Fitting
 from models.predictddl.systems import known_of, trained
 from models.system import Tables
+from models.threads import one_thread
 from networks.families import family
 from warehouse.home import CHECKOUT
 from warehouse.kept import bring, kept_runs
@@ -124,7 +124,7 @@ def _figures(of: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
 
 def compared(studies: Sequence[str], *, train: bool = False) -> Iterator[pl.DataFrame]:
     """Yield how many runs there are of each family, then how wrong each model is of it."""
-    with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
+    with tempfile.TemporaryDirectory() as folder, one_thread():
         rows = tables(studies, Path(folder), train=train)
         found = known_of(rows, trained)
         names = [family(one.scenario.workload.dnn) for one in found.runs]

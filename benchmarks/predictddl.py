@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import cycle, islice, product
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
 from benchmarks.child import median_of
 from models.ernest import features
 from models.ernest.systems import ERNEST
@@ -22,6 +20,7 @@ from models.predictddl.known import Key, Known
 from models.predictddl.observed import Observed
 from models.predictddl.systems import trained
 from models.predictddl.work import Work
+from models.threads import one_thread
 from networks.primitives import Primitive, PrimitiveGraph
 from profilers.probe import Asked
 from profilers.probes import PROBES
@@ -83,7 +82,7 @@ class Report:
         return asdict(self)
 
 
-@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
+@one_thread()
 def measure(
     learned: Sequence[str] = LEARNED,
     unseen: Sequence[str] = UNSEEN,

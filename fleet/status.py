@@ -66,7 +66,7 @@ def usd(found: Visits, since: datetime) -> Iterator[float | None]:
     """Yield what the nodes of each run since then cost, US dollars; None: no price was known."""
     for run in found.runs:
         hourly = run.config.get("usd_per_hour")
-        hours = (run.ended_at - run.started_at).total_seconds() / 3600
+        hours = run.took_s / 3600
         if run.started_at < since or not hours:
             continue
         if run.cost_usd is not None:

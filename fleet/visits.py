@@ -83,7 +83,7 @@ class Visits:
         """How many seconds of runs a whole visit has: as the last one had, else as planned."""
         last = [run for run in self.done if run.repeat == self.round_.repeat - 1]
         if last:
-            return sum(map(_seconds, last))
+            return sum(run.took_s for run in last)
         return sum(task.expected_s for task in tasks(replace(self.round_, runs=())))
 
     @property
@@ -162,11 +162,7 @@ def last_probe(runs: Iterable[Run]) -> Run | None:
 
 def spent_s(runs: Iterable[Run], since: datetime) -> float:
     """Return how many seconds runs took that started since then."""
-    return sum(_seconds(run) for run in runs if run.started_at >= since)
-
-
-def _seconds(run: Run) -> float:
-    return (run.ended_at - run.started_at).total_seconds()
+    return sum(run.took_s for run in runs if run.started_at >= since)
 
 
 def _visits(member: Member, every: Every, study: Study, runs: Iterable[Run]) -> Visits:

@@ -159,7 +159,9 @@ def evaluated(
         published=warehouse.query("sealed", study=round_.study.name) if warehouse else None,
         decisions=warehouse.query("decisions", study=round_.study.name) if warehouse else None,
         board=None if warehouse is None else board(round_, warehouse),
-        reuse=_reuse(round_, judged, landing, warehouse),
+        reuse=None
+        if judged is None or warehouse is None
+        else reuse(round_, judged, landing, warehouse),
         largest_errors=largest_errors(round_, rows, landing, models),
         comparisons=comparisons(round_.study, rows),
         errors=errors(round_.study, rows),
@@ -173,14 +175,6 @@ def evaluated(
         captures=_captures(round_, landing, models),
         links=goodput(round_, landing),
     )
-
-
-def _reuse(
-    round_: Round, judged: pl.DataFrame | None, landing: Path, warehouse: Warehouse | None
-) -> Reuse | None:
-    if judged is None or warehouse is None:
-        return None
-    return reuse(round_, judged, landing, warehouse)
 
 
 def _by_operations(

@@ -40,13 +40,12 @@ class Taken:
         """Return the median of what runs like a need took, None if there is none."""
         same, like = [], []
         for run in islice(self._asked_alike(need), _NEWEST):
-            seconds = (run.ended_at - run.started_at).total_seconds()
             if need.subject.scenario is None:
-                same.append(seconds)
+                same.append(run.took_s)
             elif run.scenario_id == need.scenario.scenario_id:
-                same.append(seconds)
+                same.append(run.took_s)
             elif (found := self._scenario(run)) and _about(found) == _about(need.scenario):
-                like.append(seconds)
+                like.append(run.took_s)
         return median(same or like) if same or like else None
 
     def _asked_alike(self, need: Need) -> Iterator[Run]:

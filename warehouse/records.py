@@ -314,6 +314,11 @@ class Run(Record):
     config: Mapping[str, str | int | float | bool | None]
     cost_usd: float | None = None
 
+    @property
+    def took_s(self) -> float:
+        """Seconds from its start to its end."""
+        return (self.ended_at - self.started_at).total_seconds()
+
 
 class Prediction(Record):
     """One system's forecast of one metric of one subject, as the ledger keeps it.

@@ -13,7 +13,6 @@ from contextlib import suppress
 from time import process_time
 
 import polars as pl
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from forecasting.findings.waiting import Workloads
 from models.ernest.systems import ERNEST
@@ -21,6 +20,7 @@ from models.predictddl.fitted import PredictDDL
 from models.predictddl.known import Known, key_of
 from models.predictddl.systems import PREDICTDDL
 from models.system import NotCovered
+from models.threads import one_thread
 from warehouse.records import BadInput
 
 COLUMNS = {
@@ -51,7 +51,7 @@ def answering_s(known: Known, workloads: Workloads) -> list[float]:
     # Of others, embeddings may be at hand.
     fresh = Known(known.runs, known.measured, known.graphs, known.embedder)
     found = []
-    with threadpool_limits(1):
+    with one_thread():
         began_s = process_time()
         try:
             fitted = PredictDDL.fit(fresh)

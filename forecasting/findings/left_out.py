@@ -13,13 +13,13 @@ from typing import Self
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from models.ernest import features
 from models.predictddl import published
 from models.predictddl.known import Known
 from models.predictddl.observed import Observed
 from models.predictddl.published import OfNetwork, Published
+from models.threads import one_thread
 from networks.families import family
 from networks.primitives import PrimitiveGraph
 from warehouse.records import BadInput, Scenario
@@ -114,7 +114,7 @@ def forecasts(known: Known, name: str, fitting: Fitting, parts: Parts, split: st
             continue
         rest = known.without(lambda one, left=left: id(one) in left)  # type: ignore[misc]
         # As everywhere here: on a busy host, threads on small matrices take fifty times as long.
-        with threadpool_limits(1):
+        with one_thread():
             try:
                 found = fitting(rest)([one.scenario for one in out])
             except BadInput:

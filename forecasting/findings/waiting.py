@@ -132,7 +132,7 @@ def _wait(
             continue
         for need in needs:
             if run := round_.run_of(need):
-                waited.landed_s[run.run_id] = _took_s(run)
+                waited.landed_s[run.run_id] = run.took_s
 
 
 def _wait_for_own(
@@ -151,10 +151,6 @@ def _wait_for_own(
         asked = Asked(own=tuple(one.scenario for one in found))
         for need in probe.needs(asked, probe.settings()):
             if run := own.get(need.scenario.scenario_id):
-                waited.landed_s[run.run_id] = _took_s(run)
+                waited.landed_s[run.run_id] = run.took_s
             else:
                 waited.planned[need] = None
-
-
-def _took_s(run: Run) -> float:
-    return (run.ended_at - run.started_at).total_seconds()

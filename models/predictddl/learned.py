@@ -5,22 +5,15 @@ Gaussian process knows that runs of one network err alike; boosted trees know no
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 Floats = NDArray[np.float64]
-
-
-def one_thread() -> AbstractContextManager[None]:
-    """Use one thread: on a busy host, several on small matrices take fifty times as long."""
-    return cast(AbstractContextManager[None], threadpool_limits(1))
 
 
 @dataclass(frozen=True, eq=False)

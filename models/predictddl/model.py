@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from models.predictddl.ghn import cosine_distance
 from models.predictddl.known import Known, key_of, rows_of, terms_of
-from models.predictddl.learned import REGRESSORS, Regressor, one_thread
+from models.predictddl.learned import REGRESSORS, Regressor
 from models.predictddl.linear_work import FEWEST_RUNS, LinearWork
 from models.predictddl.observed import Observed
+from models.threads import one_thread
 from networks.families import family
 from warehouse.records import Scenario
 

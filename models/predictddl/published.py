@@ -18,9 +18,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from models.predictddl.known import Known, key_of
-from models.predictddl.learned import one_thread
 from models.predictddl.observed import batch_of, images_per_step, of_node
 from models.profiled_run import PREDICTED
+from models.threads import one_thread
 from networks.primitives import PRIMITIVES, PrimitiveGraph
 from warehouse.records import BadInput, Record, Scenario
 

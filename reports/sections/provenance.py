@@ -47,12 +47,11 @@ def _runs(about: About) -> str:
 
 
 def _run(run: Run) -> list[Cell]:
-    seconds = (run.ended_at - run.started_at).total_seconds()
     return [
         Cell(run.run_id, is_number=False),
         Cell(run.purpose, is_number=False),
         Cell(f"{run.started_at:%Y-%m-%d %H:%M:%S}", is_number=False),
-        Cell(f"{seconds:.1f}"),
+        Cell(f"{run.took_s:.1f}"),
     ]
 
 

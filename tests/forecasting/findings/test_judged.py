@@ -11,11 +11,11 @@ from studies.rounds import Round
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def test_the_newest_forecast_of_this_round_counts(round_: Round) -> None:
-    scenario = round_.study.curves[0].scenarios(round_.backend)[1]
-    row = {
+def row_of(round_: Round) -> dict[str, object]:
+    """Return a row of report.accuracy, of the second scenario of a round's first curve."""
+    return {
         "system": "ours",
-        "scenario_id": scenario.scenario_id,
+        "scenario_id": round_.study.curves[0].scenarios(round_.backend)[1].scenario_id,
         "study": round_.study.name,
         "repeat": round_.repeat,
         "backend": round_.backend,
@@ -29,6 +29,10 @@ def test_the_newest_forecast_of_this_round_counts(round_: Round) -> None:
         "host_busy": False,
         "made_at": START,
     }
+
+
+def test_the_newest_forecast_of_this_round_counts(round_: Round) -> None:
+    scenario, row = round_.study.curves[0].scenarios(round_.backend)[1], row_of(round_)
     newer = {**row, "predicted": 1.5, "error_percent": 50.0, "made_at": START + timedelta(hours=1)}
     others = [
         {**newer, "system": "busy", "host_busy": True},
@@ -44,23 +48,7 @@ def test_the_newest_forecast_of_this_round_counts(round_: Round) -> None:
 
 
 def test_systems_of_other_studies_count_where_they_forecast_the_same(round_: Round) -> None:
-    curve = round_.study.curves[0]
-    row = {
-        "system": "theirs",
-        "scenario_id": curve.scenarios(round_.backend)[1].scenario_id,
-        "study": "another",
-        "repeat": 3,
-        "backend": round_.backend,
-        "host_id": round_.host_id,
-        "metric": round_.study.metric.name,
-        "predicted": 2.0,
-        "measured": 1.0,
-        "error_percent": 100.0,
-        "noise_floor_percent": None,
-        "fit_id": "fit-1",
-        "host_busy": False,
-        "made_at": START,
-    }
+    row = {**row_of(round_), "system": "theirs", "study": "another", "repeat": 3}
     others = [
         {**row, "system": systems_of(round_.study)[0].name},
         {**row, "system": "about others", "scenario_id": "0" * 16},
