@@ -81,7 +81,7 @@ def studied(path: Path, backend: Backend = "emulated") -> Studied:
             need
             for curve in study.curves
             if curve.is_judged
-            for need in rested_on(system, curve, needed, backend)
+            for need in rested_on(system, curve, needed, backend, study.learns_from)
         }
         if found:
             rests[system] = tuple(need for need in needed if need in found)

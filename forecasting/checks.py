@@ -30,7 +30,7 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
     needed = needs(study, backend, asking(systems))
     judged = [curve for curve in study.curves if curve.is_judged]
     found = {
-        (system.name, curve): resting(system, curve, needed, backend)
+        (system.name, curve): resting(system, curve, needed, backend, study.learns_from)
         for system in systems
         for curve in judged
     }

@@ -84,6 +84,19 @@ def data_hash(tables: Tables) -> str:
     return digest.hexdigest()[:16]
 
 
+def told_apart(tables: Tables, host_id: str) -> Tables:
+    """Return what a fit sees: where some runs are of other hosts, `run` says which (`elsewhere`).
+
+    Args:
+        tables: rows of raw tables.
+        host_id: the host that forecasts are about.
+    """
+    runs = tables.get("run")
+    if runs is None or (runs["host_id"] == host_id).all():
+        return tables
+    return {**tables, "run": runs.with_columns(elsewhere=pl.col("host_id") != host_id)}
+
+
 def row_filter(system: System) -> str:
     """Return which rows of its runs a fit of a system sees, in the words of its record."""
     return f"all visible rows of these runs in {', '.join(system.tables)}"
@@ -117,7 +130,7 @@ def pooled_runs(system: System, round_: Round) -> list[Run]:
         need: None
         for curve in round_.study.curves
         if curve.is_judged
-        for need in rested_on(system, curve, round_.needs, round_.backend)
+        for need in rested_on(system, curve, round_.needs, round_.backend, round_.study.learns_from)
     }
     return [run for need in needed if (run := round_.run_of(need))]
 

@@ -7,8 +7,8 @@ from itertools import chain
 
 import polars as pl
 
-from forecasting.fits import fit_or_load, record_of
-from forecasting.resting import Resting, rested_on, resting
+from forecasting.fits import fit_or_load, record_of, told_apart
+from forecasting.resting import Resting, learned_by, rested_on, resting
 from models.system import Fitted, NotCovered, System
 from profilers.probes import PROBES
 from studies.curve import Curve
@@ -172,7 +172,9 @@ def _asked_of(system: System, round_: Round, curve: Curve) -> list[Scenario]:
 
 def _resting(system: System, round_: Round, curve: Curve) -> Resting:
     """Return what forecasts of a curve rest on; nothing of one that is not judged."""
-    return resting(system, curve, round_.needs, round_.backend) if curve.is_judged else {}
+    if not curve.is_judged:
+        return {}
+    return resting(system, curve, round_.needs, round_.backend, round_.study.learns_from)
 
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
@@ -217,7 +219,8 @@ def _fit(
     fitted: dict[tuple[str, ...], tuple[Fitted, FitRecord]] = {}
     for run_ids in dict.fromkeys(seen.values()):
         of_runs = pl.col("run_id").is_in(run_ids)
-        tables = {name: table.filter(of_runs) for name, table in rows.items()}
+        ours = {name: table.filter(of_runs) for name, table in rows.items()}
+        tables = told_apart(ours, round_.host_id)
         try:
             model = fit_or_load(system, run_ids, tables, warehouse)
         except BadInput as error:
@@ -241,15 +244,17 @@ def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:
     Raises:
         BadInput: one of them has not landed in this round, or it rests on none.
     """
-    needed = rested_on(system, curve, round_.needs, round_.backend)
+    learns_from = round_.study.learns_from
+    needed = rested_on(system, curve, round_.needs, round_.backend, learns_from)
     found = [run for need in needed if (run := round_.run_of(need))]
-    if not needed or len(found) < len(needed):
+    learned = learned_by(system, round_, curve)
+    if not (needed or learned) or len(found) < len(needed):
         probes = " and ".join(dict.fromkeys(need.probe for need in needed)) or "profile"
         raise BadInput(
             f"{system.name} cannot be fitted to {curve.profiled(round_.backend).label}: round "
             f"{round_.repeat} of {round_.study.name} has no {probes} run of it; profile it first"
         )
-    return found
+    return [*found, *learned]
 
 
 def _register(system: System, warehouse: Warehouse) -> None:

@@ -1,6 +1,6 @@
 """What forecasts of a curve rest on: the runs of a round that meet what a system asks for."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from models.profiled_run import refusal
@@ -11,13 +11,19 @@ from studies.curve import Curve
 from studies.needs import resolved
 from studies.rounds import Round
 from warehouse.asks import Ask, Refusal, serves
-from warehouse.records import Backend, Scenario
+from warehouse.records import Backend, Run, Scenario
 
 Resting = Mapping[Scenario, tuple[Need, ...] | Refusal]
 """By scenario, the runs that a forecast rests on, or why there is none."""
 
 
-def resting(system: System, curve: Curve, needed: Sequence[Need], backend: Backend) -> Resting:
+def resting(
+    system: System,
+    curve: Curve,
+    needed: Sequence[Need],
+    backend: Backend,
+    learns_from: Collection[str] = (),
+) -> Resting:
     """Return what a system's forecast of each scenario of a curve rests on.
 
     Args:
@@ -25,7 +31,9 @@ def resting(system: System, curve: Curve, needed: Sequence[Need], backend: Backe
         curve: one of a study.
         needed: what a round of the study needs; found needs keep its order.
         backend: where it is measured.
+        learns_from: other studies, whose train scenarios do for systems that travel.
     """
+    learns = system.travels and bool(learns_from)
     profiles = [need for need in needed if need.profiles]
     # The scenarios of a curve share most of what they rest on.
     met: dict[Ask, list[Need] | Refusal] = {}
@@ -37,7 +45,7 @@ def resting(system: System, curve: Curve, needed: Sequence[Need], backend: Backe
             continue
         for ask in asks:
             if ask not in met:
-                met[ask] = _met(ask, curve, profiles, backend)
+                met[ask] = _met(ask, curve, profiles, backend, learns)
         ours = [met[ask] for ask in asks]
         refused = next((one for one in ours if isinstance(one, Refusal)), None)
         found[scenario] = refused or _in_order(ours, profiles)
@@ -45,10 +53,23 @@ def resting(system: System, curve: Curve, needed: Sequence[Need], backend: Backe
 
 
 def rested_on(
-    system: System, curve: Curve, needed: Sequence[Need], backend: Backend
+    system: System,
+    curve: Curve,
+    needed: Sequence[Need],
+    backend: Backend,
+    learns_from: Collection[str] = (),
 ) -> tuple[Need, ...]:
-    """Return all that a system's forecasts of a curve rest on."""
-    return _in_order(resting(system, curve, needed, backend).values(), needed)
+    """Return all of a study that a system's forecasts of a curve rest on; see `resting`."""
+    return _in_order(resting(system, curve, needed, backend, learns_from).values(), needed)
+
+
+def learned_by(system: System, round_: Round, curve: Curve) -> list[Run]:
+    """Return the runs of other studies that a system's forecasts of a curve rest on too."""
+    if not system.travels:
+        return []
+    asks = map(system.rests_on, curve.scenarios(round_.backend))
+    probes = {ask.probe for some in asks if not isinstance(some, Refusal) for ask in some}
+    return [run for run in round_.learned if run.probe in probes]
 
 
 def profiled_curves(round_: Round, systems: Sequence[System]) -> Round | None:
@@ -92,7 +113,7 @@ def _in_order(
 
 
 def _met(
-    ask: Ask, curve: Curve, profiles: Sequence[Need], backend: Backend
+    ask: Ask, curve: Curve, profiles: Sequence[Need], backend: Backend, learns: bool
 ) -> list[Need] | Refusal:
     """Return the runs that meet an ask, in a study that profiles a curve on links of its own."""
     asks = resolved(ask, curve, backend)
@@ -109,7 +130,7 @@ def _met(
         return Refusal(
             f"it rests on {ask.probe}: {{{ask.switched_on}: true}}, and the study has it without"
         )
-    if found or ask.optional:
+    if found or ask.optional or (learns and ask.whose == "train"):
         return found
     of = "train scenario" if ask.whose == "train" else "run"
     return Refusal(f"the study has no {of} of {ask.probe} that it could learn from", foreign=True)

@@ -10,7 +10,10 @@ from warehouse.asks import Ask, Planned, Refusal
 from warehouse.records import BadInput, Scenario
 
 Tables = Mapping[str, pl.DataFrame]
-"""Rows of raw tables by name, with run_id; those of a fit are of the runs that it may see."""
+"""Rows of raw tables by name, with run_id; those of a fit are of the runs that it may see.
+
+Where some of these are of other hosts than the forecasts are about, `run` has a column `elsewhere`.
+"""
 
 
 class NotCovered(BadInput):
@@ -63,6 +66,7 @@ class System:
             studies and of what has been measured.
         fit: fits it to `tables` of the runs asked for.
         load: reads the parameters of a fit, with the same tables.
+        travels: it learns from steps on other hosts too, as it knows nodes by what they can do.
         pooled: one fit sees what all scenarios of a study rest on; else each set of runs has one.
         beside: the system that its figures stand beside; none: reports are not about it.
         in_words: what figures and tables call it.
@@ -86,6 +90,7 @@ class System:
     rests_on: Callable[[Scenario], tuple[Ask, ...] | Refusal]
     fit: Callable[[Tables], Fitted]
     load: Callable[[str, Tables], Fitted]
+    travels: bool = False
     pooled: bool = False
     beside: str = ""
     in_words: str = ""

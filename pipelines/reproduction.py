@@ -32,14 +32,17 @@ def reproduce(
     `reference` is a folder of sets or of landed runs.
 
     Only `studies` are rebuilt, by their names or files (*.yaml); if none is given, all of ours.
+    What they learn from comes along.
 
     Raises:
         BadInput: there is no such study, the folder holds no run of one or bad sets, or the
             home already holds runs.
     """
     named = _studies(studies)
-    runs = [run for run in kept_runs(reference) if not studies or run.study in named]
-    rounds = list(_rounds(runs, named))
+    learned = {name for study in named.values() for name in study.learns_from}
+    kept = list(kept_runs(reference))
+    runs = [run for run in kept if not studies or run.study in named]
+    rounds = list(_rounds([*runs, *(run for run in kept if run.study in learned)], named))
     if studies and (absent := named.keys() - {one.study.name for one in rounds}):
         raise BadInput(f"{reference} holds no profile of study {', '.join(sorted(absent))}")
     if not rounds:
@@ -52,7 +55,7 @@ def reproduce(
         raise BadInput(f"{home} holds runs already; set STEPCAST_HOME to a new folder")
     for number, round_ in enumerate(rounds, start=1):
         progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
-        _load(reference, round_.runs, "profile", warehouse)
+        _load(reference, (*round_.runs, *round_.learned), "profile", warehouse)
         for system in systems_of(round_.study):
             fits = fit_curves(system, round_, warehouse, progress)
             warehouse.record_fit(*(fit.record for fit in fits))

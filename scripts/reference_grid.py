@@ -1,4 +1,4 @@
-"""Writes reference_grid, grid_pilot, grid_ernest, grid_third and studies of GPUs by rule and seed.
+"""Writes reference_grid, studies beside it, and studies of GPUs by rule and seed.
 
 The rule, before anything of them was measured:
 
@@ -23,6 +23,9 @@ The rule, before anything of them was measured:
 10. H100: the same, with one network of each of eight families that no study before has, whatever
    their size: systems had been changed after the tests on the H200. Of the trained networks there
    was time for the first 14 by name.
+11. Third type: of the first network of each trained family two setups, one of them of one node.
+12. Another host: the test points whose nodes need no AVX-512, on a host of which there is only an
+   inventory. Forecasts rest on what the first host measured of 3 and 11.
 
 Run it with `python scripts/reference_grid.py`; the files are committed, and a test compares.
 """
@@ -45,6 +48,7 @@ MOST_S, MOST_PARAMETERS, MOST_ELEMENTS = 4.0, 14e6, 3e6
 FOLDER = Path(__file__).parents[1] / "studies"
 GRID, PILOT = FOLDER / "reference_grid.yaml", FOLDER / "grid_pilot.yaml"
 ERNEST, THIRD_TYPE = FOLDER / "grid_ernest.yaml", FOLDER / "grid_third.yaml"
+OTHER_HOST = FOLDER / "grid_host.yaml"
 H200, H100 = FOLDER / "reference_gpu.yaml", FOLDER / "reference_h100.yaml"
 GPU_SIDE = 224
 _LEARNED = (
@@ -354,6 +358,30 @@ def third(of: Chosen) -> str:
     return "\n".join(lines)
 
 
+def other_host(of: Chosen) -> str:
+    """Return the text of grid_host.yaml."""
+    lines = [
+        "# Made by scripts/reference_grid.py: what steps of one host tell of another, of which "
+        "there is an inventory.",
+        "name: grid_host",
+        "description: The test points of reference_grid on nodes without AVX-512, learned from "
+        "another host.",
+        "backend: emulated",
+        "",
+        "systems: [predictddl, predictddl_paper, log_linear]",
+        "learns_from: [reference_grid, grid_third]",
+        "probes:",
+        _INVENTORY,
+        _THROUGHPUT,
+        "again: {profiles: false}",
+        "",
+        "test:",
+        *templates(point for point in of.test if point.worker in (TYPES[1], THIRD)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def further(of: Chosen) -> list[str]:
     """Return a network of each of eight families of which no study before has any."""
     used = {LIBRARY[name].family for name in (*of.trained, *of.others)}
@@ -422,6 +450,7 @@ def main() -> None:
     PILOT.write_text(pilot(of))
     ERNEST.write_text(ernest(of))
     THIRD_TYPE.write_text(third(of))
+    OTHER_HOST.write_text(other_host(of))
     H200.write_text(h200(of))
     H100.write_text(h100(of))
 

@@ -5,7 +5,7 @@ stopped, and a complete one is measured anew, whole or in part, on re-created cl
 round.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -14,7 +14,7 @@ from profilers.probe import Need
 from studies.needs import Asking, needs
 from studies.settings import is_outdated
 from studies.study import Study
-from warehouse.records import Backend, Purpose, Run
+from warehouse.records import Backend, BadInput, Purpose, Run
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Round:
         repeat: its number, from 1.
         runs: what has landed ok in it, and earlier profiles where `Study.carries_train` or
             `Study.carries_profiles`.
+        learned: what the studies have landed that this one learns from, on any host.
     """
 
     study: Study
@@ -37,6 +38,7 @@ class Round:
     host_id: str
     repeat: int
     runs: tuple[Run, ...]
+    learned: tuple[Run, ...] = ()
 
     @cached_property
     def needs(self) -> tuple[Need, ...]:
@@ -97,9 +99,19 @@ class Round:
 def open_round(
     study: Study, asking: Asking, backend: Backend, host_id: str, runs: Iterable[Run]
 ) -> Round:
-    """Return the first round that is not complete, the next one if all are."""
-    ours = _runs_of(study, backend, host_id, runs)
-    rounds = (_round(study, asking, backend, host_id, repeat, ours) for repeat in count(1))
+    """Return the first round that is not complete, the next one if all are.
+
+    Raises:
+        BadInput: nothing has landed of a study that this one learns from.
+    """
+    runs = tuple(runs)
+    for name in study.learns_from:
+        if not any(run.study == name for run in runs):
+            raise BadInput(
+                f"learns_from: nothing of study {name} is in this home; `stepcast load FOLDER` "
+                "brings kept runs, `stepcast run` measures"
+            )
+    rounds = (_round(study, asking, backend, host_id, repeat, runs) for repeat in count(1))
     return next(one for one in rounds if one.missing)
 
 
@@ -116,12 +128,13 @@ def latest_round(
 
     None if nothing has landed. A study that was given more curves goes on with its first round.
     """
+    runs = tuple(runs)
     ours = _runs_of(study, backend, host_id, runs)
     if not ours:
         return None
     newest = max(ours, key=lambda run: run.started_at)
-    going_on = open_round(study, asking, backend, host_id, ours)
-    return _round(study, asking, backend, host_id, min(newest.repeat, going_on.repeat), ours)
+    going_on = open_round(study, asking, backend, host_id, runs)
+    return _round(study, asking, backend, host_id, min(newest.repeat, going_on.repeat), runs)
 
 
 def shown_host(study: Study, backend: Backend, here: str, runs: Iterable[Run]) -> str:
@@ -140,8 +153,7 @@ def whole_round(round_: Round, study: Study, runs: Iterable[Run]) -> Round:
     """Return the round itself; the first one where later rounds repeat a part of the study."""
     if study.in_round(round_.repeat) == study:
         return round_
-    ours = _runs_of(study, round_.backend, round_.host_id, runs)
-    return _round(study, round_.asking, round_.backend, round_.host_id, 1, ours)
+    return _round(study, round_.asking, round_.backend, round_.host_id, 1, runs)
 
 
 def rounds_of(study: Study, asking: Asking, runs: Iterable[Run]) -> list[Round]:
@@ -149,8 +161,7 @@ def rounds_of(study: Study, asking: Asking, runs: Iterable[Run]) -> list[Round]:
     runs = list(runs)
     keys = {(run.backend, run.host_id, run.repeat) for run in runs if run.study == study.name}
     return [
-        _round(study, asking, backend, host, repeat, _runs_of(study, backend, host, runs))
-        for backend, host, repeat in sorted(keys)
+        _round(study, asking, backend, host, repeat, runs) for backend, host, repeat in sorted(keys)
     ]
 
 
@@ -160,10 +171,17 @@ def _round(
     backend: Backend,
     host_id: str,
     repeat: int,
-    runs: Sequence[Run],
+    runs: Iterable[Run],
 ) -> Round:
-    found = _runs_in(study, repeat, runs)
-    return Round(study.in_round(repeat), asking, backend, host_id, repeat, found)
+    runs = tuple(runs)
+    found = _runs_in(study, repeat, _runs_of(study, backend, host_id, runs))
+    learned = tuple(run for run in runs if _is_learned(run, study, backend))
+    return Round(study.in_round(repeat), asking, backend, host_id, repeat, found, learned)
+
+
+def _is_learned(run: Run, study: Study, backend: Backend) -> bool:
+    kind = run.status, run.backend, run.purpose
+    return run.study in study.learns_from and kind == ("ok", backend, "profile")
 
 
 def _runs_in(study: Study, repeat: int, runs: Iterable[Run]) -> tuple[Run, ...]:

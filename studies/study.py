@@ -33,6 +33,8 @@ class Study(Record):
         probes: settings of probes by name, those that are not said having defaults. Optional probes
             run only if they are named.
         again: what later rounds repeat.
+        learns_from: other studies, of whichever host: systems that travel (`System.travels`) learn
+            from what these measured of train scenarios, besides what this one does.
         train: scenarios that fits may see, as templates.
         test: scenarios that are forecast, then measured, as templates; none: the study only
             profiles, by the probes that it names, what it lists under train.
@@ -46,6 +48,7 @@ class Study(Record):
     systems: tuple[str, ...] = Field(default=(), max_length=limits.LISTED)
     probes: Mapping[str, Any] = Field(default_factory=dict)
     again: Again = Again()
+    learns_from: tuple[Name, ...] = Field(default=(), max_length=limits.LISTED)
     train: tuple[Train, ...] = Field(default=(), max_length=limits.LISTED)
     test: tuple[Test, ...] = Field(default=(), max_length=limits.LISTED)
     reserve: tuple[Reserve, ...] = Field(default=(), max_length=limits.LISTED)
@@ -88,8 +91,9 @@ class Study(Record):
                 "test: missing; a study without it only profiles, and names under probes what "
                 "with, under train what of"
             )
-        if self.systems:
-            raise ValueError("systems: nothing is forecast without test; leave it out")
+        for name, given in (("systems", self.systems), ("learns_from", self.learns_from)):
+            if given:
+                raise ValueError(f"{name}: nothing is forecast without test; leave it out")
         return self
 
     @model_validator(mode="after")
@@ -166,6 +170,7 @@ class Study(Record):
                 "systems": (),
                 "probes": {name: self.probes.get(name) for name in sorted(judges)},
                 "again": Again(),
+                "learns_from": (),
                 "train": self.anchors.scenarios,
                 "test": (),
                 "reserve": (),

@@ -17,6 +17,7 @@ from scripts.reference_grid import (
     H200,
     MOST_PARAMETERS,
     MOST_S,
+    OTHER_HOST,
     PILOT,
     THIRD,
     THIRD_TYPE,
@@ -48,6 +49,9 @@ def test_all_files_are_what_the_script_writes() -> None:
     assert PILOT.read_text() == reference_grid.pilot(chosen), "run scripts/reference_grid.py"
     assert ERNEST.read_text() == reference_grid.ernest(chosen), "run scripts/reference_grid.py"
     assert THIRD_TYPE.read_text() == reference_grid.third(chosen), "run scripts/reference_grid.py"
+    assert OTHER_HOST.read_text() == reference_grid.other_host(chosen), (
+        "run scripts/reference_grid.py"
+    )
     assert H200.read_text() == reference_grid.h200(chosen), "run scripts/reference_grid.py"
     assert H100.read_text() == reference_grid.h100(chosen), "run scripts/reference_grid.py"
 

@@ -15,7 +15,7 @@ from forecasting.asked.history import Changed, Figures, History, Past, read_hist
 from forecasting.asked.lacking import Lacking, lacking
 from forecasting.asked.near import Case, how_far
 from forecasting.asked.place import Place, place_of
-from forecasting.asked.runs import Met, VisibleRun, met, visible_runs
+from forecasting.asked.runs import Met, VisibleRun, met, travelled, visible_runs
 from forecasting.asked.writing import snapshot_of, write
 from models.profiled_run import refusal
 from models.system import FallsBack, System
@@ -126,15 +126,17 @@ def predict_asked(
     with warehouse.reading():
         runs = visible_runs(warehouse, known_by)
         place = place_of(runs, curves, backend, host)
-        ours = [run for run in runs if (run.backend, run.host_id) == (place.backend, place.host_id)]
+        on_backend = [run for run in runs if run.backend == place.backend]
+        ours = [run for run in on_backend if run.host_id == place.host_id]
+        elsewhere = [run for run in on_backend if run.host_id != place.host_id]
         wanted = {
-            (system, curve, scenario): _rests(system, curve, scenario, ours, place)
+            (system, curve, scenario): _rests(system, curve, scenario, ours, elsewhere, place)
             for curve in curves
             for scenario in curve.scenarios(place.backend)
             for system in systems
         }
         groups = groups_of({key: one for key, one in wanted.items() if isinstance(one, Met)})
-        history = read_history(warehouse, groups, place.backend)
+        history = read_history(warehouse, groups, place)
     fits = {group: made(group, history, place, say) for group in groups}
     _prepare(wanted, groups, fits, history)
     answers = [_answer(key, one, groups, fits, history, far_out) for key, one in wanted.items()]
@@ -155,7 +157,12 @@ def _check_network(curve: Curve) -> None:
 
 
 def _rests(
-    system: System, curve: Curve, scenario: Scenario, runs: Sequence[VisibleRun], place: Place
+    system: System,
+    curve: Curve,
+    scenario: Scenario,
+    runs: Sequence[VisibleRun],
+    elsewhere: Sequence[VisibleRun],
+    place: Place,
 ) -> Met | Refused:
     """Return the runs that a forecast rests on; a refusal if some are not there."""
     if reason := place.lacks(scenario):
@@ -167,7 +174,10 @@ def _rests(
     for ask, ours in zip(asks, on_links, strict=True):
         if ask.on_its_link and (reason := refusal(ours[0].scenario, ask.scenario)):
             return Refused(scenario, system, reason)
-    found = met(list(chain(*on_links)), runs)
+    resolved_asks = list(chain(*on_links))
+    found = met(resolved_asks, runs)
+    if system.travels:
+        found = travelled(resolved_asks, found, elsewhere)
     if not found.lacking:
         several = scenario.strategy.workers * scenario.strategy.devices_per_node > 1
         learns = any(ask.whose == "train" for ask in asks)

@@ -10,7 +10,8 @@ import polars as pl
 
 from forecasting.asked.groups import Group
 from forecasting.asked.near import Judged
-from forecasting.fits import stored
+from forecasting.asked.place import Place
+from forecasting.fits import stored, told_apart
 from models.system import Tables
 from warehouse.records import Backend, Scenario
 from warehouse.version import code_version
@@ -104,10 +105,13 @@ class History:
         return self.ledger.filter(fit_id=fit_id, subject_id=scenario.scenario_id)
 
 
-def read_history(warehouse: Warehouse, groups: Sequence[Group], backend: Backend) -> History:
+def read_history(warehouse: Warehouse, groups: Sequence[Group], place: Place) -> History:
     """Read what forecasts of some groups need."""
     tables = {
-        group: warehouse.visible_tables(group.system.tables, group.run_ids) for group in groups
+        group: told_apart(
+            warehouse.visible_tables(group.system.tables, group.run_ids), place.host_id
+        )
+        for group in groups
     }
     kept = {
         group: found
@@ -121,12 +125,12 @@ def read_history(warehouse: Warehouse, groups: Sequence[Group], backend: Backend
         )["run_ids"].to_list()
         for group in groups
     }
-    splits = _splits(warehouse, groups) if groups else {}
+    splits = _splits(warehouse, groups, place) if groups else {}
     ledger = warehouse.query("forecasts_of_fits")
-    past = _past(warehouse, backend)
+    past = _past(warehouse, place.backend)
     changed = _changed(warehouse)
     prices = warehouse.query("prices_as_of", market="on_demand")
-    judged = Judged.read(warehouse, backend)
+    judged = Judged.read(warehouse, place.backend)
     return History(tables, kept, fits, splits, groups, past, ledger, changed, prices, judged)
 
 
@@ -138,21 +142,24 @@ def _changed(warehouse: Warehouse) -> dict[str, list[Changed]]:
     return found
 
 
-def _splits(warehouse: Warehouse, groups: Sequence[Group]) -> dict[tuple[int, str], str]:
+def _splits(
+    warehouse: Warehouse, groups: Sequence[Group], place: Place
+) -> dict[tuple[int, str], str]:
     asked = {
-        f"{place} {scenario.scenario_id}": {
-            "key": f"{place} {scenario.scenario_id}",
+        f"{number} {scenario.scenario_id}": {
+            "key": f"{number} {scenario.scenario_id}",
             "canonical": scenario.model_dump(mode="json"),
             "run_ids": group.run_ids,
+            "host_id": place.host_id,
         }
-        for place, group in enumerate(groups)
+        for number, group in enumerate(groups)
         for _, scenario in group.of
     }
     found = warehouse.query("splits", asked=json.dumps(list(asked.values()), sort_keys=True))
     return {
-        (int(place), scenario_id): split
+        (int(number), scenario_id): split
         for key, split in found.select("key", "split").iter_rows()
-        for place, scenario_id in [key.split(" ")]
+        for number, scenario_id in [key.split(" ")]
     }
 
 

@@ -60,6 +60,8 @@ def _of(ask: Ask) -> str:
     types = " + ".join(dict.fromkeys(one.node_type for one in scenario.worker_groups))
     if ask.whose == "cluster":
         speed = link_in_words(scenario.link_mbps)
+        if ask.any_link:
+            return f"{types} nodes"
         if ask.probe == "links":
             return f"{types} nodes" if scenario.link_mbps is None else speed
         return f"{types} on {speed} links"

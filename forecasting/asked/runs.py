@@ -45,8 +45,9 @@ class VisibleRun:
         """What runs share of which the newest counts."""
         about = self.subject
         if about.scenario is not None:
-            return about.probe, about.scenario
-        return about.probe, about.link_mbps, tuple(sorted(about.config.items()))
+            return self.host_id, about.probe, about.scenario
+        config = tuple(sorted(about.config.items()))
+        return self.host_id, about.probe, about.link_mbps, config
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,42 @@ def met(asks: Sequence[Ask], runs: Sequence[VisibleRun]) -> Met:
         found += serving[ask]
     lacking = tuple(ask for ask in asks if not ask.optional and not serving[ask])
     return Met(newest_of_each(found), lacking)
+
+
+def travelled(asks: Sequence[Ask], found: Met, elsewhere: Sequence[VisibleRun]) -> Met:
+    """Return what a forecast rests on whose system learns from steps on other hosts.
+
+    These count where nothing was measured of `train` scenarios here, and where the host has nodes
+    that runs describe: those that are asked for of a `cluster`. The nodes here have to be described
+    too.
+
+    Args:
+        asks: as of `met`.
+        found: what meets them here.
+        elsewhere: visible runs of the backend's other hosts.
+    """
+    learned = {ask.probe for ask in found.lacking if ask.whose == "train"}
+    clusters = [ask for ask in asks if ask.whose == "cluster"]
+    describing = {ask.probe for ask in clusters}
+    described = {
+        (run.host_id, node_type)
+        for run in elsewhere
+        if run.subject.probe in describing
+        for node_type in run.subject.worker_types
+    }
+    others = [
+        run
+        for run in elsewhere
+        if run.subject.probe in learned | describing
+        and {(run.host_id, one) for one in run.subject.worker_types} <= described
+    ]
+    if not any(run.subject.probe in learned for run in others):
+        return found
+    there = {one for run in found.runs for one in run.subject.worker_types}
+    types = {one.node_type for ask in clusters for one in ask.scenario.worker_groups}
+    kept = [ask for ask in found.lacking if ask.whose != "train"]
+    lacking = [*kept, *(ask for ask in clusters if not types <= there)]
+    return Met(newest_of_each([*found.runs, *others]), tuple(dict.fromkeys(lacking)))
 
 
 def newest_of_each(runs: Iterable[VisibleRun]) -> tuple[VisibleRun, ...]:

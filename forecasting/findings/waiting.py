@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from forecasting.chosen import systems_of
-from forecasting.resting import resting
+from forecasting.resting import learned_by, resting
 from models.ernest.systems import ERNEST
 from models.system import System
 from profilers.probe import Asked, Need
@@ -126,13 +126,15 @@ def _wait(
     system: System, curve: Curve, scenarios: Sequence[Scenario], round_: Round, waited: _Waited
 ) -> None:
     """Add the runs of the round that a system's forecasts of scenarios rest on."""
-    rests = resting(system, curve, round_.needs, round_.backend)
+    rests = resting(system, curve, round_.needs, round_.backend, round_.study.learns_from)
     for scenario in scenarios:
         if isinstance(needs := rests[scenario], Refusal):
             continue
         for need in needs:
             if run := round_.run_of(need):
                 waited.landed_s[run.run_id] = run.took_s
+    for run in learned_by(system, round_, curve):
+        waited.landed_s[run.run_id] = run.took_s
 
 
 def _wait_for_own(

@@ -1,4 +1,7 @@
-"""Steps that were measured, and what nodes of each type can do, from raw tables."""
+"""Steps that were measured, and what nodes of each type can do, from raw tables.
+
+A node type of another host is a type of its own: nodes called alike can do other things there.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ MEMORY, DISK = "inventory_memory_Bps", "inventory_disk_Bps"
 _USUAL = {DENSE: 2e10, DEPTHWISE: 2e9, MEMORY: 4e9, DISK: 2e8}
 """Of a whole core, where nobody measured: an order of magnitude."""
 _USUAL_CORE_GFLOPS = 50.0
+_HOST_LETTERS = 8
 _LANES = {"SSE41": 1 / 8, "AVX": 1 / 4, "AVX2": 1 / 2}
 """Multiplications and additions of a cycle with these instructions, in parts of AVX-512's."""
 
@@ -54,29 +58,32 @@ class Capabilities(Record):
 def observed(runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame) -> list[Observed]:
     """Return what probe `torch_throughput` measured, in the order of scenario ids.
 
-    Several runs of a scenario count as their geometric mean.
+    Several runs of a scenario on one host count as their geometric mean.
     """
     steps = (
         samples.filter(pl.col("metric") == "step_time_s")
         .join(
             runs.filter(pl.col("probe") == "torch_throughput", pl.col("status") == "ok").select(
-                "run_id", "scenario_id"
+                "run_id", "scenario_id", _host(runs)
             ),
             on="run_id",
         )
-        .group_by("run_id", "scenario_id")
+        .group_by("run_id", "scenario_id", "host")
         .agg(pl.col("value").mean())
-        .group_by("scenario_id")
+        .group_by("scenario_id", "host")
         .agg(pl.col("value").log().mean().exp())
         .join(scenarios.select("scenario_id", "canonical").unique("scenario_id"), on="scenario_id")
-        .sort("scenario_id")
+        .sort("scenario_id", "host")
     )
-    return [Observed(_scenario(text), float(step_s)) for _, step_s, text in steps.iter_rows()]
+    return [
+        Observed(_on_host(_scenario(text), host), float(step_s))
+        for _, host, step_s, text in steps.iter_rows()
+    ]
 
 
 def capabilities(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, Mapping[str, float]]:
     """Return what probe `inventory` found, by node type and metric: geometric means of all runs."""
-    worker = pl.col("config").str.json_path_match("$.worker").alias("worker")
+    worker = pl.col("config").str.json_path_match("$.worker").add(_host(runs)).alias("worker")
     rows = (
         samples.filter(pl.col("metric").is_in([*_USUAL, POINTWISE]), pl.col("value") > 0)
         .join(
@@ -142,6 +149,23 @@ def images_per_step(scenario: Scenario) -> int:
     """Return the images of all devices in a step."""
     each = scenario.strategy.devices_per_node
     return sum(one.count * each * batch_of(scenario, one) for one in scenario.worker_groups)
+
+
+def _host(runs: pl.DataFrame) -> pl.Expr:
+    """Return what tells node types of other hosts apart: nothing, or the host."""
+    if "elsewhere" not in runs.columns:
+        return pl.lit("").alias("host")
+    named = pl.lit("@") + pl.col("host_id").str.head(_HOST_LETTERS)
+    return pl.when("elsewhere").then(named).otherwise(pl.lit("")).alias("host")
+
+
+def _on_host(scenario: Scenario, host: str) -> Scenario:
+    if not host:
+        return scenario
+    nodes = tuple(
+        group.model_copy(update={"node_type": group.node_type + host}) for group in scenario.nodes
+    )
+    return scenario.model_copy(update={"nodes": nodes})
 
 
 def _scenario(text: str) -> Scenario:

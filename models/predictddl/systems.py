@@ -158,6 +158,7 @@ PREDICTDDL = System(
     rests_on=_rests_on,
     fit=lambda tables: fit(tables, trained),
     load=_load,
+    travels=True,
     pooled=True,
     beside="log_linear",
     in_words="PredictDDL",

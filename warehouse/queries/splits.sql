@@ -1,18 +1,18 @@
 -- How far would scenarios be from what fits to some runs saw, as report.accuracy has it?
--- $asked: JSON, a list of key, canonical (of the scenario) and run_ids (of the fit); NULL: every prediction of the
--- ledger that was merely asked for. One row per key.
+-- $asked: JSON, a list of key, canonical (of the scenario), host_id (that it is about) and run_ids (of the fit);
+-- NULL: every prediction of the ledger that was merely asked for. One row per key.
 WITH given AS (
     SELECT unnest(
         from_json(
             coalesce($asked::VARCHAR, '[]')::JSON,
-            '[{"key": "VARCHAR", "canonical": "JSON", "run_ids": ["VARCHAR"]}]'
+            '[{"key": "VARCHAR", "canonical": "JSON", "host_id": "VARCHAR", "run_ids": ["VARCHAR"]}]'
         )
     ) AS one
 ),
 asked AS (
-    SELECT one.key, one.canonical, one.run_ids FROM given
+    SELECT one.key, one.canonical, one.host_id, one.run_ids FROM given
     UNION ALL
-    SELECT prediction_id, canonical, run_ids
+    SELECT prediction_id, canonical, prediction.host_id, run_ids
     FROM pred.ledger AS prediction
     JOIN pred.asked_scenario AS scenario ON scenario_id = subject_id
     JOIN fit.fit USING (fit_id)
@@ -39,10 +39,10 @@ fitted AS (
         coalesce(list(DISTINCT subject_id), []) AS subject_ids,
         coalesce(list(DISTINCT dnn), []) AS dnns,
         CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
-        coalesce(list(DISTINCT node_type), []) AS node_types,
+        coalesce(list(DISTINCT report.type_on(node_type, run.host_id, saw.host_id)), []) AS node_types,
         coalesce(list(DISTINCT world_size), []) AS world_sizes
-    FROM (SELECT key, unnest(run_ids) AS run_id FROM asked)
-    JOIN raw.run USING (run_id)
+    FROM (SELECT key, host_id, unnest(run_ids) AS run_id FROM asked) AS saw
+    JOIN raw.run AS run USING (run_id)
     JOIN report.subject AS known
         ON known.subject_kind = 'scenario' AND known.subject_id = run.scenario_id
     GROUP BY key
