@@ -21,7 +21,7 @@ def fit_asset(of: Studied, system: System) -> AssetsDefinition:
     @asset(
         key=of.key("fits", system.name),
         description=system.what,
-        deps=[of.key("profiles", probe) for probe in probes],
+        deps=[*(of.key("profiles", probe) for probe in probes), *of.learned(system)],
         group_name=of.name,
         owners=OWNERS,
         kinds={"fit", "duckdb"},

@@ -12,7 +12,7 @@ from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting.advisers import ADVISERS, Adviser
 from forecasting.recommending import Market, recommend
-from forecasting.resting import resting
+from forecasting.resting import resting_in
 from forecasting.speeds import examples_per_step
 from models.choosing.advice import Question
 from profilers.probe import Need
@@ -93,7 +93,7 @@ def asked_of(round_: Round, adviser: Adviser) -> Iterator[tuple[Question, Mappin
     for curve in round_.study.curves:
         if not curve.is_judged:
             continue
-        rested = resting(adviser.system, curve, round_.needs, round_.backend)
+        rested = resting_in(round_, adviser.system, curve)
         for scenario, rests in rested.items():
             if not isinstance(rests, Refusal) and _types(scenario) <= _profiled(rests):
                 found[scenario.workload.dnn].append(scenario)

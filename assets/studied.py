@@ -8,7 +8,7 @@ from pathlib import Path
 from dagster import AssetKey
 
 from forecasting.chosen import asking, systems_of
-from forecasting.resting import rested_on
+from forecasting.resting import probes_asked, rested_on
 from models.system import System
 from profilers.probe import Need
 from profilers.probes import PROBES
@@ -28,6 +28,7 @@ class Studied:
     study: Study
     needs: tuple[Need, ...]
     rests: Mapping[System, tuple[Need, ...]]
+    backend: Backend = "emulated"
 
     @property
     def name(self) -> str:
@@ -58,6 +59,18 @@ class Studied:
         there = {need.probe for need in self.needs if need.purpose == purpose}
         return tuple(name for name in PROBES if name in there)
 
+    def learned(self, system: System) -> list[AssetKey]:
+        """Return the profiles of other studies that a system learns from."""
+        if not system.travels:
+            return []
+        judged = (curve for curve in self.study.curves if curve.is_judged)
+        probes = set[str]().union(*(probes_asked(system, one, self.backend) for one in judged))
+        return [
+            AssetKey([name, "profiles", probe])
+            for name in self.study.learns_from
+            for probe in sorted(probes)
+        ]
+
     def key(self, group: str, noun: str) -> AssetKey:
         """Return the key of an asset of this study."""
         return AssetKey([self.study.name, group, noun])
@@ -83,6 +96,6 @@ def studied(path: Path, backend: Backend = "emulated") -> Studied:
             if curve.is_judged
             for need in rested_on(system, curve, needed, backend, study.learns_from)
         }
-        if found:
+        if found or (system.travels and study.learns_from):
             rests[system] = tuple(need for need in needed if need in found)
-    return Studied(path, study, needed, rests)
+    return Studied(path, study, needed, rests, backend)

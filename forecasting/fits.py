@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from forecasting.resting import rested_on
+from forecasting.resting import rested_in
 from models.system import Fitted, System, Tables
 from studies import landed
 from studies.rounds import Round
@@ -130,7 +130,7 @@ def pooled_runs(system: System, round_: Round) -> list[Run]:
         need: None
         for curve in round_.study.curves
         if curve.is_judged
-        for need in rested_on(system, curve, round_.needs, round_.backend, round_.study.learns_from)
+        for need in rested_in(round_, system, curve)
     }
     return [run for need in needed if (run := round_.run_of(need))]
 

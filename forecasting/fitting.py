@@ -8,7 +8,7 @@ from itertools import chain
 import polars as pl
 
 from forecasting.fits import fit_or_load, record_of, told_apart
-from forecasting.resting import Resting, learned_by, rested_on, resting
+from forecasting.resting import Resting, learned_by, probes_asked, rested_in, resting_in
 from models.system import Fitted, NotCovered, System
 from profilers.probes import PROBES
 from studies.curve import Curve
@@ -174,7 +174,7 @@ def _resting(system: System, round_: Round, curve: Curve) -> Resting:
     """Return what forecasts of a curve rest on; nothing of one that is not judged."""
     if not curve.is_judged:
         return {}
-    return resting(system, curve, round_.needs, round_.backend, round_.study.learns_from)
+    return resting_in(round_, system, curve)
 
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
@@ -244,10 +244,11 @@ def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:
     Raises:
         BadInput: one of them has not landed in this round, or it rests on none.
     """
-    learns_from = round_.study.learns_from
-    needed = rested_on(system, curve, round_.needs, round_.backend, learns_from)
+    needed = rested_in(round_, system, curve)
     found = [run for need in needed if (run := round_.run_of(need))]
     learned = learned_by(system, round_, curve)
+    if system.travels and round_.study.learns_from:
+        _check_learned(system, round_, curve, learned)
     if not (needed or learned) or len(found) < len(needed):
         probes = " and ".join(dict.fromkeys(need.probe for need in needed)) or "profile"
         raise BadInput(
@@ -255,6 +256,15 @@ def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:
             f"{round_.repeat} of {round_.study.name} has no {probes} run of it; profile it first"
         )
     return [*found, *learned]
+
+
+def _check_learned(system: System, round_: Round, curve: Curve, learned: Sequence[Run]) -> None:
+    there = {run.probe for run in learned}
+    if absent := sorted(probes_asked(system, curve, round_.backend) - there):
+        raise BadInput(
+            f"{system.name}: learns_from: {', '.join(round_.study.learns_from)} have no profile "
+            f"runs of {' and '.join(absent)}; name studies that have"
+        )
 
 
 def _register(system: System, warehouse: Warehouse) -> None:

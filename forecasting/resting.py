@@ -22,7 +22,7 @@ def resting(
     curve: Curve,
     needed: Sequence[Need],
     backend: Backend,
-    learns_from: Collection[str] = (),
+    learns_from: Collection[str],
 ) -> Resting:
     """Return what a system's forecast of each scenario of a curve rests on.
 
@@ -57,19 +57,34 @@ def rested_on(
     curve: Curve,
     needed: Sequence[Need],
     backend: Backend,
-    learns_from: Collection[str] = (),
+    learns_from: Collection[str],
 ) -> tuple[Need, ...]:
     """Return all of a study that a system's forecasts of a curve rest on; see `resting`."""
     return _in_order(resting(system, curve, needed, backend, learns_from).values(), needed)
+
+
+def resting_in(round_: Round, system: System, curve: Curve) -> Resting:
+    """Return the same of a curve of a round."""
+    return resting(system, curve, round_.needs, round_.backend, round_.study.learns_from)
+
+
+def rested_in(round_: Round, system: System, curve: Curve) -> tuple[Need, ...]:
+    """Return all that a round has for a system's forecasts of a curve."""
+    return rested_on(system, curve, round_.needs, round_.backend, round_.study.learns_from)
 
 
 def learned_by(system: System, round_: Round, curve: Curve) -> list[Run]:
     """Return the runs of other studies that a system's forecasts of a curve rest on too."""
     if not system.travels:
         return []
-    asks = map(system.rests_on, curve.scenarios(round_.backend))
-    probes = {ask.probe for some in asks if not isinstance(some, Refusal) for ask in some}
+    probes = probes_asked(system, curve, round_.backend)
     return [run for run in round_.learned if run.probe in probes]
+
+
+def probes_asked(system: System, curve: Curve, backend: Backend) -> set[str]:
+    """Return the probes whose runs a system's forecasts of a curve rest on."""
+    asks = map(system.rests_on, curve.scenarios(backend))
+    return {ask.probe for some in asks if not isinstance(some, Refusal) for ask in some}
 
 
 def profiled_curves(round_: Round, systems: Sequence[System]) -> Round | None:
@@ -90,7 +105,7 @@ def _is_profiled(round_: Round, curve: Curve, systems: Sequence[System]) -> bool
         own = {
             need: round_.run_of(need) is not None
             for system in systems
-            for need in rested_on(system, curve, needs, backend)
+            for need in rested_in(round_, system, curve)
             if not need.of_train
         }
         if own:
@@ -129,6 +144,10 @@ def _met(
     if ask.switched_on and not all(need.settings.get(ask.switched_on) for need in found):
         return Refusal(
             f"it rests on {ask.probe}: {{{ask.switched_on}: true}}, and the study has it without"
+        )
+    if learns and ask.whose == "cluster" and not found:
+        return Refusal(
+            f"it learns from other hosts, and knows nodes by {ask.probe}; name that under probes"
         )
     if found or ask.optional or (learns and ask.whose == "train"):
         return found

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from forecasting.fits import fit_or_load, landed_tables
-from forecasting.resting import rested_on
+from forecasting.resting import rested_in
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from profilers.probe import Need
@@ -43,7 +43,7 @@ class FittedModels(Mapping[Need, AsyncSGD]):
 
     def profiles_of(self, curve: Curve) -> tuple[Need, ...]:
         """Return the profiles of a curve, one for each type of its workers; those that landed."""
-        rests = rested_on(ASYNC_SGD, curve, self._round.needs, self._round.backend)
+        rests = rested_in(self._round, ASYNC_SGD, curve)
         return tuple(need for need in self if need in rests)
 
     def of_curve(self, curve: Curve) -> AsyncSGD | None:
@@ -71,7 +71,7 @@ def _seen(profiles: Sequence[Need], round_: Round) -> list[Run]:
     found: dict[Need, None] = {}
     for system in (ASYNC_SGD, ONE_SERVER):
         for curve in round_.study.curves:
-            rests = rested_on(system, curve, round_.needs, round_.backend)
+            rests = rested_in(round_, system, curve)
             if set(profiles) & set(rests):
                 found |= {
                     need: None

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from forecasting.chosen import asking_of
-from forecasting.resting import rested_on
+from forecasting.resting import rested_in
 from models.async_sgd import timeline
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic import synthesise
@@ -33,7 +33,7 @@ class Subject:
     @property
     def profile(self) -> Run | None:
         """The run that profiled the curve."""
-        needs = rested_on(ASYNC_SGD, self.curve, self.round_.needs, self.round_.backend)
+        needs = rested_in(self.round_, ASYNC_SGD, self.curve)
         traces = (need for need in needs if need.probe == "tf_trace")
         return next((self.round_.run_of(need) for need in traces), None)
 
@@ -69,7 +69,7 @@ def find(study: Study, wanted: str, runs: Iterable[Run]) -> Subject:
         )
     for round_ in rounds:
         for curve in round_.study.curves:
-            needed = rested_on(ASYNC_SGD, curve, round_.needs, round_.backend)
+            needed = rested_in(round_, ASYNC_SGD, curve)
             if scenario in curve.scenarios(round_.backend) and all(map(round_.run_of, needed)):
                 return Subject(round_, curve, scenario)
     raise BadInput(

@@ -39,10 +39,9 @@ def reproduce(
             home already holds runs.
     """
     named = _studies(studies)
-    learned = {name for study in named.values() for name in study.learns_from}
     kept = list(kept_runs(reference))
     runs = [run for run in kept if not studies or run.study in named]
-    rounds = list(_rounds([*runs, *(run for run in kept if run.study in learned)], named))
+    rounds = list(_rounds(kept, named))
     if studies and (absent := named.keys() - {one.study.name for one in rounds}):
         raise BadInput(f"{reference} holds no profile of study {', '.join(sorted(absent))}")
     if not rounds:

@@ -29,7 +29,7 @@ class Round:
         repeat: its number, from 1.
         runs: what has landed ok in it, and earlier profiles where `Study.carries_train` or
             `Study.carries_profiles`.
-        learned: what the studies have landed that this one learns from, on any host.
+        learned: ok profile runs, of any host, of the studies that this one learns from.
     """
 
     study: Study
@@ -105,11 +105,12 @@ def open_round(
         BadInput: nothing has landed of a study that this one learns from.
     """
     runs = tuple(runs)
+    there = {run.study for run in runs if _is_learned(run, study, backend)}
     for name in study.learns_from:
-        if not any(run.study == name for run in runs):
+        if name not in there:
             raise BadInput(
-                f"learns_from: nothing of study {name} is in this home; `stepcast load FOLDER` "
-                "brings kept runs, `stepcast run` measures"
+                f"learns_from: no profile run of study {name} on {backend} is in this home; "
+                "`stepcast load FOLDER` brings kept runs, `stepcast run` measures"
             )
     rounds = (_round(study, asking, backend, host_id, repeat, runs) for repeat in count(1))
     return next(one for one in rounds if one.missing)

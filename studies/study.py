@@ -34,7 +34,7 @@ class Study(Record):
             run only if they are named.
         again: what later rounds repeat.
         learns_from: other studies, of whichever host: systems that travel (`System.travels`) learn
-            from what these measured of train scenarios, besides what this one does.
+            from their profile runs too.
         train: scenarios that fits may see, as templates.
         test: scenarios that are forecast, then measured, as templates; none: the study only
             profiles, by the probes that it names, what it lists under train.
@@ -64,12 +64,12 @@ class Study(Record):
             )
         return fields
 
-    @field_validator("systems")
+    @field_validator("systems", "learns_from")
     @classmethod
-    def _each_once(cls, systems: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(systems)) < len(systems):
-            raise ValueError(f"should name each system once, found {list(systems)}")
-        return systems
+    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"should name each once, found {list(names)}")
+        return names
 
     @field_validator("probes")
     @classmethod
@@ -94,6 +94,12 @@ class Study(Record):
         for name, given in (("systems", self.systems), ("learns_from", self.learns_from)):
             if given:
                 raise ValueError(f"{name}: nothing is forecast without test; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _learns_from_others(self) -> Self:
+        if self.name in self.learns_from:
+            raise ValueError("learns_from: a study learns from its own train scenarios as it is")
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""A made-up history of this host: steps of four networks of PyTorch, and all-reduces."""
+"""A made-up history of a host: steps of four networks of PyTorch, and all-reduces."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from profilers.clusters import host_id
+from profilers.steady.host import instruction_sets
 from studies.curve import Curve
 from tests.models.srift import study as srift
 from warehouse.landing import land
@@ -13,17 +14,38 @@ from warehouse.records import Run, Scenario
 from warehouse.warehouse import Warehouse
 
 START = datetime(2020, 1, 10, tzinfo=UTC)
-WORKER = "emu.avx512.s15"
+
+
+def possible(text: str) -> str:
+    """Return what a page says, with node types that this host can be."""
+    has_avx512 = "AVX512_CORE" in instruction_sets()
+    return text if has_avx512 else text.replace("emu.avx512.", "emu.avx2.")
+
+
+WORKER = possible("emu.avx512.s15")
 GFLOPS = {"small_cnn": 0.004, "alexnet": 0.1, "resnet18": 0.3, "vgg11": 0.9}
 """About what an image of 64 pixels takes; a step takes that and 20 ms."""
 
 
-def build(home: Path) -> Path:
-    """Return a home with a warehouse that has the history."""
+def build(home: Path, host: str | None = None) -> Path:
+    """Return a home with a warehouse that has the history, of this host or another."""
+    train(home, host)
+    for tables in srift.rings(mixes=(("fast",),)):
+        (world_size,) = tables["allreduce"]["world_size"].unique()
+        if tables["runs"]["run_id"][0].split("-")[2] == "200.0":
+            about = {"worker": WORKER, "world_size": world_size, "devices_per_node": 1}
+            _land(home, "allreduce", f"allreduce-{world_size}", about, tables, host)
+    _land(home, "links", "links", {}, srift.links()[0], host)
+    Warehouse(home).load()
+    return home
+
+
+def train(home: Path, host: str | None = None, worker: str = WORKER, slower: float = 1.0) -> None:
+    """Land steps of all networks on nodes of a type, which are so much slower."""
     for dnn, gflops in GFLOPS.items():
         for workers in (1, 2, 4):
-            trained = _curve(dnn).scenario(workers, "loopback")
-            step_s = 0.02 * workers + 8 * gflops / 20
+            trained = _curve(dnn, worker).scenario(workers, "loopback")
+            step_s = slower * (0.02 * workers + 8 * gflops / 20)
             rows = [("step_time_s", "s", place, step_s) for place in range(3)]
             sample = pl.DataFrame(
                 rows,
@@ -31,20 +53,17 @@ def build(home: Path) -> Path:
                 schema_overrides={"window": pl.Int16},
                 orient="row",
             )
-            run = _run("torch_throughput", f"{dnn}-{workers}", {}, trained)
+            run = of_host("torch_throughput", f"{dnn}-{workers}-{worker}", {}, trained, host)
             land(home / "landing", run, trained, {"sample": sample})
-    for tables in srift.rings(mixes=(("fast",),)):
-        (world_size,) = tables["allreduce"]["world_size"].unique()
-        if tables["runs"]["run_id"][0].split("-")[2] == "200.0":
-            about = {"worker": WORKER, "world_size": world_size, "devices_per_node": 1}
-            _land(home, "allreduce", f"allreduce-{world_size}", about, tables)
-    _land(home, "links", "links", {}, srift.links()[0])
-    Warehouse(home).load()
-    return home
 
 
 def _land(
-    home: Path, probe: str, name: str, about: dict[str, str | int], tables: dict[str, pl.DataFrame]
+    home: Path,
+    probe: str,
+    name: str,
+    about: dict[str, str | int],
+    tables: dict[str, pl.DataFrame],
+    host: str | None,
 ) -> None:
     rows = {
         srift.TABLES[kind]: frame.drop("run_id").with_columns(
@@ -55,37 +74,44 @@ def _land(
         for kind, frame in tables.items()
         if kind != "runs"
     }
-    land(home / "landing", _run(probe, name, {**about, "link_mbps": None}, None), None, rows)
+    run = of_host(probe, name, {**about, "link_mbps": None}, None, host)
+    land(home / "landing", run, None, rows)
 
 
-def _curve(dnn: str) -> Curve:
+def _curve(dnn: str, worker: str) -> Curve:
     return Curve(
         dnn=dnn,
         framework="pytorch",
         strategy="all_reduce",
         image_size=64,
         batch_size=8,
-        worker=(WORKER,),
+        worker=(worker,),
         link_mbps=1000,
         workers=(1, 2, 4),
     )
 
 
-def _run(
-    probe: str, run_id: str, config: dict[str, str | int | None], about: Scenario | None
+def of_host(
+    probe: str,
+    run_id: str,
+    config: dict[str, str | int | None],
+    about: Scenario | None,
+    host: str | None = None,
+    study: str = "made_up",
 ) -> Run:
+    """Return a run that fits may see, of this host or another."""
     return Run(
         run_id=run_id,
         probe=probe,
         purpose="profile",
-        study="made_up",
+        study=study,
         repeat=1,
         scenario_id=None if about is None else about.scenario_id,
         backend="loopback",
         status="ok",
         started_at=START,
         ended_at=START + timedelta(minutes=1),
-        host_id=host_id("loopback"),
+        host_id=host or host_id("loopback"),
         host={"cpu": "x"},
         software={"torch": "2"},
         config=config,

@@ -387,6 +387,8 @@ def seen_of(curve: Curve, study: Study, backend: Backend, *systems: System) -> l
     """Return what forecasts of a curve rest on, of these systems or of all."""
     needed = needs(study, backend)
     found = {
-        need for system in systems or SYSTEMS for need in rested_on(system, curve, needed, backend)
+        need
+        for system in systems or SYSTEMS
+        for need in rested_on(system, curve, needed, backend, ())
     }
     return [need for need in needed if need in found]

@@ -12,7 +12,7 @@ import pytest
 from fleet import visits
 from fleet.members import now
 from profilers import torch_passes
-from profilers.clusters import Cluster
+from profilers.clusters import Cluster, node_types
 from profilers.result import ProbeResult, RunContext, finished_run
 from tests.fleet.paper_watch import PaperWatch
 from tests.pipelines.ran import stepcast
@@ -62,6 +62,7 @@ def paper(probes: PaperProbes, home: Path, monkeypatch: pytest.MonkeyPatch) -> P
     monkeypatch.setattr(visits, "chosen_backend", lambda wanted: ("loopback", "on paper"))
     monkeypatch.setattr(torch_passes, "profile", passes)
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
+    monkeypatch.setattr(node_types, "instruction_sets", lambda: tuple(node_types.ISA_ORDER))
     PaperWatch(now=now()).install(monkeypatch)
     return probes
 

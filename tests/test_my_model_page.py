@@ -22,7 +22,7 @@ from pipelines.cli.templates import curves_of
 from profilers import torch_passes
 from profilers.steady import hostlock
 from tests import my_history
-from tests.my_history import WORKER
+from tests.my_history import WORKER, possible
 from tests.pipelines.ran import stepcast
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
@@ -30,7 +30,7 @@ from warehouse.kept import bring, kept_runs
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse, read_only
 
-PAGE = (CHECKOUT / "docs" / "my-model.md").read_text()
+PAGE = possible((CHECKOUT / "docs" / "my-model.md").read_text())
 TARGET = "my_package.my_module:build_model"
 KERAS = "my_package.my_keras:build_keras"
 CURVE = {
@@ -41,7 +41,7 @@ CURVE = {
     "workers": 1,
     "link_mbps": 500,
 }
-ASKED = "--batch-size 8 --workers 2 --worker emu.avx512.s15 --link-mbps 500".split()
+ASKED = f"--batch-size 8 --workers 2 --worker {WORKER} --link-mbps 500".split()
 _BLOCK = re.compile(r"^```\n(\$ stepcast .*?)^```", re.DOTALL | re.MULTILINE)
 
 

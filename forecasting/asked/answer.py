@@ -1,6 +1,7 @@
 """Forecasts that somebody merely asks for: of scenarios that nobody measured, by all that is known.
 
-A study's forecasts rest on its own runs. These rest on all profile runs of a backend and host.
+A study's forecasts rest on its own runs. These rest on all profile runs of a backend and host, and
+of systems that know nodes by what they can do, on those of other hosts where this one has no steps.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from forecasting.asked.history import Changed, Figures, History, Past, read_hist
 from forecasting.asked.lacking import Lacking, lacking
 from forecasting.asked.near import Case, how_far
 from forecasting.asked.place import Place, place_of
-from forecasting.asked.runs import Met, VisibleRun, met, travelled, visible_runs
+from forecasting.asked.runs import Met, VisibleRun, described, met, visible_runs
 from forecasting.asked.writing import snapshot_of, write
 from models.profiled_run import refusal
 from models.system import FallsBack, System
@@ -177,7 +178,7 @@ def _rests(
     resolved_asks = list(chain(*on_links))
     found = met(resolved_asks, runs)
     if system.travels:
-        found = travelled(resolved_asks, found, elsewhere)
+        found = described(resolved_asks, found, runs, elsewhere)
     if not found.lacking:
         several = scenario.strategy.workers * scenario.strategy.devices_per_node > 1
         learns = any(ask.whose == "train" for ask in asks)

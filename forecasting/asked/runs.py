@@ -122,40 +122,54 @@ def met(asks: Sequence[Ask], runs: Sequence[VisibleRun]) -> Met:
     return Met(newest_of_each(found), lacking)
 
 
-def travelled(asks: Sequence[Ask], found: Met, elsewhere: Sequence[VisibleRun]) -> Met:
-    """Return what a forecast rests on whose system learns from steps on other hosts.
+def described(
+    asks: Sequence[Ask],
+    found: Met,
+    runs: Sequence[VisibleRun],
+    elsewhere: Sequence[VisibleRun],
+) -> Met:
+    """Return what a forecast rests on whose system knows nodes by what they can do.
 
-    These count where nothing was measured of `train` scenarios here, and where the host has nodes
-    that runs describe: those that are asked for of a `cluster`. The nodes here have to be described
-    too.
+    Steps of `train` scenarios count with the inventories of their nodes and of the nodes that are
+    asked about. Where this host has no such steps, those of other hosts count, but only on nodes of
+    which that host has an inventory; then this host has to have one too.
 
     Args:
-        asks: as of `met`.
+        asks: as of `met`; those of a `cluster` are of inventories.
         found: what meets them here.
+        runs: visible runs of this host.
         elsewhere: visible runs of the backend's other hosts.
     """
-    learned = {ask.probe for ask in found.lacking if ask.whose == "train"}
-    clusters = [ask for ask in asks if ask.whose == "cluster"]
-    describing = {ask.probe for ask in clusters}
-    described = {
+    of_steps = {ask.probe for ask in asks if ask.whose == "train"}
+    of_nodes = [ask for ask in asks if ask.whose == "cluster"]
+    inventories = {ask.probe for ask in of_nodes}
+    types = {one.node_type for ask in of_nodes for one in ask.scenario.worker_groups}
+    ours = [run for run in runs if run.subject.probe in inventories]
+    steps = [run for run in found.runs if run.subject.probe in of_steps]
+    if steps:
+        wanted = types.union(*(run.subject.worker_types for run in steps))
+        own = [run for run in ours if run.subject.worker_types <= wanted]
+        return Met(newest_of_each([*found.runs, *own]), found.lacking)
+    known = {
         (run.host_id, node_type)
         for run in elsewhere
-        if run.subject.probe in describing
+        if run.subject.probe in inventories
         for node_type in run.subject.worker_types
     }
-    others = [
-        run
-        for run in elsewhere
-        if run.subject.probe in learned | describing
-        and {(run.host_id, one) for one in run.subject.worker_types} <= described
-    ]
-    if not any(run.subject.probe in learned for run in others):
+    steps = [run for run in elsewhere if run.subject.probe in of_steps and _nodes(run) <= known]
+    if not steps:
         return found
-    there = {one for run in found.runs for one in run.subject.worker_types}
-    types = {one.node_type for ask in clusters for one in ask.scenario.worker_groups}
-    kept = [ask for ask in found.lacking if ask.whose != "train"]
-    lacking = [*kept, *(ask for ask in clusters if not types <= there)]
-    return Met(newest_of_each([*found.runs, *others]), tuple(dict.fromkeys(lacking)))
+    nodes = set[tuple[str, str]]().union(*map(_nodes, steps))
+    theirs = [run for run in elsewhere if run.subject.probe in inventories and _nodes(run) <= nodes]
+    own = [run for run in ours if run.subject.worker_types <= types]
+    there = {node_type for run in own for node_type in run.subject.worker_types}
+    lacking = [ask for ask in found.lacking if ask.whose != "train"]
+    lacking += of_nodes if not types <= there else []
+    return Met(newest_of_each([*own, *steps, *theirs]), tuple(dict.fromkeys(lacking)))
+
+
+def _nodes(run: VisibleRun) -> set[tuple[str, str]]:
+    return {(run.host_id, node_type) for node_type in run.subject.worker_types}
 
 
 def newest_of_each(runs: Iterable[VisibleRun]) -> tuple[VisibleRun, ...]:

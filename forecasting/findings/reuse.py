@@ -17,6 +17,7 @@ from forecasting.findings.left_out import ROWS, Contest
 from forecasting.findings.regressions import Regressions, regressions
 from forecasting.findings.regressors import regressors
 from forecasting.findings.waiting import waiting, workloads_of
+from forecasting.fits import told_apart
 from models.ernest.systems import ERNEST
 from models.predictddl.known import Known
 from models.predictddl.systems import known_of, trained
@@ -28,6 +29,7 @@ from warehouse.warehouse import Warehouse
 
 ABOUT = ("predictddl", "predictddl_paper")
 """A round is about reuse if one of these forecast something that was measured."""
+_PROBES = ("torch_throughput", "inventory")
 
 
 @dataclass(frozen=True)
@@ -96,27 +98,32 @@ class Measured:
 
     @cached_property
     def trained(self) -> frozenset[str]:
-        """Networks of train scenarios."""
-        return frozenset(c.dnn for c in self._round.study.curves if not c.is_judged)
+        """Networks that fits may see steps of, here or on other hosts."""
+        own = {curve.dnn for curve in self._round.study.curves if not curve.is_judged}
+        return frozenset(own | {one.scenario.workload.dnn for one in self.learned.runs})
 
     @cached_property
     def known(self) -> Known:
         """All steps, those that judge too."""
         names = ("run", "scenario", "sample")
-        runs = self._round.runs_of("torch_throughput", "inventory").values()
+        runs = list(self._round.runs_of(*_PROBES).values())
+        runs += [run for run in self._round.learned if run.probe in _PROBES]
         found = [landed.tables(self._landing, run) for run in runs]
         tables = {
             name: pl.concat([one[name] for one in found if name in one], how="diagonal")
             for name in names
         }
-        return known_of(tables, trained)
+        return known_of(told_apart(tables, self._round.host_id), trained)
 
-    @property
+    @cached_property
     def learned(self) -> Known:
-        """The steps of train scenarios, which fits saw."""
-        curves = (curve for curve in self._round.study.curves if not curve.is_judged)
-        ids = {one.scenario_id for c in curves for one in c.scenarios(self._round.backend)}
-        return self.known.without(lambda one: one.scenario.scenario_id not in ids)
+        """The steps that fits saw: not those that only judge, which are of this host."""
+        ids: dict[bool, set[str]] = {True: set(), False: set()}
+        for curve in self._round.study.curves:
+            scenarios = curve.scenarios(self._round.backend)
+            ids[curve.is_judged] |= {one.scenario_id for one in scenarios}
+        hidden = ids[True] - ids[False]
+        return self.known.without(lambda one: one.scenario.scenario_id in hidden)
 
 
 def _rows(judged: pl.DataFrame, seen: frozenset[str]) -> pl.DataFrame:

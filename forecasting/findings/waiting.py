@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from forecasting.chosen import systems_of
-from forecasting.resting import learned_by, resting
+from forecasting.resting import learned_by, resting_in
 from models.ernest.systems import ERNEST
 from models.system import System
 from profilers.probe import Asked, Need
@@ -126,7 +126,7 @@ def _wait(
     system: System, curve: Curve, scenarios: Sequence[Scenario], round_: Round, waited: _Waited
 ) -> None:
     """Add the runs of the round that a system's forecasts of scenarios rest on."""
-    rests = resting(system, curve, round_.needs, round_.backend, round_.study.learns_from)
+    rests = resting_in(round_, system, curve)
     for scenario in scenarios:
         if isinstance(needs := rests[scenario], Refusal):
             continue

@@ -46,8 +46,8 @@ class Parameters(Record):
             (seen), which is missing where no network has several runs.
         far: cosine distance beyond which nothing is said.
         coefficients: of the linear model, seconds of each term.
-        elsewhere: quantile of |error| of logarithms on types of nodes left out; None: steps are of
-            one type.
+        elsewhere: quantile of |error| of logarithms on types of nodes left out, or on hosts where
+            all steps are of others; None: steps are of one.
     """
 
     seen: str
@@ -95,7 +95,8 @@ class PredictDDL:
         scores = {"unseen": left_out[answers].quantile_score()}
         if known_runs:
             scores["seen"] = known_runs[seen].quantile_score()
-        elsewhere = model.by_type(known, model.ours(seen))
+        places = model.hosts if known.is_of_others else model.node_types
+        elsewhere = model.by_place(known, model.ours(seen), places)
         parameters = Parameters(
             seen=seen,
             unseen=unseen,
@@ -112,7 +113,8 @@ class PredictDDL:
         """Return scenario_id, value (step_time_s), low and high of each scenario.
 
         Of nodes of a type that no step was measured on, low and high are NULL if all steps are of
-        one type: nothing tells how wrong that is.
+        one type, and on a host without steps, if they are of one host: nothing tells how wrong that
+        is.
 
         Raises:
             NotCovered: a network is far from all that were measured, or nobody has measured a type

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from models.predictddl.ghn import Embedder, cosine_distance
 from models.predictddl.learned import Rows
-from models.predictddl.observed import Capabilities, Observed, batch_of, of_node
+from models.predictddl.observed import Capabilities, Observed, batch_of, host_of, of_node
 from models.predictddl.work import Work, ranks_of, terms, traits
 from networks.primitives import PrimitiveGraph
 from warehouse.records import Scenario
@@ -77,6 +77,11 @@ class Known:
         """The types of nodes that steps were measured on."""
         groups = (group for one in self.runs for group in one.scenario.worker_groups)
         return frozenset(group.node_type for group in groups)
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether all steps were measured on other hosts."""
+        return all(map(host_of, self.node_types))
 
     @cached_property
     def networks(self) -> Mapping[Key, PrimitiveGraph]:

@@ -19,6 +19,8 @@ MEMORY, DISK = "inventory_memory_Bps", "inventory_disk_Bps"
 _USUAL = {DENSE: 2e10, DEPTHWISE: 2e9, MEMORY: 4e9, DISK: 2e8}
 """Of a whole core, where nobody measured: an order of magnitude."""
 _USUAL_CORE_GFLOPS = 50.0
+_RESULT_BYTES = 8 / 18
+"""Of each operation of a convolution of single channels, 3 × 3 and of 32 bits: read and written."""
 _HOST_LETTERS = 8
 _LANES = {"SSE41": 1 / 8, "AVX": 1 / 4, "AVX2": 1 / 2}
 """Multiplications and additions of a cycle with these instructions, in parts of AVX-512's."""
@@ -42,6 +44,7 @@ class Capabilities(Record):
         pointwise_part: the same in those of single pixels, as a part of `dense_flops`; 1: nobody
             measured it.
         memory_Bps: bytes a second that pass through memory, read and written ones.
+        results_Bps: the same of results and parameters, in operations that do little with each.
         disk_Bps: bytes a second that are written to its disk.
         memory_bytes: what it has; 0: nobody said.
     """
@@ -50,6 +53,7 @@ class Capabilities(Record):
     dense_flops: float
     depthwise_flops: float
     memory_Bps: float
+    results_Bps: float
     disk_Bps: float
     memory_bytes: float = 0.0
     pointwise_part: float = 1.0
@@ -122,10 +126,21 @@ def of_node(group: NodeGroup, measured: Mapping[str, Mapping[str, float]]) -> Ca
         dense_flops=rates[DENSE],
         depthwise_flops=rates[DEPTHWISE],
         memory_Bps=rates[MEMORY],
+        results_Bps=results_Bps(known[DEPTHWISE]) if DEPTHWISE in known else rates[MEMORY],
         disk_Bps=rates[DISK],
         memory_bytes=float(group.memory_bytes or 0),
         pointwise_part=_pointwise_part(known, measured),
     )
+
+
+def results_Bps(depthwise_flops: float) -> float:
+    """Return bytes of results and parameters that operations read and write in a second.
+
+    As convolutions of single channels do: these keep a core as busy as other operations that do
+    little with each number. Copies of 96 MiB tell of main memory alone, which is twice as fast on
+    one host as on another while such operations are not.
+    """
+    return _RESULT_BYTES * depthwise_flops
 
 
 def _pointwise_part(
@@ -149,6 +164,11 @@ def images_per_step(scenario: Scenario) -> int:
     """Return the images of all devices in a step."""
     each = scenario.strategy.devices_per_node
     return sum(one.count * each * batch_of(scenario, one) for one in scenario.worker_groups)
+
+
+def host_of(node_type: str) -> str:
+    """Return the host of a node type, "" for this one."""
+    return node_type.partition("@")[2]
 
 
 def _host(runs: pl.DataFrame) -> pl.Expr:

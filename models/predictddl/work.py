@@ -137,16 +137,16 @@ def terms(
         [
             batch * (dense - alone * work.pointwise) / can.dense_flops,
             alone * batch * work.pointwise / (can.pointwise_part * can.dense_flops),
-            alone * batch * work.repeated * _BYTES / can.memory_Bps,
+            alone * batch * work.repeated * _BYTES / can.results_Bps,
             batch * work.depthwise / can.depthwise_flops,
-            batch * work.elements * _BYTES / can.memory_Bps,
-            batch * work.convolved * _BYTES / can.memory_Bps,
-            batch * work.normalized * _BYTES / can.memory_Bps,
-            bytes_ / can.memory_Bps,
+            batch * work.elements * _BYTES / can.results_Bps,
+            batch * work.convolved * _BYTES / can.results_Bps,
+            batch * work.normalized * _BYTES / can.results_Bps,
+            bytes_ / can.results_Bps,
             1e-5 * work.nodes / can.cores,
             1e-3 / can.cores,
             exchanged_s,
-            several * bytes_ / can.memory_Bps,
+            several * bytes_ / can.results_Bps,
             1e-3 * (ranks - 1),
         ]
     )

@@ -18,6 +18,10 @@ LEARNING = (
     "What learns from other networks needs a study that lists some under train:, such as "
     "studies/reference_ceer_pytorch.yaml; `stepcast plan` says how long it takes."
 )
+INVENTORY = (
+    "An inventory of these nodes takes a minute each: list them in a copy of "
+    "studies/inventory.yaml, and `stepcast run` it there."
+)
 Options = Mapping[str, str | None]
 _NOT_ASKED = {
     "dnn": "the model is the network",
@@ -218,8 +222,16 @@ def to_profile(answer: Answer, own: Own) -> Iterator[str]:
             }
             command = f"stepcast profile {own.target}{_words(given)}"
             yield f"To measure that on this machine, `{command}`."
+    yield from advice(answer)
+
+
+def advice(answer: Answer) -> Iterator[str]:
+    """Yield what to do about systems that learn from other networks, and about nodes."""
     if any(needed.of_train for one in answer.refused for needed in one.lacking):
         yield LEARNING
+    asked = (needed.probe for one in answer.refused for needed in one.lacking if one.system.travels)
+    if "inventory" in asked:
+        yield INVENTORY
 
 
 def _words(options: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ from forecasting.asked.answer import Answer, Forecast, Refused
 from forecasting.asked.lacking import minutes
 from pipelines.cli import epochs, nearby
 from pipelines.cli.nearby import past
-from pipelines.cli.own import LEARNING, Own, to_profile
+from pipelines.cli.own import Own, advice, to_profile
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
 from studies.words import count, some
@@ -53,6 +53,8 @@ def print_answer(
     for one in answer.forecasts:
         if one.value is None:
             typer.echo(f"{one.system.name} knows only an interval of {label(one)}: {one.unknown}")
+    for line in _travelled(answer):
+        typer.echo(line)
     for told in (_fallbacks, nearby.corrections, nearby.named, nearby.beyond):
         for line in told(answer.forecasts):
             typer.echo(line)
@@ -113,6 +115,20 @@ def _age(then: datetime) -> str:
     return f"{age.days} d" if age >= timedelta(days=2) else f"{age / timedelta(hours=1):.0f} h"
 
 
+def _travelled(answer: Answer) -> Iterator[str]:
+    """Yield a line for the systems whose forecasts rest on steps of other hosts."""
+    found: dict[tuple[str, ...], dict[str, None]] = {}
+    for one in answer.forecasts:
+        hosts = {run.host_id for run in one.fit.runs} - {answer.place.host_id}
+        if hosts:
+            found.setdefault(tuple(sorted(hosts)), {})[one.system.name] = None
+    for others, systems in found.items():
+        yield (
+            f"{', '.join(systems)}: no step of host {answer.place.host_id} is known. The forecasts "
+            f"rest on steps of {some(others)}, and on inventories of the nodes there and here."
+        )
+
+
 def _fallbacks(forecasts: Sequence[Forecast]) -> Iterator[str]:
     """Yield a line for each system that gave another's forecasts."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -168,9 +184,10 @@ def _to_measure(answer: Answer, listed: Listed) -> Iterator[str]:
     systems = dict.fromkeys(
         one.system.name
         for one in answer.refused
-        if one.lacking and not any(needed.of_train for needed in one.lacking)
+        if one.lacking
+        and not one.system.travels
+        and not any(needed.of_train for needed in one.lacking)
     )
-    learning = any(needed.of_train for one in answer.refused for needed in one.lacking)
     if systems:
         yield f"To measure that, and then the forecasts, `stepcast run {FILE}`, a file with:"
         yield "  name: asked"
@@ -178,8 +195,7 @@ def _to_measure(answer: Answer, listed: Listed) -> Iterator[str]:
         yield "  test:"
         for one in listed:
             yield f"  - {_on_one_line(one)}"
-    if learning:
-        yield LEARNING
+    yield from advice(answer)
 
 
 def _on_one_line(template: Mapping[str, object]) -> str:

@@ -50,6 +50,7 @@ def _forecast(one: Forecast, dataset_samples: int | None) -> dict[str, Any]:
         "fit_id": one.fit.fit_id,
         "fitted_at": one.fit.fitted_at.isoformat(),
         "runs": len(one.fit.runs),
+        "hosts": sorted({run.host_id for run in one.fit.runs}),
         "oldest_run_at": oldest.started_at.isoformat(),
         "newest_run_at": newest.started_at.isoformat(),
         "split": one.split,

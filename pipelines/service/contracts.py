@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from models.predictddl.observed import Capabilities
+from models.predictddl.observed import Capabilities, results_Bps
 from networks.primitives import MOST_NODES
 from warehouse import limits
 from warehouse.names import PATTERN
@@ -168,6 +168,7 @@ class Report(Record):
             dense_flops=self.dense_flops / self.cores * free,
             depthwise_flops=self.depthwise_flops / self.cores * free,
             memory_Bps=self.memory_Bps / self.cores * free,
+            results_Bps=results_Bps(self.depthwise_flops / self.cores * free),
             disk_Bps=self.disk_Bps / self.cores * free,
             memory_bytes=memory_bytes,
         )

@@ -134,5 +134,6 @@ def check_isa(group: NodeGroup) -> None:
     if group.isa is not None and group.isa not in instruction_sets():
         raise BadInput(
             f"node type {group.node_type!r} needs {group.isa}, but this host's CPU offers "
-            f"{', '.join(instruction_sets()) or 'none of ' + ', '.join(ISA_ORDER)}"
+            f"{', '.join(instruction_sets()) or 'none of ' + ', '.join(ISA_ORDER)}; "
+            "`stepcast node-types` lists others"
         )

@@ -48,7 +48,7 @@ def test_it_is_forecast(study: Study, tmp_path: Path) -> None:
         scenario
         for curve in study.curves
         if curve.is_reserve
-        for scenario, rests in resting(SRIFT, curve, needed, "emulated").items()
+        for scenario, rests in resting(SRIFT, curve, needed, "emulated", ()).items()
         if not isinstance(rests, Refusal)
     ]
     assert asked == reserved(study)

@@ -166,7 +166,7 @@ def test_a_grid_has_an_end(tmp_path: Path) -> None:
         (
             "backend: loopback",
             "systems: [linear, linear]",
-            "systems: should name each system once, found ['linear', 'linear']",
+            "systems: should name each once, found ['linear', 'linear']",
         ),
         (
             "links: {flows: [1, 2], seconds: 1, trials: 2}",

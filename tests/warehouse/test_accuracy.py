@@ -164,6 +164,21 @@ def test_splits_of_scenarios_that_nobody_measured(make: "Maker") -> None:
     assert found["subject_id"].to_list() == [subjects[name].scenario_id for name in found["key"]]
 
 
+def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: "Maker") -> None:
+    """As the query says it of a question, and the board of what was measured."""
+    make.land(make.run("p1", make.scenario(1), "profile", host_id="host-2"), make.scenario(1))
+    make.warehouse.load()
+    asked = {"canonical": json.loads(make.scenario(1).canonical_json()), "run_ids": ["p1"]}
+    for host, split in (("host-1", "held_out_host"), ("host-2", "seen")):
+        of_host = json.dumps([{**asked, "key": "x", "host_id": host}])
+        assert make.warehouse.query("splits", asked=of_host)["split"].to_list() == [split]
+    fit = make.fit("p1")
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions([make.prediction(fit, make.scenario(1), 2.0)])
+    make.measure("m1", make.scenario(1), [2.5], minute=5)
+    assert [row["split"] for row in judged(make)] == ["held_out_host"]
+
+
 def test_each_system_is_judged_for_itself(profiled: "Maker") -> None:
     scenario, linear = profiled.scenario(2), profiled.fit("p1", system="linear")
     profiled.warehouse.record_fit(linear)

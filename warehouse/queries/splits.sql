@@ -36,7 +36,8 @@ subject AS (
 fitted AS (
     SELECT
         key,
-        coalesce(list(DISTINCT subject_id), []) AS subject_ids,
+        coalesce(list(DISTINCT subject_id) FILTER (run.host_id = coalesce(saw.host_id, run.host_id)), [])
+            AS subject_ids,
         coalesce(list(DISTINCT dnn), []) AS dnns,
         CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
         coalesce(list(DISTINCT report.type_on(node_type, run.host_id, saw.host_id)), []) AS node_types,

@@ -8,7 +8,7 @@ CREATE OR REPLACE MACRO report.split_of(
     subject_ids, dnns, families, node_types, world_sizes, subject, dnn, family, node_type, world_size
 ) AS
     CASE
-        WHEN len(node_types) > 0 AND list_bool_and(list_transform(node_types, lambda one: contains(one, '@')))
+        WHEN len(node_types) > 0 AND list_bool_and(list_transform(node_types, lambda one: regexp_matches(one, '@[^@ ]{1,8}$')))
             THEN 'held_out_host'
         WHEN list_contains(subject_ids, subject) THEN 'seen'
         WHEN NOT list_contains(dnns, dnn)
@@ -35,7 +35,7 @@ seen AS (
 )
 SELECT
     fit_id, any_value(backend) AS backend,
-    coalesce(list(DISTINCT subject_id), []) AS subject_ids,
+    coalesce(list(DISTINCT subject_id) FILTER (measured_on IS NOT DISTINCT FROM asked_of), []) AS subject_ids,
     coalesce(list(DISTINCT dnn), []) AS dnns,
     CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
     coalesce(list(DISTINCT report.type_on(node_type, measured_on, asked_of)), []) AS node_types,
@@ -46,7 +46,7 @@ GROUP BY fit_id;
 COMMENT ON VIEW report.fitted IS 'What each fit saw, one row per fit that saw a scenario or a subject of an imported file';
 COMMENT ON COLUMN report.fitted.fit_id IS 'The fit';
 COMMENT ON COLUMN report.fitted.backend IS 'Backend the rows it saw came from';
-COMMENT ON COLUMN report.fitted.subject_ids IS 'Scenarios and imported subjects of the runs it saw';
+COMMENT ON COLUMN report.fitted.subject_ids IS 'Scenarios and imported subjects of the runs it saw on the host of the fit';
 COMMENT ON COLUMN report.fitted.dnns IS 'Their networks';
 COMMENT ON COLUMN report.fitted.families IS 'Families of those networks; NULL: the family of one is not known';
 COMMENT ON COLUMN report.fitted.node_types IS 'Their worker node types; type@host where it is not the host of the fit';
@@ -74,7 +74,7 @@ rested AS (
 fitted AS (
     SELECT
         fit_id,
-        list(DISTINCT subject_id) AS subject_ids,
+        coalesce(list(DISTINCT subject_id) FILTER (run.host_id = asked_of), []) AS subject_ids,
         coalesce(list(DISTINCT dnn), []) AS dnns,
         CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
         coalesce(list(DISTINCT report.type_on(node_type, run.host_id, asked_of)), []) AS node_types,
@@ -143,3 +143,4 @@ COMMENT ON COLUMN report.sealed_accuracy.sealed_at IS 'When the file was written
 COMMENT ON COLUMN report.sealed_accuracy.first_measured_at IS 'When the first of these runs began, UTC';
 COMMENT ON COLUMN report.accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host';
 COMMENT ON COLUMN report.asked_accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host';
+COMMENT ON COLUMN fit.fit.host_id IS 'Host that its forecasts are about; runs may be of others (raw.run)';

@@ -35,6 +35,37 @@ def test_runs_without_single_pixels_say_what_they_said() -> None:
     assert of_node(group("unheard_of", 1), {}).pointwise_part == 1
 
 
+def test_types_of_other_hosts_are_types_of_their_own() -> None:
+    tables = raw_tables([scenario("ant", 2, 4)])
+    other = pl.col("run_id") == "of-slow"
+    cases = (other, {"fast", "slow@5e1f5e1f"}), (~other, {"fast@5e1f5e1f", "slow"})
+    for elsewhere, names in cases:
+        run = tables["run"].with_columns(host_id=pl.lit("5e1f5e1f99999999"), elsewhere=elsewhere)
+        assert capabilities(run, tables["sample"]).keys() == names
+        (one,) = observed(run, tables["scenario"], tables["sample"])
+        (found,) = one.scenario.worker_groups
+        assert found.node_type in names
+        assert found.node_type.startswith("fast")
+
+
+def test_a_scenario_of_two_hosts_is_two() -> None:
+    tables = raw_tables([scenario("ant", 2, 4)])
+    step = tables["run"].filter(probe="torch_throughput")
+    both = pl.concat([step.with_columns(elsewhere=pl.lit(value)) for value in (False, True)])
+    run = both.with_columns(
+        run_id=pl.when("elsewhere").then(pl.lit("there")).otherwise("run_id"),
+        host_id=pl.lit("5e1f5e1f99999999"),
+    )
+    there = (
+        tables["sample"]
+        .filter(run_id="step-0")
+        .with_columns(run_id=pl.lit("there"), value=2 * pl.col("value"))
+    )
+    here, far = observed(run, tables["scenario"], pl.concat([tables["sample"], there]))
+    assert far.step_s == pytest.approx(2 * here.step_s)
+    assert far.scenario.worker_groups[0].node_type == "fast@5e1f5e1f"
+
+
 def test_a_type_without_single_pixels_has_the_mean_part_of_others() -> None:
     both = with_pointwise({"fast": 0.2, "slow": 0.8})
     assert of_node(FAST, both).pointwise_part == pytest.approx(0.2)

@@ -55,6 +55,7 @@ FIELDS = {
     "fit_id",
     "fitted_at",
     "runs",
+    "hosts",
     "oldest_run_at",
     "newest_run_at",
     "split",

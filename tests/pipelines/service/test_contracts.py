@@ -18,6 +18,7 @@ def test_a_core_has_its_part_and_free_cores_are_summed() -> None:
         dense_flops=6e10,
         depthwise_flops=3e9,
         memory_Bps=1.5e10,
+        results_Bps=3e9 * 8 / 18,
         disk_Bps=3e8,
         memory_bytes=12e9,
     )
