@@ -12,6 +12,7 @@ from shutil import copytree
 import polars as pl
 import pytest
 
+from profilers.steady.host import instruction_sets
 from tests.pipelines.ran import Answer, Stepcast
 from warehouse.home import CHECKOUT
 from warehouse.landing import land
@@ -203,6 +204,10 @@ def test_one_node_is_measured_now(
     monkeypatch.setattr(calibrating_job, "_HALF_A_MINUTE", quick)
     one_type = {"worker": "emu.avx512.s15", "systems": "ideal_scaling"}
     answer = predict(stepcast, PYTORCH, "--calibrate", "one-node", "--json", **one_type)
+    if "AVX512_CORE" not in instruction_sets():
+        assert answer.code == 2
+        assert "node type 'emu.avx512.s15' needs AVX512_CORE" in answer.err
+        return
     assert answer.code == 0, answer.err
     _, corrected = json.loads(answer.out)["forecasts"]
     assert corrected["system"] == "ideal_scaling_calibrated"
