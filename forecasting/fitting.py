@@ -172,9 +172,7 @@ def _asked_of(system: System, round_: Round, curve: Curve) -> list[Scenario]:
 
 def _resting(system: System, round_: Round, curve: Curve) -> Resting:
     """Return what forecasts of a curve rest on; nothing of one that is not judged."""
-    if not curve.is_judged:
-        return {}
-    return resting_in(round_, system, curve)
+    return resting_in(round_, system, curve) if curve.is_judged else {}
 
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """What a step has to do, as seconds that it would take at the speeds of its nodes and links.
 
 A network's graph says what an image costs: floating-point operations of convolutions and matrices,
-of grouped and of single channels, elements that pass through memory, more often those of
+of grouped and of single channels, elements of results, more often those of
 convolutions and normalizations, parameters that each step reads, writes and exchanges. Divided by
 what a node can do, these are times: the terms of a linear model with coefficients of 0 or more.
 """
