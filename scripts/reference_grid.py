@@ -26,6 +26,10 @@ The rule, before anything of them was measured:
 11. Third type: of the first network of each trained family two setups, one of them of one node.
 12. Another host: the test points whose nodes need no AVX-512, on a host of which there is only an
    inventory. Forecasts rest on what the first host measured of 3 and 11.
+13. Few steps: the same host, with six runs of its own, those that `python -m benchmarks.few
+   --choose 6` says from its inventory. Tested on a network of each family that no study on
+   emulated nodes has, in two setups and one on the third type; and on each trained network of
+   which no run was chosen, in a setup that nobody measured there.
 
 Run it with `python scripts/reference_grid.py`; the files are committed, and a test compares.
 """
@@ -48,7 +52,7 @@ MOST_S, MOST_PARAMETERS, MOST_ELEMENTS = 4.0, 14e6, 3e6
 FOLDER = Path(__file__).parents[1] / "studies"
 GRID, PILOT = FOLDER / "reference_grid.yaml", FOLDER / "grid_pilot.yaml"
 ERNEST, THIRD_TYPE = FOLDER / "grid_ernest.yaml", FOLDER / "grid_third.yaml"
-OTHER_HOST = FOLDER / "grid_host.yaml"
+OTHER_HOST, FEW = FOLDER / "grid_host.yaml", FOLDER / "grid_few.yaml"
 H200, H100 = FOLDER / "reference_gpu.yaml", FOLDER / "reference_h100.yaml"
 GPU_SIDE = 224
 _LEARNED = (
@@ -382,6 +386,54 @@ def other_host(of: Chosen) -> str:
     return "\n".join(lines)
 
 
+def few(of: Chosen) -> str:
+    """Return the text of grid_few.yaml."""
+    slow = TYPES[1]
+    train = [
+        Point("sqnxt23_w2", 4, slow, 1),
+        Point("preresnet14", 12, slow, 2),
+        Point("resnext26_32x4d", 4, slow, 2),
+        Point("shufflenet_g1_wd2", 4, slow, 1),
+        Point("mobilenet_w3d4", 12, slow, 1),
+        Point("squeezenet_v1_0", 12, slow, 1),
+    ]
+    chance = Random(SEED)
+    used = {LIBRARY[name].family for name in (*of.trained, *of.others)}
+    setups = cycle(product((1, 2, 4, 8), (4, 12)))
+    test = []
+    for names in (found for name, found in eligible().items() if name not in used):
+        dnn = chance.choice(names)
+        test += [Point(dnn, batch, slow, each) for each, batch in (next(setups), next(setups))]
+        test.append(Point(dnn, 4, THIRD, 2))
+    chosen_runs = {point.dnn for point in train}
+    for dnn in (name for name in of.trained if name not in chosen_runs):
+        workers, batch_size = next(setups)
+        test.append(Point(dnn, batch_size, slow, workers))
+    lines = [
+        "# Made by scripts/reference_grid.py: what six runs on a host are worth, beside many of "
+        "another.",
+        "name: grid_few",
+        "description: Ten further families and ten known networks, learned from another host and "
+        "six runs of this one.",
+        "backend: emulated",
+        "",
+        "systems: [predictddl, predictddl_paper, log_linear]",
+        "learns_from: [reference_grid, grid_third]",
+        "probes:",
+        _INVENTORY,
+        _THROUGHPUT,
+        "again: {profiles: false}",
+        "",
+        "train:",
+        *templates(train),
+        "",
+        "test:",
+        *templates(test),
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def further(of: Chosen) -> list[str]:
     """Return a network of each of eight families of which no study before has any."""
     used = {LIBRARY[name].family for name in (*of.trained, *of.others)}
@@ -451,6 +503,7 @@ def main() -> None:
     ERNEST.write_text(ernest(of))
     THIRD_TYPE.write_text(third(of))
     OTHER_HOST.write_text(other_host(of))
+    FEW.write_text(few(of))
     H200.write_text(h200(of))
     H100.write_text(h100(of))
 

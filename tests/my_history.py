@@ -53,7 +53,7 @@ def train(home: Path, host: str | None = None, worker: str = WORKER, slower: flo
                 schema_overrides={"window": pl.Int16},
                 orient="row",
             )
-            run = of_host("torch_throughput", f"{dnn}-{workers}-{worker}", {}, trained, host)
+            run = of_host("torch_throughput", f"{dnn}-{workers}-{worker}-{host}", {}, trained, host)
             land(home / "landing", run, trained, {"sample": sample})
 
 

@@ -9,6 +9,7 @@ from typing import cast
 
 import polars as pl
 
+from networks.families import family
 from warehouse.asks import Ask, Subject, serves
 from warehouse.records import Backend, Scenario
 from warehouse.warehouse import Warehouse
@@ -17,6 +18,8 @@ _TOLD_APART_BY = ("worker", "devices_per_node", "world_size")
 """What the config of a run about nodes names; the rest of it is how they were measured."""
 CALIBRATING = "calibrate."
 """How studies are called whose runs correct forecasts (`stepcast predict --calibrate one-node`)."""
+OWN_STEPS, OWN_FAMILIES = 24, 8
+"""Of a host, that its forecasts rest on alone; see `_are_enough`."""
 Round = tuple[str, int]
 """A study and the number of a round."""
 
@@ -131,8 +134,8 @@ def described(
     """Return what a forecast rests on whose system knows nodes by what they can do.
 
     Steps of `train` scenarios count with the inventories of their nodes and of the nodes that are
-    asked about. Where this host has no such steps, those of other hosts count, but only on nodes of
-    which that host has an inventory; then this host has to have one too.
+    asked about. Where this host has few such steps, those of other hosts count too, but only on
+    nodes of which that host has an inventory; then this host has to have one as well.
 
     Args:
         asks: as of `met`; those of a `cluster` are of inventories.
@@ -145,27 +148,38 @@ def described(
     inventories = {ask.probe for ask in of_nodes}
     types = {one.node_type for ask in of_nodes for one in ask.scenario.worker_groups}
     ours = [run for run in runs if run.subject.probe in inventories]
+    there = {node_type for run in ours for node_type in run.subject.worker_types}
     steps = [run for run in found.runs if run.subject.probe in of_steps]
-    if steps:
-        wanted = types.union(*(run.subject.worker_types for run in steps))
-        own = [run for run in ours if run.subject.worker_types <= wanted]
-        return Met(newest_of_each([*found.runs, *own]), found.lacking)
     known = {
         (run.host_id, node_type)
         for run in elsewhere
         if run.subject.probe in inventories
         for node_type in run.subject.worker_types
     }
-    steps = [run for run in elsewhere if run.subject.probe in of_steps and _nodes(run) <= known]
-    if not steps:
+    others = [run for run in elsewhere if run.subject.probe in of_steps and _nodes(run) <= known]
+    if not others or _are_enough(steps) or (steps and not types <= there):
+        others = []
+    if not steps and not others:
         return found
-    nodes = set[tuple[str, str]]().union(*map(_nodes, steps))
+    wanted = types.union(*(run.subject.worker_types for run in steps))
+    nodes = set[tuple[str, str]]().union(*map(_nodes, others))
+    own = [run for run in ours if run.subject.worker_types <= wanted]
     theirs = [run for run in elsewhere if run.subject.probe in inventories and _nodes(run) <= nodes]
-    own = [run for run in ours if run.subject.worker_types <= types]
-    there = {node_type for run in own for node_type in run.subject.worker_types}
     lacking = [ask for ask in found.lacking if ask.whose != "train"]
-    lacking += of_nodes if not types <= there else []
-    return Met(newest_of_each([*own, *steps, *theirs]), tuple(dict.fromkeys(lacking)))
+    lacking += of_nodes if others and not types <= there else []
+    return Met(newest_of_each([*found.runs, *own, *others, *theirs]), tuple(dict.fromkeys(lacking)))
+
+
+def _are_enough(steps: Sequence[VisibleRun]) -> bool:
+    """Tell whether a host's own steps tell more of it than corrected ones of other hosts do.
+
+    Each of the two emulated hosts of `data/reference` was forecast from some of its own steps, and
+    from the other's corrected by these: own steps alone were better from about 24 on
+    (`benchmarks.few`).
+    """
+    trained = {run.subject.scenario for run in steps if run.subject.scenario is not None}
+    families = {family(one.workload.dnn) for one in trained}
+    return len(trained) >= OWN_STEPS and len(families) >= OWN_FAMILIES
 
 
 def _nodes(run: VisibleRun) -> set[tuple[str, str]]:

@@ -6,6 +6,9 @@ networks, for networks that were measured by leaving out runs. How wrong these l
 were makes the interval; it widens for networks further from all others than any family left out.
 Unless the model errs less than two baselines on families left out, with 95 % confidence, the better
 baseline answers for networks that were not measured, and is named.
+
+Where steps of other hosts are learned from, forecasts are corrected by the steps of this one, and
+intervals say how much hosts differ (`moved`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +17,15 @@ from functools import cached_property
 from math import exp, hypot
 from typing import Self
 
+import numpy as np
 import polars as pl
 
 from models.predictddl import log_linear, model
-from models.predictddl.known import Key, Known, key_of
+from models.predictddl.known import FEWEST_FAMILIES, Key, Known, key_of
 from models.predictddl.learned import REGRESSORS
-from models.predictddl.model import Fitting, Forecast, LeftOut, Model
+from models.predictddl.model import Fitting, Floats, Forecast, LeftOut, Model
+from models.predictddl.moved import Moved, Steps
+from models.predictddl.work import TERMS
 from models.profiled_run import PREDICTED
 from models.system import NotCovered
 from networks.families import family
@@ -32,6 +38,8 @@ BASELINES: Mapping[str, Fitting] = {
 }
 """Regressions on a few figures of a network, and on how many primitives of each type it has."""
 OURS = "predictddl"
+NORMAL = 1.645
+"""Nine of ten values of a normal distribution are within so many deviations."""
 
 
 class Parameters(Record):
@@ -46,8 +54,10 @@ class Parameters(Record):
             (seen), which is missing where no network has several runs.
         far: cosine distance beyond which nothing is said.
         coefficients: of the linear model, seconds of each term.
-        elsewhere: quantile of |error| of logarithms on types of nodes left out, or on hosts where
-            all steps are of others; None: steps are of one.
+        elsewhere: quantile of |error| of logarithms on types of nodes left out; None: steps are of
+            one, or of other hosts.
+        times: how many times as long each term takes here as on the hosts that are learned from,
+            as steps of this host say (`moved`); None: this one is learned from.
     """
 
     seen: str
@@ -58,6 +68,7 @@ class Parameters(Record):
     far: float
     coefficients: tuple[float, ...]
     elsewhere: float | None = None
+    times: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,46 +86,50 @@ class PredictDDL:
         Raises:
             BadInput: networks of fewer than two families, or runs that cannot be fitted to.
         """
-        families = sorted(set(map(family, known.names)))
-        if len(families) < 2:
+        source = known.source
+        families = sorted(set(map(family, source.names)))
+        if len(families) < FEWEST_FAMILIES:
             raise BadInput(
                 "predictddl learns from networks of two families or more, found only "
-                f"{', '.join(sorted(known.names))}; list others under train of a study, and "
+                f"{', '.join(sorted(source.names))}; list others under train of a study, and "
                 "`stepcast run`"
             )
-        tried = {name: model.by_family(known, families, model.ours(name)) for name in REGRESSORS}
+        tried = {name: model.by_family(source, families, model.ours(name)) for name in REGRESSORS}
         unseen = model.chosen(tried)
         left_out = {
             OURS: tried[unseen],
-            **{name: model.by_family(known, families, one) for name, one in BASELINES.items()},
+            **{name: model.by_family(source, families, one) for name, one in BASELINES.items()},
         }
         answers = _shipped(left_out)
-        by_run = {name: model.by_run(known, model.ours(name)) for name in REGRESSORS}
+        by_run = {name: model.by_run(source, model.ours(name)) for name in REGRESSORS}
         known_runs = {name: one for name, one in by_run.items() if one is not None}
         seen = model.chosen(known_runs) if known_runs else unseen
-        scores = {"unseen": left_out[answers].quantile_score()}
-        if known_runs:
-            scores["seen"] = known_runs[seen].quantile_score()
-        places = model.hosts if known.is_of_others else model.node_types
-        elsewhere = model.by_place(known, model.ours(seen), places)
+        scores = {
+            "unseen": left_out[answers].quantile_score(),
+            "seen": (known_runs or tried)[seen].quantile_score(),
+        }
+        types = None if known.is_moved else model.by_node_type(known, model.ours(seen))
         parameters = Parameters(
             seen=seen,
             unseen=unseen,
             left_out={name: one.mean_error for name, one in left_out.items()},
             answers=answers,
             scores=scores,
-            elsewhere=None if elsewhere is None else elsewhere.quantile_error(),
-            far=model.far(known),
-            coefficients=tuple(Model.fit(known, "none").linear.coefficients.tolist()),
+            elsewhere=None if types is None else types.quantile_error(),
+            far=model.far(source),
+            coefficients=tuple(Model.fit(source, "none").linear.coefficients.tolist()),
         )
-        return cls(known, parameters)
+        found = cls(known, parameters)
+        if not known.is_moved:
+            return found
+        times = dict(zip(TERMS, found._moved.times().tolist(), strict=True))
+        return replace(found, parameters=parameters.model_copy(update={"times": times}))
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value (step_time_s), low and high of each scenario.
 
         Of nodes of a type that no step was measured on, low and high are NULL if all steps are of
-        one type, and on a host without steps, if they are of one host: nothing tells how wrong that
-        is.
+        one type of this host: nothing tells how wrong that is.
 
         Raises:
             NotCovered: a network is far from all that were measured, or nobody has measured a type
@@ -138,9 +153,19 @@ class PredictDDL:
     ) -> Self:
         """Return this, fitted as it is, with graphs that have no name and more node types."""
         known = self.known.knowing(graphs, measured)
-        names = {self.parameters.seen, self.parameters.unseen}
-        models = {name: replace(self._model(name), known=known) for name in names}
-        return type(self)(known, self.parameters, models)
+        names = {self.parameters.seen, self.parameters.unseen, "none"}
+        models = {name: replace(self._model(name), known=known.source) for name in names}
+        found = type(self)(known, self.parameters, models)
+        if known.is_moved:
+            vars(found).update(_moved=self._moved)
+        return found
+
+    def uncorrected(self, scenarios: Sequence[Scenario]) -> tuple[Floats, Steps]:
+        """Return logarithms of seconds as others' runs tell them, before steps of this host do."""
+        found = [self._forecast(one) for one in scenarios]
+        logarithms, deviations = np.array(found).reshape(len(found), 2).T
+        networks = np.array([one.workload.dnn for one in scenarios], dtype=object)
+        return logarithms, Steps(networks, self._model("none").parts(scenarios), deviations)
 
     def answered_by(self, scenario: Scenario) -> str:
         """Return whose forecast of a scenario is given: see `Parameters.answers`."""
@@ -159,13 +184,21 @@ class PredictDDL:
                 f"{scenario.label}: nobody has measured what nodes of type {name} can do; "
                 "`stepcast run` a study that trains on them (probe inventory)"
             )
-        found, deviation = self._forecast(scenario)
-        half = self._half(scenario, deviation, apart)
+        if self.known.is_moved:
+            logarithms, steps = self.uncorrected([scenario])
+            changes, deviations = self._moved.predict(steps)
+            found, deviation = float((logarithms + changes)[0]), float(deviations[0])
+        else:
+            found, deviation = self._forecast(scenario)
+        half = self._half(scenario, NORMAL * deviation * model.widened(apart, self.parameters.far))
         interval = (None, None) if half is None else (exp(found - half), exp(found + half))
         return scenario.scenario_id, exp(found), *interval
 
     def _forecast(self, scenario: Scenario) -> tuple[float, float]:
-        """Return the logarithm of a scenario's seconds, and its deviation."""
+        """Return the logarithm of a scenario's seconds, and its deviation.
+
+        Deviations are scaled so that of what was left out nine of ten are within `NORMAL` of them.
+        """
         answers = self.answered_by(scenario)
         if answers != OURS:
             forecast = self._baseline
@@ -174,37 +207,48 @@ class PredictDDL:
         else:
             forecast = self._model(self.parameters.unseen).forecast
         found, deviations = forecast([scenario])
-        return float(found[0]), float(deviations[0])
+        score = self.parameters.scores["seen" if self._is_seen(scenario) else "unseen"]
+        return float(found[0]), float(deviations[0]) * score / NORMAL
 
-    def _half(self, scenario: Scenario, deviation: float, apart: float) -> float | None:
+    def _half(self, scenario: Scenario, own: float) -> float | None:
         """Return half the width of an interval of logarithms; None: nothing tells.
 
         An unseen network on an unseen type of node has two reasons to err, independent of another.
+        Other hosts tell of all types alike.
+
+        Args:
+            scenario: that is forecast.
+            own: half the width on a type that steps were measured on.
         """
-        scores, is_seen = self.parameters.scores, self._is_seen(scenario)
-        score = scores.get("seen", scores["unseen"]) if is_seen else scores["unseen"]
-        own = score * deviation * model.widened(apart, self.parameters.far)
-        if not self._new_types(scenario):
+        if self.known.is_moved or not self._new_types(scenario):
             return own
         elsewhere = self.parameters.elsewhere
         if elsewhere is None:
             return None
-        return max(own, elsewhere) if is_seen else hypot(own, elsewhere)
+        return max(own, elsewhere) if self._is_seen(scenario) else hypot(own, elsewhere)
 
     def _is_seen(self, scenario: Scenario) -> bool:
-        return scenario.workload.dnn in self.known.names
+        """Tell whether the network was measured, with images of this size."""
+        return key_of(scenario) in self.known.source.networks
 
     def _new_types(self, scenario: Scenario) -> set[str]:
         """Return the types of a scenario's nodes that no step was measured on."""
         return model.node_types(scenario) - self.known.node_types
 
     @cached_property
+    def _moved(self) -> Moved:
+        """What steps of this host say of forecasts from others."""
+        measured = np.log([one.step_s for one in self.known.own])
+        logarithms, steps = self.uncorrected([one.scenario for one in self.known.own])
+        return Moved(steps, measured - logarithms)
+
+    @cached_property
     def _baseline(self) -> Forecast:
-        return BASELINES[self.parameters.answers](self.known)
+        return BASELINES[self.parameters.answers](self.known.source)
 
     def _model(self, regressor: str) -> Model:
         if regressor not in self._models:
-            self._models[regressor] = Model.fit(self.known, regressor)
+            self._models[regressor] = Model.fit(self.known.source, regressor)
         return self._models[regressor]
 
 

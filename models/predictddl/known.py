@@ -13,6 +13,7 @@ from models.predictddl.ghn import Embedder, cosine_distance
 from models.predictddl.learned import Rows
 from models.predictddl.observed import Capabilities, Observed, batch_of, host_of, of_node
 from models.predictddl.work import Work, ranks_of, terms, traits
+from networks.families import family
 from networks.primitives import PrimitiveGraph
 from warehouse.records import Scenario
 
@@ -22,6 +23,8 @@ Key = tuple[str, int]
 Graphs = Callable[[Iterable[Key]], Mapping[Key, PrimitiveGraph]]
 _UNSHAPED_BPS = 1.25e9
 """Links whose speed nobody says: 10 Gb/s."""
+FEWEST_FAMILIES = 2
+"""Of networks, that a fit learns from."""
 _COMPONENTS = 4
 """Of embeddings, that a regressor gets: the directions in which measured networks differ most."""
 
@@ -65,6 +68,8 @@ class Known:
         )
         # These rest on the runs alone, and take seconds.
         vars(more).update(networks=self.networks, embeddings=self.embeddings)
+        if self.source is not self:
+            vars(more).update(source=self.source.knowing(graphs, measured))
         return more
 
     @cached_property
@@ -78,10 +83,27 @@ class Known:
         groups = (group for one in self.runs for group in one.scenario.worker_groups)
         return frozenset(group.node_type for group in groups)
 
+    @cached_property
+    def own(self) -> Sequence[Observed]:
+        """The runs of this host."""
+        return [one for one in self.runs if not _is_elsewhere(one)]
+
+    @cached_property
+    def source(self) -> Self:
+        """What forecasts are learned from: the runs of other hosts, where they do; else all runs.
+
+        Steps of this host then only correct these forecasts (`models.predictddl.moved`).
+        """
+        if not self.own:
+            return self
+        others = self.without(lambda one: not _is_elsewhere(one))
+        families = {family(name) for name in others.names}
+        return others if len(families) >= FEWEST_FAMILIES else self
+
     @property
-    def is_of_others(self) -> bool:
-        """Whether all steps were measured on other hosts."""
-        return all(map(host_of, self.node_types))
+    def is_moved(self) -> bool:
+        """Whether forecasts are learned from other hosts."""
+        return not self.source.own
 
     @cached_property
     def networks(self) -> Mapping[Key, PrimitiveGraph]:
@@ -118,6 +140,10 @@ class Known:
         return min(
             (cosine_distance(ours, other), dnn) for (dnn, _), other in self.embeddings.items()
         )
+
+
+def _is_elsewhere(run: Observed) -> bool:
+    return any(host_of(group.node_type) for group in run.scenario.worker_groups)
 
 
 def key_of(scenario: Scenario) -> Key:

@@ -64,3 +64,9 @@ class LinearWork:
     def step_s(self, terms: Floats) -> float:
         """Return the seconds of a step, whose groups have these terms: [groups, terms]."""
         return max(float((terms @ self.coefficients).max()), 1e-6)
+
+    def parts(self, terms: Floats) -> Floats:
+        """Return the part of each term in a step, of the slowest group: [terms] of sum 1."""
+        found = terms * self.coefficients
+        slowest: Floats = found[np.argmax(found.sum(axis=1))]
+        return slowest / max(float(slowest.sum()), 1e-12)

@@ -11,7 +11,7 @@ from models.predictddl.ghn import cosine_distance
 from models.predictddl.known import Known, key_of, rows_of, terms_of
 from models.predictddl.learned import REGRESSORS, Regressor
 from models.predictddl.linear_work import FEWEST_RUNS, LinearWork
-from models.predictddl.observed import Observed, host_of
+from models.predictddl.observed import Observed
 from models.threads import one_thread
 from networks.families import family
 from warehouse.records import Scenario
@@ -54,6 +54,12 @@ class Model:
         with one_thread():
             more, deviation = self.regressor.predict(rows)
         return np.log(linear) + more, deviation
+
+    def parts(self, scenarios: Sequence[Scenario]) -> Floats:
+        """Return the part of each term in each step, of its slowest nodes: [scenarios, terms]."""
+        graphs = self.known.graphs([key_of(one) for one in scenarios])
+        found = [self.linear.parts(terms_of(one, self.known, graphs)) for one in scenarios]
+        return np.array(found).reshape(len(scenarios), len(self.linear.coefficients))
 
 
 def ours(regressor: str) -> Fitting:
@@ -111,21 +117,14 @@ def by_family(known: Known, families: Sequence[str], fitting: Fitting) -> LeftOu
     return _together(found)
 
 
-def by_place(
-    known: Known, fitting: Fitting, places: Callable[[Scenario], set[str]]
-) -> LeftOut | None:
-    """Forecast the runs at each place by a fit that has no steps there.
+def by_node_type(known: Known, fitting: Fitting) -> LeftOut | None:
+    """Forecast the runs on each type of nodes by a fit that has no steps there.
 
-    Args:
-        known: runs.
-        fitting: what fits.
-        places: of a scenario: its types of nodes, or their hosts.
-
-    Returns: None where there are no steps at another place.
+    Returns: None where there are no steps on another type.
     """
     found = []
-    for name in sorted({name for one in known.runs for name in places(one.scenario)}):
-        out = [one for one in known.runs if name in places(one.scenario)]
+    for name in sorted(known.node_types):
+        out = [one for one in known.runs if name in node_types(one.scenario)]
         rest = known.without(lambda one, out=out: one in out)  # type: ignore[misc]
         if len(rest.runs) >= FEWEST_RUNS:
             found.append(_forecast(rest, out, fitting))
@@ -149,11 +148,6 @@ def by_run(known: Known, fitting: Fitting, folds: int = 8) -> LeftOut | None:
 def node_types(scenario: Scenario) -> set[str]:
     """Return the types of nodes that compute steps."""
     return {group.node_type for group in scenario.worker_groups}
-
-
-def hosts(scenario: Scenario) -> set[str]:
-    """Return the hosts of nodes that compute steps; "": this one."""
-    return {host_of(name) for name in node_types(scenario)}
 
 
 def chosen(tried: Mapping[str, LeftOut]) -> str:

@@ -151,7 +151,7 @@ def _variant(
 
 PREDICTDDL = System(
     name="predictddl",
-    version="5",
+    version="6",
     what="Steps of networks that never ran, from their graphs and what others took.",
     source="Assogba et al., PredictDDL, 2023; the linear model of work and the interval are ours",
     tables=("run", "scenario", "sample"),

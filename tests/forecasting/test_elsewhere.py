@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forecasting.asked import runs
 from forecasting.asked.answer import Answer, predict_asked
 from forecasting.checks import check_forecasts
 from forecasting.chosen import asking_of, named, systems_of
@@ -119,6 +120,28 @@ def test_nodes_here_need_an_inventory_too(home: Path) -> None:
     assert reasons(answer)["log_linear"] == f"no inventory of {WORKER} nodes"
     take_inventory(home, host_id("loopback"), FAST)
     assert asked(home).forecasts
+
+
+def test_few_steps_here_count_beside_many_elsewhere(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = host_id("loopback")
+    take_inventories_there(home)
+    my_history.train(home, here)
+    Warehouse(home).load()
+    hosts = lambda: [{run.host_id for run in one.fit.runs} for one in asked(home).forecasts]  # noqa: E731
+    # Without an inventory nothing says how nodes of the two hosts compare.
+    assert hosts() == [{here}]
+    take_inventory(home, here, FAST)
+    (now,) = asked(home).forecasts
+    assert now.split == "few_on_host"
+    assert hosts() == [{here, THERE}]
+    steps = [run for run in now.fit.runs if run.subject.probe == "torch_throughput"]
+    assert len([run for run in steps if run.host_id == here]) == 12
+    monkeypatch.setattr(runs, "OWN_STEPS", 12)
+    assert hosts() == [{here, THERE}]
+    monkeypatch.setattr(runs, "OWN_FAMILIES", 4)
+    assert hosts() == [{here}]
 
 
 def test_inventories_of_all_nodes_with_steps_count_on_one_host_too(home: Path) -> None:

@@ -179,6 +179,19 @@ def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: "Mak
     assert [row["split"] for row in judged(make)] == ["held_out_host"]
 
 
+def test_few_steps_of_this_host_beside_those_of_another_are_a_split_of_their_own(
+    make: "Maker",
+) -> None:
+    make.land(make.run("p1", make.scenario(1), "profile", host_id="host-2"), make.scenario(1))
+    make.profile("p2", make.scenario(2))
+    make.warehouse.load()
+    for workers, split in ((8, "few_on_host"), (2, "seen")):
+        canonical = json.loads(make.scenario(workers).canonical_json())
+        asked = [{"key": "x", "canonical": canonical, "run_ids": ["p1", "p2"]}]
+        of_host = json.dumps([{**one, "host_id": "host-1"} for one in asked])
+        assert make.warehouse.query("splits", asked=of_host)["split"].to_list() == [split]
+
+
 def test_each_system_is_judged_for_itself(profiled: "Maker") -> None:
     scenario, linear = profiled.scenario(2), profiled.fit("p1", system="linear")
     profiled.warehouse.record_fit(linear)
