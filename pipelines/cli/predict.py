@@ -103,6 +103,7 @@ def predict(
     """
     from forecasting.asked.calibrated import predict_corrected
     from forecasting.chosen import named
+    from pipelines.cli.calibrating import check_writes
     from pipelines.cli.epochs import check_samples
     from pipelines.cli.own import asked_of, check_length, is_target
     from pipelines.cli.predicted import print_answer
@@ -124,6 +125,7 @@ def predict(
         "link_mbps": link_mbps,
     }
     check_samples(dataset_samples)
+    check_writes(calibrate, dry_run)
     chosen = named(_names(systems))
     warehouse = Warehouse(home())
     own, listed = None, []

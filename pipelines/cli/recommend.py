@@ -1,6 +1,6 @@
 """`stepcast recommend`: which nodes to rent for a job, what that takes and costs, how surely."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -172,7 +172,7 @@ def recommend(
     }
     job = (samples, iterations, epochs, dataset_samples)
     when = None if as_of is None else as_of.replace(tzinfo=UTC)
-    rented = Rented(dict(_counted(text) for text in capacity), market, when, backend)
+    rented = Rented(_capacity(capacity), market, when, backend)
     shown = Shown(as_json, front, picture)
     if system is not None:
         _check_own_search(system, of_answers)
@@ -201,6 +201,16 @@ def _check_own_search(system: str, of_answers: Mapping[str, object]) -> None:
             f"{given[0]}: the search of {system} does not know it; use --systems {system} instead "
             "of --system, or leave it out"
         )
+
+
+def _capacity(texts: Sequence[str]) -> dict[str, int]:
+    """Return how many nodes there are of each type; one that is given twice is refused."""
+    found: dict[str, int] = {}
+    for node_type, count in map(_counted, texts):
+        if node_type in found:
+            raise BadInput(f"--capacity {node_type}: expected each node type once, found it twice")
+        found[node_type] = count
+    return found
 
 
 def _counted(text: str) -> tuple[str, int]:

@@ -106,6 +106,11 @@ def test_the_answer_for_programs_and_as_a_picture(
             {"batch_size": None, "global_batch": "8"},
             "--server: asynchronous workers have batches of their own; --batch-size",
         ),
+        (
+            {"framework": "pytorch"},
+            "--server: only TensorFlow trains with parameter servers, not small_cnn of pytorch;",
+        ),
+        ({"preemptions": "0.1"}, "--preemptions: nodes on demand are not taken away; give --mark"),
         ({"late": "2"}, "--late: expected a probability from 0.01 to below 1, found 2"),
         ({"late": "nan"}, "--late: expected a number from 0, found nan"),
         ({"launch_min": "-1"}, "--launch-min: expected a number from 0, found -1"),
@@ -140,6 +145,14 @@ def test_bad_input_is_one_clear_line(
     assert (found.code, found.out) == (2, "")
     assert f"stepcast: {said}" in found.err
     assert "Traceback" not in found.err
+
+
+def test_a_node_type_is_offered_once(stepcast: Stepcast, home: Path) -> None:
+    found = stepcast(*options(), "--capacity", "emu.native.s25=8")
+    assert (found.code, found.out) == (2, "")
+    assert found.err == (
+        "stepcast: --capacity emu.native.s25: expected each node type once, found it twice\n"
+    )
 
 
 def test_decisions_are_made_judged_and_kept(stepcast: Stepcast, home: Path) -> None:

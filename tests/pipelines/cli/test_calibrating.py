@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.cli.calibrating import told
+from pipelines.cli.calibrating import check_writes, told
 from studies.curve import Curve
 from warehouse.records import BadInput
 
@@ -49,3 +49,10 @@ def test_what_is_no_measured_step_is_told_in_one_line(text: str, said: str) -> N
         told(text, [SYNCHRONOUS])
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_measuring_a_node_writes() -> None:
+    for calibrate, dry_run in ((None, True), ("one-node", False), ("workers=1,step_s=1", True)):
+        check_writes(calibrate, dry_run)
+    with pytest.raises(BadInput, match="--dry-run: --calibrate one-node lands what it measures"):
+        check_writes("one-node", True)

@@ -194,6 +194,12 @@ def test_a_measured_step_corrects(stepcast: Stepcast, history: Path) -> None:
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
 
 
+def test_a_dry_run_measures_nothing(stepcast: Stepcast, history: Path) -> None:
+    answer = predict(stepcast, PYTORCH, "--calibrate", "one-node", "--dry-run")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "--dry-run: --calibrate one-node lands what it measures" in answer.err
+
+
 @pytest.mark.cluster
 def test_one_node_is_measured_now(
     stepcast: Stepcast, history: Path, monkeypatch: pytest.MonkeyPatch
