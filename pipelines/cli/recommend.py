@@ -91,7 +91,7 @@ def recommend(
         int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
     ] = None,
     backend: Annotated[
-        Backend | None, typer.Option(help="Whose profiles to use; else the newest that do.")
+        Backend | None, typer.Option(help="Whose profiles to use; as for --host if not given.")
     ] = None,
     host: Annotated[
         str | None,
