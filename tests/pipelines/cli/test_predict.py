@@ -200,12 +200,24 @@ def test_a_dry_run_measures_nothing(stepcast: Stepcast, history: Path) -> None:
     assert "--dry-run: --calibrate one-node lands what it measures" in answer.err
 
 
+def test_this_host_is_not_measured_for_forecasts_of_another(
+    stepcast: Stepcast, history: Path
+) -> None:
+    before = sorted((history / "landing").iterdir())
+    answer = predict(stepcast, PYTORCH, "--calibrate", "one-node")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "but forecasts are of backend emulated, host 47b887f2098888d8: give" in answer.err
+    assert sorted((history / "landing").iterdir()) == before
+
+
 @pytest.mark.cluster
 def test_one_node_is_measured_now(
     stepcast: Stepcast, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pipelines.cli import calibrating_job
 
+    # The history is as if this host had measured it.
+    monkeypatch.setattr("profilers.steady.host.host_id", lambda: "47b887f2098888d8")
     quick = {"torch_throughput": {"iterations": 20, "most_s": 2}}
     monkeypatch.setattr(calibrating_job, "_HALF_A_MINUTE", quick)
     one_type = {"worker": "emu.avx512.s15", "systems": "ideal_scaling"}
