@@ -171,7 +171,10 @@ def test_what_is_far_out_is_refused_unless_asked_for(stepcast: Stepcast, history
     asked = partial(predict, stepcast, TENSORFLOW, "--dry-run", systems="linear", workers="64")
     answer = asked()
     assert answer.code == 0, answer.err
-    assert f"linear: far out: {far}; --far-out shows the number" in answer.out.splitlines()
+    assert (
+        f"linear: far out: {far}; `stepcast predict --far-out` shows the number"
+        in answer.out.splitlines()
+    )
     shown = asked("--far-out", "--json")
     (one,) = json.loads(shown.out)["forecasts"]
     assert one["far_out"] == far
