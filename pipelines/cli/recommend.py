@@ -124,9 +124,9 @@ def recommend(
     Example: stepcast recommend --model my_package.my_module:build_model --batch-size 8 --samples
     1000000 --capacity emu.avx512.s15=8 --budget-usd 3 --picture front.svg
 
-    Example: stepcast recommend --system srift --model resnet50 --global-batch 1024 --iterations
-    10000 --max-hours 2 --budget-usd 30 --capacity g4dn.8xlarge=16 --market spot --as-of 2020-01-15
-    --front --picture front.svg
+    Example: stepcast recommend --system srift --model small_cnn --image-size 32 --global-batch 48
+    --iterations 10000 --max-hours 2 --budget-usd 1 --capacity emu.avx512.s15=8 --capacity
+    emu.sse41.s15=8 --link-mbps 500 --front --picture front.svg
     """
     from pipelines.cli.recommending import Rented, Shown, by_all, by_one
 
