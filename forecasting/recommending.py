@@ -154,8 +154,8 @@ def _profiled(
         there = nodes.filter(pl.col("run_id").is_in(run_ids)).group_by("node_type")
         counts = there.agg(pl.col("device_count").max().fill_null(0).clip(lower_bound=1))
         newest, devices = mine["started_at"].sort().last(), dict(counts.iter_rows())
-        where = cast(Backend, on), str(host)
-        place = Place(*where, is_here(where))
+        pair = cast(Backend, on), str(host)
+        place = Place(*pair, is_here(pair))
         profiled = _Profiled(place, run_ids, devices)
         found.append((node_types <= devices.keys(), place.is_here, newest, profiled))
     return max(found, key=lambda one: one[:3])[3]
