@@ -8,6 +8,7 @@ from typing import cast
 import polars as pl
 
 from forecasting.advisers import Adviser
+from forecasting.asked.place import Place, is_here
 from forecasting.asked.runs import fitted_to
 from forecasting.fits import record_of, stored
 from models.choosing.advice import Advice, Advising, Question
@@ -35,13 +36,13 @@ class Market:
 class Recommended:
     """An answer, with what it rests on and how wrong its system has been.
 
-    `accuracy` is the system's part of report.leaderboard on the same backend; `front` what more
-    money buys (`Advising.front`), where that was asked for.
+    `place` is whose profile runs answered; `accuracy` the system's part of report.leaderboard on
+    the same backend; `front` what more money buys (`Advising.front`), where that was asked for.
     """
 
     advice: Advice
     prices: Sequence[Price]
-    backend: Backend
+    place: Place
     fit_id: str
     recommendation_id: str
     accuracy: pl.DataFrame
@@ -60,8 +61,9 @@ def recommend(
 ) -> Recommended:
     """Ask a system which nodes to rent, and write the answer to the ledger.
 
-    It is fitted to all profile runs of its probes on one backend and host: the newest that have all
-    node types on offer. A fit to the same runs that the ledger has is not made again.
+    It is fitted to all profile runs of its probes on one backend and host: of those that have all
+    node types on offer, this one; else that with the newest. A fit to the same runs that the ledger
+    has is not made again.
 
     Args:
         warehouse: the history.
@@ -73,9 +75,13 @@ def recommend(
         say: told what takes long.
 
     Raises:
-        BadInput: an unknown network, no price, no profile runs, or as `Advising.advise`.
+        BadInput: an unknown network, images too small for it, no price, no profile runs, or as
+            `Advising.advise`.
     """
-    check(question.dnn, question.image_size, adviser.framework)
+    try:
+        check(question.dnn, question.image_size, adviser.framework)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
     if not market.capacity or min(market.capacity.values()) < 1:
         raise BadInput("nothing to rent: expected at least one node type with 1 node or more")
     if (most := max(market.capacity.values())) > limits.NODES:
@@ -93,7 +99,7 @@ def recommend(
     front = fitted.front(question, on_offer) if with_front else ()
     record = Recommendation(
         system=adviser.system.name,
-        backend=profiled.backend,
+        backend=profiled.place.backend,
         job=question.model_dump(
             mode="json", include={"dnn", "image_size", "global_batch", "iterations", "link_mbps"}
         ),
@@ -114,16 +120,15 @@ def recommend(
         made_at=datetime.now(UTC),
     )
     board = warehouse.leaderboard().filter(
-        system=adviser.system.name, backend=profiled.backend, metric=adviser.metric
+        system=adviser.system.name, backend=profiled.place.backend, metric=adviser.metric
     )
     written = warehouse.record_recommendation(record)
-    return Recommended(advice, prices, profiled.backend, fit_id, written, board, front)
+    return Recommended(advice, prices, profiled.place, fit_id, written, board, front)
 
 
 @dataclass(frozen=True)
 class _Profiled:
-    backend: Backend
-    host_id: str
+    place: Place
     run_ids: tuple[str, ...]
     devices: Mapping[str, int]
     """Of a node of each type: accelerators, one where there are none."""
@@ -132,7 +137,7 @@ class _Profiled:
 def _profiled(
     warehouse: Warehouse, adviser: Adviser, node_types: set[str], backend: Backend | None
 ) -> _Profiled:
-    """Return the runs that a system sees: the newest of those that have the node types."""
+    """Return the runs that a system sees: those of one place that has the node types."""
     runs = fitted_to(warehouse.visible("run")).filter(pl.col("probe").is_in(adviser.probes))
     if backend is not None:
         runs = runs.filter(backend=backend)
@@ -144,14 +149,16 @@ def _profiled(
         )
     nodes = warehouse.visible("cluster_node", runs["run_id"].to_list())
     found = []
-    for (on, host_id), mine in runs.group_by("backend", "host_id", maintain_order=True):
+    for (on, host), mine in runs.group_by("backend", "host_id", maintain_order=True):
         run_ids = tuple(mine["run_id"].sort())
         there = nodes.filter(pl.col("run_id").is_in(run_ids)).group_by("node_type")
         counts = there.agg(pl.col("device_count").max().fill_null(0).clip(lower_bound=1))
         newest, devices = mine["started_at"].sort().last(), dict(counts.iter_rows())
-        profiled = _Profiled(cast(Backend, on), str(host_id), run_ids, devices)
-        found.append((node_types <= devices.keys(), newest, profiled))
-    return max(found, key=lambda one: one[:2])[2]
+        pair = cast(Backend, on), str(host)
+        place = Place(*pair, is_here(pair))
+        profiled = _Profiled(place, run_ids, devices)
+        found.append((node_types <= devices.keys(), place.is_here, newest, profiled))
+    return max(found, key=lambda one: one[:3])[3]
 
 
 def _fitted(
@@ -164,8 +171,9 @@ def _fitted(
     say(f"fit {system.name} to {len(run_ids)} profile runs")
     tables = warehouse.visible_tables(system.tables, run_ids)
     fitted = system.fit(tables)
+    place = profiled.place
     record = record_of(
-        system, fitted, run_ids, tables, backend=profiled.backend, host_id=profiled.host_id
+        system, fitted, run_ids, tables, backend=place.backend, host_id=place.host_id
     )
     warehouse.record_fit(record)
     return adviser.of(fitted), record.fit_id

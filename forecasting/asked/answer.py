@@ -29,6 +29,7 @@ from warehouse.records import Backend, BadInput, Scenario
 from warehouse.warehouse import Warehouse
 
 Say = Callable[[str], None]
+_SHOWN = "`stepcast predict --far-out` shows the number"
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def predict_asked(
         backend: whose profiles count; None: as `place_of` chooses.
         host: the same, of hosts.
         dry_run: whether the ledger stays as it is.
-        known_by: runs that started later do not count; None: all do.
+        known_by: runs that started later do not count, as profiles or as judges; None: all do.
         far_out: whether forecasts are given that are farther out than any that was judged.
         say: told what takes long.
 
@@ -137,7 +138,7 @@ def predict_asked(
             for system in systems
         }
         groups = groups_of({key: one for key, one in wanted.items() if isinstance(one, Met)})
-        history = read_history(warehouse, groups, place)
+        history = read_history(warehouse, groups, place, known_by)
     fits = {group: made(group, history, place, say) for group in groups}
     _prepare(wanted, groups, fits, history)
     answers = [_answer(key, one, groups, fits, history, far_out) for key, one in wanted.items()]
@@ -233,7 +234,7 @@ def _answer(
     split = history.split_of(group, scenario)
     case = how_far(history.judged, system.name, curve.metric.name, scenario, split)
     if case.far is not None and not far_out:
-        return Refused(scenario, system, f"far out: {case.far}; --far-out shows the number")
+        return Refused(scenario, system, f"far out: {case.far}; {_SHOWN}")
     fit = fits[group]
     if isinstance(fit, BadInput):
         return Refused(scenario, system, str(fit))

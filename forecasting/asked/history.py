@@ -105,8 +105,10 @@ class History:
         return self.ledger.filter(fit_id=fit_id, subject_id=scenario.scenario_id)
 
 
-def read_history(warehouse: Warehouse, groups: Sequence[Group], place: Place) -> History:
-    """Read what forecasts of some groups need."""
+def read_history(
+    warehouse: Warehouse, groups: Sequence[Group], place: Place, known_by: datetime | None = None
+) -> History:
+    """Read what forecasts of some groups need; what was judged after `known_by` is left out."""
     tables = {
         group: told_apart(
             warehouse.visible_tables(group.system.tables, group.run_ids), place.host_id
@@ -130,7 +132,7 @@ def read_history(warehouse: Warehouse, groups: Sequence[Group], place: Place) ->
     past = _past(warehouse, place.backend)
     changed = _changed(warehouse)
     prices = warehouse.query("prices_as_of", market="on_demand")
-    judged = Judged.read(warehouse, place.backend)
+    judged = Judged.read(warehouse, place.backend, known_by)
     return History(tables, kept, fits, splits, groups, past, ledger, changed, prices, judged)
 
 

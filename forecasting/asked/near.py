@@ -7,6 +7,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Self
 
@@ -88,11 +89,13 @@ class Judged:
     of: Mapping[tuple[str, str], Sequence[Neighbour]]
 
     @classmethod
-    def read(cls, warehouse: Warehouse, backend: Backend) -> Self:
-        """Read what has been judged, whether a study asked for the forecast or a user."""
+    def read(cls, warehouse: Warehouse, backend: Backend, known_by: datetime | None = None) -> Self:
+        """Read what had been judged by a time, whether a study asked for the forecast or a user."""
         found: dict[tuple[str, str], list[Neighbour]] = {}
         places: dict[str, Coordinates] = {}
-        for row in warehouse.query("judged_scenarios", backend=backend).to_dicts():
+        when = None if known_by is None else known_by.isoformat()
+        rows = warehouse.query("judged_scenarios", backend=backend, known_by=when)
+        for row in rows.to_dicts():
             key = row["scenario_id"]
             if key not in places:
                 places[key] = coordinates(Scenario.model_validate(json.loads(row["canonical"])))

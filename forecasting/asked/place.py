@@ -87,7 +87,7 @@ def place_of(
     asked = {one.link_mbps for one in curves}
 
     def fits(place: Where) -> tuple[int, bool, int]:
-        return len(names & profiled[place]), _is_here(place), len(asked & speeds[place])
+        return len(names & profiled[place]), is_here(place), len(asked & speeds[place])
 
     chosen = max(places, key=fits)
     elsewhere = (
@@ -95,7 +95,7 @@ def place_of(
         for name in sorted(names - profiled[chosen] if host is None else ())
     )
     return Place(
-        *chosen, _is_here(chosen), tuple((name, one) for name, one in elsewhere if one is not None)
+        *chosen, is_here(chosen), tuple((name, one) for name, one in elsewhere if one is not None)
     )
 
 
@@ -115,7 +115,8 @@ def _profiled(
     return types, speeds
 
 
-def _is_here(place: Where) -> bool:
+def is_here(place: Where) -> bool:
+    """Tell whether a backend and host are this host, or the fleet that this home knows."""
     backend, host = place
     return host == _here(backend)
 

@@ -131,7 +131,14 @@ def answer(
     curves = curves_of(question, known, capacity)
     prices = offered(warehouse, question, capacity, market, when)
     found = predict_asked(
-        warehouse, curves, systems, backend=backend, host=host, known_by=when, say=say
+        warehouse,
+        curves,
+        systems,
+        backend=backend,
+        host=host,
+        known_by=when,
+        far_out=False,
+        say=say,
     )
     evidence = read_evidence(warehouse, found.place.backend, question.late, when)
     everything = candidates_of(found.forecasts, question, prices, evidence, systems)
@@ -175,12 +182,14 @@ def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterato
         )
 
 
+def reasons(found: Answer) -> Counter[str]:
+    """Return how many scenarios each system refuses for each reason, those of others left out."""
+    return Counter(f"{one.system.name}: {one.reason}" for one in found.refused if not one.foreign)
+
+
 def _nothing(found: Answer, question: Question) -> str:
     """Say why there is no forecast: what most scenarios lack."""
-    reasons = Counter(
-        f"{one.system.name}: {one.reason}" for one in found.refused if not one.foreign
-    )
-    told = "; ".join(text for text, _ in reasons.most_common(2))
+    told = "; ".join(text for text, _ in reasons(found).most_common(2))
     return (
         f"no system forecasts {question.dnn} on any of these nodes ({told}); `stepcast predict` "
         "with the same network says what to measure"

@@ -34,8 +34,14 @@ def curves_of(question: Question, known: Known, capacity: Mapping[str, int]) -> 
     """Return the curves to ask about: each node type, and number of workers and servers.
 
     Raises:
-        BadInput: nothing can be trained this way, or there is no such node type.
+        BadInput: nothing can be trained this way, there is no such node type, or servers are
+            offered to frameworks that train without.
     """
+    if question.server is not None and "tensorflow" not in known.frameworks:
+        raise BadInput(
+            f"--server: only TensorFlow trains with parameter servers, not {question.dnn} of "
+            f"{', '.join(known.frameworks)}; leave --server out"
+        )
     curves = [
         curve
         for node_type, most in capacity.items()

@@ -29,14 +29,13 @@ def preemptions_per_node_hour(
         warehouse: the history.
         price: of the node on the spot market; its place counts.
         on_demand_usd: what it costs an hour on demand there; None: not known.
-        as_of: prices that were observed later do not count.
+        as_of: prices that were observed later, or that nobody had seen by then, do not count.
     """
     prices = warehouse.query("price_history", node_type=price.node_type, market="spot")
     there = prices.filter(
         pl.col("region").eq_missing(pl.lit(price.region, pl.String)),
         pl.col("zone").eq_missing(pl.lit(price.zone, pl.String)),
-        pl.col("known_from").is_not_null(),
-        pl.col("observed_at") <= as_of,
+        pl.col("known_from") <= as_of,
         ~pl.col("backend").is_in(["published", "declared"]),
     ).sort("observed_at")
     if on_demand_usd is None or there.height < 2:

@@ -26,7 +26,7 @@ class Candidate:
         usd_per_worker_hour: what one of its workers costs.
         train_s: seconds that training takes, as forecast.
         expected: what comes to that.
-        ratios: how much longer training took than was forecast; None: it is known.
+        ratios: how much longer training took than was forecast; None: what it takes is known.
     """
 
     key: str
@@ -46,6 +46,11 @@ class Candidate:
     def scenario_id(self) -> str:
         """The scenario of its key."""
         return self.key.partition(" ")[0]
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether past errors say how wrong its forecast may be."""
+        return self.ratios is None or bool(self.ratios.values)
 
     @property
     def outcome(self) -> Outcome:

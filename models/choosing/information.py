@@ -32,8 +32,15 @@ class Worth:
 
 
 def worth_measuring(candidates: Sequence[Candidate], aim: Aim) -> list[Worth]:
-    """Return the candidates whose measurement might change the choice, the most worth first."""
-    found = [_worth(one, candidates, aim) for one in candidates if one.ratios is not None]
+    """Return the candidates whose measurement might change the choice, the most worth first.
+
+    Those without past errors are left out: nothing says what a measurement might find.
+    """
+    found = [
+        _worth(one, candidates, aim)
+        for one in candidates
+        if one.ratios is not None and one.has_evidence
+    ]
     return sorted(
         (one for one in found if one.chance > 0),
         key=lambda one: (-one.saving, -one.chance, one.candidate.key),

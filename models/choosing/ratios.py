@@ -8,7 +8,7 @@ their distribution. That is split conformal prediction with the ratio as its sco
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from math import ceil, exp, floor, isfinite
+from math import ceil, exp, floor, inf, isfinite
 from statistics import NormalDist
 
 from pydantic import field_validator
@@ -20,7 +20,10 @@ FORGIVEN = 1e-9
 
 
 class Ratios(Record):
-    """What was measured over what was forecast, both as times; `basis` says of which forecasts."""
+    """What was measured over what was forecast, both as times; `basis` says of which forecasts.
+
+    Without values nothing is known: any ratio has a probability of 1 at most, and no ends.
+    """
 
     values: tuple[float, ...]
     basis: str
@@ -28,7 +31,7 @@ class Ratios(Record):
     @field_validator("values")
     @classmethod
     def _sorted(cls, values: tuple[float, ...]) -> tuple[float, ...]:
-        if not values or min(values) <= 0 or not all(map(isfinite, values)):
+        if not all(one > 0 and isfinite(one) for one in values):
             raise ValueError(f"expected ratios above 0, found {values[:3]}")
         return tuple(sorted(values))
 
@@ -52,7 +55,9 @@ class Ratios(Record):
 
     @property
     def spread(self) -> float:
-        """Mean size of 1 - ratio: how wrong forecasts were, as a part of them."""
+        """Mean size of 1 - ratio: how wrong forecasts were, as a part of them; inf: not known."""
+        if not self.values:
+            return inf
         return sum(abs(1 - one) for one in self.values) / len(self.values)
 
 

@@ -7,9 +7,10 @@ import typer
 from rich import box
 from rich.table import Table
 
-from forecasting.decisions.answer import Answered, Says
+from forecasting.decisions.answer import Answered, Says, reasons
 from models.choosing.candidates import Candidate
 from models.choosing.limits import LIMITS, Limit
+from pipelines.cli import cautions
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
 from studies.words import count
@@ -19,6 +20,8 @@ _SAID: Mapping[Limit, str] = {
     "budget_usd": "over budget",
     "usd_per_hour": "too dear an hour",
 }
+_MOST_REASONS = 3
+"""How many reasons of refusals are told; JSON has all."""
 
 
 def print_answered(found: Answered, *, with_front: bool) -> None:
@@ -29,7 +32,7 @@ def print_answered(found: Answered, *, with_front: bool) -> None:
     if with_front:
         typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
         console().print(_table(found, [("", one) for one in found.front]))
-    for lines in (_agreement, _measurements, _overheads, _origin):
+    for lines in (_agreement, _measurements, _overheads, _origin, _refusals):
         for line in lines(found):
             typer.echo(line)
 
@@ -39,7 +42,9 @@ def _question(found: Answered) -> Iterator[str]:
     limits = "".join(_limits(found))
     job = f"{asked.samples:,} samples of {asked.dnn} {found.known.image_size}px"
     yield f"{job}{limits}: least {asked.minimize}"
-    if choice is None:
+    if choice is None and not any(one.has_evidence for one in found.candidates):
+        yield "No way to run it is known to keep the limits: no past errors say how surely"
+    elif choice is None:
         relaxed = " or ".join(found.decision.relaxations) or "no single limit mends it"
         yield f"No way to run it keeps the limits; {relaxed}"
     else:
@@ -94,12 +99,12 @@ def _table(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> Tab
 
 
 def _risks(found: Answered, one: Candidate) -> Iterator[str]:
-    """Yield the probability of exceeding each limit that is asked for."""
+    """Yield the probability of exceeding each limit that is asked for, where it is known."""
     for limit in LIMITS:
         if found.aim.limits.of(limit) is not None:
             chance = one.chance_of_exceeding(found.aim.limits, limit)
             if limit != "usd_per_hour":
-                yield f"{_SAID[limit]}: {_percent(chance)}"
+                yield f"{_SAID[limit]}: {_percent(chance) if one.has_evidence else 'not known'}"
             elif chance:
                 yield _SAID[limit]
 
@@ -125,12 +130,18 @@ def _agreement(found: Answered) -> Iterator[str]:
                 yield f"  {one.system} would rent {_chosen(one)}"
         yield from _apart(found, choice)
     if unjudged and several:
-        yield f"Never judged on this backend, so not counted: {', '.join(unjudged)}."
-    elif unjudged:
+        yield f"Never judged like this on this backend, so not counted: {', '.join(unjudged)}."
+    elif unjudged and any(one.has_evidence for one in found.candidates):
         yield (
             "No system that forecasts any of these has been judged on this backend: intervals and "
             "probabilities are guesses."
         )
+    if blind := dict.fromkeys(one.system for one in found.candidates if not one.has_evidence):
+        yield (
+            f"{', '.join(blind)}: no evidence of how wrong forecasts of a host without steps are, "
+            "so no interval and no probability."
+        )
+    yield from cautions.of(found.answer)
 
 
 def _apart(found: Answered, choice: Candidate) -> Iterator[str]:
@@ -154,7 +165,8 @@ def _chosen(one: Says) -> str:
 def _measurements(found: Answered) -> Iterator[str]:
     """Yield which measurement might change the choice, and what it is worth."""
     if not found.measurements:
-        yield "No measurement of a single one of these would change the choice."
+        if all(one.has_evidence for one in found.candidates):
+            yield "No measurement of a single one of these would change the choice."
         return
     yield "What would change the choice:"
     by_cost = found.question.minimize == "cost"
@@ -197,6 +209,15 @@ def _origin(found: Answered) -> Iterator[str]:
     if len(asynchronous) not in (0, len(scenarios)):
         yield "Asynchronous steps use older gradients: a sample there may teach less."
     yield f"Recommendation {found.recommendation_id}, by {count(len(_fits(found)), 'fit')}."
+
+
+def _refusals(found: Answered) -> Iterator[str]:
+    """Yield the most common reasons why systems forecast nothing, and how many others there are."""
+    refused = reasons(found.answer)
+    for reason, scenarios in refused.most_common(_MOST_REASONS):
+        yield f"{reason} ({count(scenarios, 'scenario')})"
+    if (more := len(refused) - _MOST_REASONS) > 0:
+        yield f"{count(more, 'more reason')} to forecast nothing; --json has all refusals."
 
 
 def _fits(found: Answered) -> set[str]:

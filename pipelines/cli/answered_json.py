@@ -9,6 +9,9 @@ import typer
 from forecasting.decisions.answer import Answered, Says
 from forecasting.decisions.measuring import Measurement
 from models.choosing.candidates import Candidate
+from models.choosing.limits import Limit, Limits
+from pipelines.cli import cautions
+from pipelines.cli.predicted_json import refused
 
 Json = dict[str, Any]
 
@@ -33,6 +36,8 @@ def print_json(found: Answered, model: Mapping[str, str | int | None] | None) ->
             name: {"rate": rate, "basis": basis}
             for name, (rate, basis) in found.offered.preemptions.items()
         },
+        "cautions": list(cautions.of(found.answer)),
+        "refused": [refused(one) for one in found.answer.refused],
         "backend": place.backend,
         "host_id": place.host_id,
         "this_host": place.is_here,
@@ -58,12 +63,17 @@ def _candidate(found: Answered, one: Candidate | None) -> Json | None:
         "time_s": one.span("time_s", at).model_dump(mode="json"),
         "cost_usd": one.span("cost_usd", at).model_dump(mode="json"),
         "usd_per_hour": one.usd_per_hour,
-        "late_at_most": one.chance_of_exceeding(limits, "deadline_s"),
-        "over_budget_at_most": one.chance_of_exceeding(limits, "budget_usd"),
+        "late_at_most": _chance(limits, one, "deadline_s"),
+        "over_budget_at_most": _chance(limits, one, "budget_usd"),
         "keeps_limits": found.aim.admits(one),
         "checkpoint_every_s": one.expected.checkpoint_every_s,
         "past_errors": one.ratios.basis if one.ratios else None,
     }
+
+
+def _chance(limits: Limits, one: Candidate, limit: Limit) -> float | None:
+    """Return the probability of exceeding a limit, 0 to 1; None: nothing says."""
+    return one.chance_of_exceeding(limits, limit) if one.has_evidence else None
 
 
 def _says(one: Says) -> Json:

@@ -14,6 +14,19 @@ ONE_NODE = "one-node"
 EXAMPLE = "--calibrate workers=1,step_s=0.41"
 
 
+def check_writes(calibrate: str | None, dry_run: bool) -> None:
+    """Refuse to measure a node where nothing may be written: its runs would land.
+
+    Raises:
+        BadInput: both are asked for.
+    """
+    if calibrate == ONE_NODE and dry_run:
+        raise BadInput(
+            f"--dry-run: --calibrate {ONE_NODE} lands what it measures; leave one of them out, or "
+            f"give a step that you measured: {EXAMPLE}"
+        )
+
+
 def told(text: str, curves: Sequence[Curve]) -> Steps:
     """Return the step that a user measured.
 

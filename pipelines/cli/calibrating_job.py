@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from forecasting.asked.place import Place
 from forecasting.asked.runs import CALIBRATING
 from forecasting.asked.steps import Steps
 from forecasting.ready import chosen_backend
@@ -32,7 +33,9 @@ _HALF_A_MINUTE = {
 """Settings of probes that measure a scenario, so that steps take about thirty seconds."""
 
 
-def measured_now(curves: Sequence[Curve], backend: str | None, landing: Path) -> Steps:
+def measured_now(
+    curves: Sequence[Curve], backend: str | None, place: Place, landing: Path
+) -> Steps:
     """Train on one node of each type that is asked about, about thirty seconds for each batch.
 
     The runs land as those of a study of their own, which no fit sees.
@@ -40,10 +43,12 @@ def measured_now(curves: Sequence[Curve], backend: str | None, landing: Path) ->
     Args:
         curves: what is asked about.
         backend: where the nodes are; None: on this host.
+        place: whose forecasts the steps correct.
         landing: where runs land.
 
     Raises:
-        BadInput: the nodes would have to be rented, or each curve is of several node types.
+        BadInput: the nodes would have to be rented, forecasts are of another place, or each curve
+            is of several node types.
         ProbeFailed: a probe failed; its failed run has landed.
         Interrupted: the user stopped it.
     """
@@ -53,6 +58,7 @@ def measured_now(curves: Sequence[Curve], backend: str | None, landing: Path) ->
             f"--calibrate {ONE_NODE}: nodes of {chosen} are rented; measure one step yourself and "
             f"give its seconds: {EXAMPLE}"
         )
+    check_here(place, chosen)
     alone = list(
         dict.fromkeys(
             one.model_copy(update={"workers": (1,), "is_judged": False})
@@ -75,6 +81,26 @@ def measured_now(curves: Sequence[Curve], backend: str | None, landing: Path) ->
         known = curve.model_copy(update={"is_judged": True})
         steps.of[known], steps.run_ids[known] = _step_s(landing, run, curve), run.run_id
     return steps
+
+
+def check_here(place: Place, measured_on: Backend) -> None:
+    """Refuse to correct forecasts of one place by a step of another.
+
+    Args:
+        place: whose forecasts they are.
+        measured_on: the backend on which this host would measure.
+
+    Raises:
+        BadInput: they are of another host, or of another backend.
+    """
+    if place.is_here and place.backend == measured_on:
+        return
+    here = host_id(measured_on)
+    raise BadInput(
+        f"--calibrate {ONE_NODE} measures backend {measured_on}, host {here}, but forecasts are "
+        f"of backend {place.backend}, host {place.host_id}: give --backend {measured_on} --host "
+        f"{here}; if it has no runs, profile here first (`stepcast run STUDY.yaml`)"
+    )
 
 
 def _study(alone: Sequence[Curve], backend: Backend) -> Study:

@@ -3,11 +3,18 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from forecasting.asked.answer import Forecast
+from forecasting.asked.answer import Forecast, Refused
 from forecasting.asked.near import Case, Near
 
 _NAMED = 3
 """How many of the nearest are named; JSON has all."""
+
+
+def label(one: Forecast | Refused) -> str:
+    """Return the label of a scenario, with the type of its workers where that lacks it."""
+    text = one.scenario.label
+    types = dict.fromkeys(group.node_type for group in one.scenario.worker_groups)
+    return text if all(name in text for name in types) else f"{text} ({' + '.join(types)})"
 
 
 def past(one: Forecast) -> str:

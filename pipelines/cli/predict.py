@@ -103,6 +103,7 @@ def predict(
     """
     from forecasting.asked.calibrated import predict_corrected
     from forecasting.chosen import named
+    from pipelines.cli.calibrating import check_writes
     from pipelines.cli.epochs import check_samples
     from pipelines.cli.own import asked_of, check_length, is_target
     from pipelines.cli.predicted import print_answer
@@ -124,6 +125,7 @@ def predict(
         "link_mbps": link_mbps,
     }
     check_samples(dataset_samples)
+    check_writes(calibrate, dry_run)
     chosen = named(_names(systems))
     warehouse = Warehouse(home())
     own, listed = None, []
@@ -137,7 +139,7 @@ def predict(
         listed = of_options(options) if file is None else of_file(file, options)
         curves = curves_of(listed, file)
         _check_history(warehouse)
-    steps = _steps(calibrate, curves, backend, warehouse)
+    steps = _steps(calibrate, curves, _backend(backend), host, warehouse)
     answer = predict_corrected(
         warehouse,
         curves,
@@ -158,7 +160,11 @@ def predict(
 
 
 def _steps(
-    calibrate: str | None, curves: Sequence["Curve"], backend: str | None, warehouse: "Warehouse"
+    calibrate: str | None,
+    curves: Sequence["Curve"],
+    backend: Backend | None,
+    host: str | None,
+    warehouse: "Warehouse",
 ) -> "Steps":
     """Return the measured steps that correct forecasts: none, one that is told, or measured now."""
     from forecasting.asked.steps import Steps
@@ -168,9 +174,12 @@ def _steps(
         return Steps()
     if calibrate != ONE_NODE:
         return told(calibrate, curves)
+    from forecasting.asked.place import place_of
+    from forecasting.asked.runs import visible_runs
     from pipelines.cli.calibrating_job import measured_now
 
-    steps = measured_now(curves, backend, warehouse.landing)
+    place = place_of(visible_runs(warehouse), curves, backend, host)
+    steps = measured_now(curves, backend, place, warehouse.landing)
     warehouse.load()
     return steps
 

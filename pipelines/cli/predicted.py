@@ -8,11 +8,10 @@ import yaml
 from rich import box
 from rich.table import Table
 
-from fleet.readings import in_words
 from forecasting.asked.answer import Answer, Forecast, Refused
 from forecasting.asked.lacking import minutes
-from pipelines.cli import epochs, nearby
-from pipelines.cli.nearby import past
+from pipelines.cli import cautions, epochs, nearby
+from pipelines.cli.nearby import label, past
 from pipelines.cli.own import Own, advice, to_profile
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
@@ -53,13 +52,11 @@ def print_answer(
     for one in answer.forecasts:
         if one.value is None:
             typer.echo(f"{one.system.name} knows only an interval of {label(one)}: {one.unknown}")
-    for line in _travelled(answer):
+    for line in (*cautions.travelled(answer), *cautions.fallbacks(answer.forecasts)):
         typer.echo(line)
-    for told in (_fallbacks, nearby.corrections, nearby.named, nearby.beyond):
+    for told in (nearby.corrections, nearby.named, nearby.beyond, cautions.changes):
         for line in told(answer.forecasts):
             typer.echo(line)
-    for line in _changes(answer.forecasts):
-        typer.echo(line)
     for line in _refusals(answer, named=named):
         typer.echo(line)
     for line in _to_measure(answer, listed) if own is None else to_profile(answer, own):
@@ -101,60 +98,11 @@ def _table(forecasts: Sequence[Forecast], dataset_samples: int | None) -> Table:
     return table
 
 
-def label(one: Forecast | Refused) -> str:
-    """Return the label of a scenario, with the type of its workers where that lacks it."""
-    text = one.scenario.label
-    types = dict.fromkeys(group.node_type for group in one.scenario.worker_groups)
-    return text if all(name in text for name in types) else f"{text} ({' + '.join(types)})"
-
-
 def _age(then: datetime) -> str:
     age = datetime.now(UTC) - then
     if age < timedelta(hours=1):
         return f"{max(age, timedelta(0)).seconds // 60} min"
     return f"{age.days} d" if age >= timedelta(days=2) else f"{age / timedelta(hours=1):.0f} h"
-
-
-def _travelled(answer: Answer) -> Iterator[str]:
-    """Yield a line for the systems whose forecasts rest on steps of other hosts."""
-    found: dict[tuple[str, ...], dict[str, None]] = {}
-    for one in answer.forecasts:
-        hosts = {run.host_id for run in one.fit.runs} - {answer.place.host_id}
-        if hosts:
-            found.setdefault(tuple(sorted(hosts)), {})[one.system.name] = None
-    for others, systems in found.items():
-        yield (
-            f"{', '.join(systems)}: no step of host {answer.place.host_id} is known. The forecasts "
-            f"rest on steps of {some(others)}, and on inventories of the nodes there and here."
-        )
-
-
-def _fallbacks(forecasts: Sequence[Forecast]) -> Iterator[str]:
-    """Yield a line for each system that gave another's forecasts."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for one in forecasts:
-        if one.answered_by is not None:
-            found.setdefault((one.system.name, one.answered_by), []).append(label(one))
-    for (system, other), labels in found.items():
-        yield (
-            f"{system}: of {some(labels)} the forecast is that of {other}, because on families of "
-            f"networks left out {system} was not better with confidence."
-        )
-
-
-def _changes(forecasts: Sequence[Forecast]) -> Iterator[str]:
-    """Yield a line for each node type that has changed since it was profiled."""
-    for one in dict.fromkeys(change for forecast in forecasts for change in forecast.changed):
-        systems = dict.fromkeys(
-            forecast.system.name for forecast in forecasts if one in forecast.changed
-        )
-        how = f"{abs(one.percent):.0f} % {'worse' if one.percent > 0 else 'better'}"
-        yield (
-            f"Stale: {one.node_type} has changed since it was profiled "
-            f"({in_words(one.metric)} {how}, confirmed {one.since:%Y-%m-%d %H:%M}); forecasts of "
-            f"{', '.join(systems)} rest on profiles from before. `stepcast fleet run "
-            f"{one.node_type}` profiles it again."
-        )
 
 
 def _refusals(answer: Answer, *, named: bool) -> Iterator[str]:

@@ -7,8 +7,8 @@ import typer
 
 from forecasting.asked.answer import Answer, Forecast, Refused
 from pipelines.cli import epochs, nearby
+from pipelines.cli.nearby import label
 from pipelines.cli.own import Own
-from pipelines.cli.predicted import label
 
 
 def print_json(answer: Answer, own: Own | None = None, dataset_samples: int | None = None) -> None:
@@ -21,7 +21,7 @@ def print_json(answer: Answer, own: Own | None = None, dataset_samples: int | No
                 "host_id": answer.place.host_id,
                 "this_host": answer.place.is_here,
                 "forecasts": [_forecast(one, dataset_samples) for one in answer.forecasts],
-                "refused": [_refused(one) for one in answer.refused],
+                "refused": [refused(one) for one in answer.refused],
                 "written": answer.written,
             },
             ensure_ascii=False,
@@ -71,7 +71,8 @@ def _forecast(one: Forecast, dataset_samples: int | None) -> dict[str, Any]:
     }
 
 
-def _refused(one: Refused) -> dict[str, Any]:
+def refused(one: Refused) -> dict[str, Any]:
+    """Return a refusal: of what, by whom, why, and what it lacks."""
     return {
         **_whose(one),
         "reason": one.reason,

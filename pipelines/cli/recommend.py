@@ -1,6 +1,6 @@
 """`stepcast recommend`: which nodes to rent for a job, what that takes and costs, how surely."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -91,7 +91,7 @@ def recommend(
         int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
     ] = None,
     backend: Annotated[
-        Backend | None, typer.Option(help="Whose profiles to use; else the newest that do.")
+        Backend | None, typer.Option(help="Whose profiles to use; as for --host if not given.")
     ] = None,
     host: Annotated[
         str | None,
@@ -124,9 +124,9 @@ def recommend(
     Example: stepcast recommend --model my_package.my_module:build_model --batch-size 8 --samples
     1000000 --capacity emu.avx512.s15=8 --budget-usd 3 --picture front.svg
 
-    Example: stepcast recommend --system srift --model resnet50 --global-batch 1024 --iterations
-    10000 --max-hours 2 --budget-usd 30 --capacity g4dn.8xlarge=16 --market spot --as-of 2020-01-15
-    --front --picture front.svg
+    Example: stepcast recommend --system srift --model small_cnn --image-size 32 --global-batch 48
+    --iterations 10000 --max-hours 2 --budget-usd 1 --capacity emu.avx512.s15=8 --capacity
+    emu.sse41.s15=8 --link-mbps 500 --front --picture front.svg
     """
     from pipelines.cli.recommending import Rented, Shown, by_all, by_one
 
@@ -172,7 +172,7 @@ def recommend(
     }
     job = (samples, iterations, epochs, dataset_samples)
     when = None if as_of is None else as_of.replace(tzinfo=UTC)
-    rented = Rented(dict(_counted(text) for text in capacity), market, when, backend)
+    rented = Rented(_capacity(capacity), market, when, backend)
     shown = Shown(as_json, front, picture)
     if system is not None:
         _check_own_search(system, of_answers)
@@ -201,6 +201,16 @@ def _check_own_search(system: str, of_answers: Mapping[str, object]) -> None:
             f"{given[0]}: the search of {system} does not know it; use --systems {system} instead "
             "of --system, or leave it out"
         )
+
+
+def _capacity(texts: Sequence[str]) -> dict[str, int]:
+    """Return how many nodes there are of each type; one that is given twice is refused."""
+    found: dict[str, int] = {}
+    for node_type, count in map(_counted, texts):
+        if node_type in found:
+            raise BadInput(f"--capacity {node_type}: expected each node type once, found it twice")
+        found[node_type] = count
+    return found
 
 
 def _counted(text: str) -> tuple[str, int]:

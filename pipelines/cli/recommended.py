@@ -41,6 +41,8 @@ def print_recommended(system: str, question: Question, market: Market, found: Re
     if found.front:
         typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
         console().print(_table(question, [("", one) for one in found.front]))
+    for line in found.place.in_words():
+        typer.echo(line)
     typer.echo(f"Prices as of {market.as_of:%Y-%m-%d}: {priced(found.prices)}.")
     typer.echo(f"Searched {advice.searched}.")
     for line in _accuracy(system, found):
@@ -57,7 +59,9 @@ def print_json(system: str, question: Question, market: Market, found: Recommend
         **found.advice.model_dump(mode="json"),
         "front": [one.model_dump(mode="json") for one in found.front],
         "prices": [one.model_dump(mode="json") for one in found.prices],
-        "backend": found.backend,
+        "backend": found.place.backend,
+        "host_id": found.place.host_id,
+        "this_host": found.place.is_here,
         "accuracy": found.accuracy.to_dicts(),
         "fit_id": found.fit_id,
         "recommendation_id": found.recommendation_id,
@@ -118,9 +122,9 @@ def _accuracy(system: str, found: Recommended) -> Iterator[str]:
     """Yield a line for each split: how wrong the system has been there."""
     judged = found.accuracy.filter(pl.col("n") > 0).sort("split")
     if judged.is_empty():
-        yield f"No forecast of {system} has been judged on backend {found.backend} yet."
+        yield f"No forecast of {system} has been judged on backend {found.place.backend} yet."
         return
-    yield f"How wrong {system} has been on backend {found.backend}:"
+    yield f"How wrong {system} has been on backend {found.place.backend}:"
     for row in judged.to_dicts():
         noise = row["noise_floor"]
         floor = "not measured" if noise is None else f"{noise:.1f} % (n = {row['noise_n']})"

@@ -120,6 +120,8 @@ def by_all(
 
     check_picture(shown.picture)
     check_capacity(rented.capacity)
+    if of_answers["--preemptions"] is not None and rented.market == "on_demand":
+        raise BadInput("--preemptions: nodes on demand are not taken away; give --market spot, any")
     names = of_answers["--systems"]
     systems = named([] if names is None else [one.strip() for one in names.split(",")])
     question, model = _with_model(_question(options, of_answers, job), rented, of_answers)

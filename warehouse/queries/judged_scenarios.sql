@@ -1,16 +1,17 @@
 -- How wrong has each system been of each scenario ($backend), those that were merely asked for included?
+-- $known_by: those that no run had judged by then are left out; NULL: none are.
 -- error_percent: mean of its forecasts that were judged while the host was not busy, percent; inside: how many of
 -- those with_interval had what was measured in their interval.
 WITH judged AS (
     SELECT
         system, backend, scenario_id, metric, label, split, error_percent, ape_percent, inside_interval,
-        noise_floor_percent, host_busy
+        noise_floor_percent, host_busy, prediction_id
     FROM report.accuracy
     WHERE subject_kind = 'scenario'
     UNION ALL
     SELECT
         system, backend, scenario_id, metric, label, split, error_percent, ape_percent, inside_interval,
-        noise_floor_percent, host_busy
+        noise_floor_percent, host_busy, prediction_id
     FROM report.asked_accuracy
 )
 SELECT
@@ -26,5 +27,11 @@ JOIN (
 ) AS scenario USING (scenario_id)
 WHERE judged.ape_percent IS NOT NULL AND NOT judged.host_busy
     AND ($backend::VARCHAR IS NULL OR judged.backend = $backend)
+    AND ($known_by::TIMESTAMPTZ IS NULL OR judged.prediction_id IN (
+        SELECT pair.prediction_id
+        FROM report.judged AS pair
+        JOIN raw.run AS run USING (run_id)
+        WHERE run.started_at <= $known_by::TIMESTAMPTZ
+    ))
 GROUP BY judged.system, judged.metric, judged.scenario_id
 ORDER BY judged.system, judged.metric, label, judged.scenario_id;

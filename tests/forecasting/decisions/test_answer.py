@@ -8,6 +8,7 @@ from shutil import copytree
 import polars as pl
 import pytest
 
+from forecasting.asked.near import Judged
 from forecasting.chosen import named
 from forecasting.decisions import board
 from forecasting.decisions.answer import Answered, answer
@@ -63,6 +64,26 @@ def test_workers_and_servers_of_asynchronous_training(found: Answered) -> None:
     assert found.decision.choice == best(found.candidates, found.aim)
     assert len(found.decision.alternatives) == 2
     assert {one.system for one in found.says} == {"async_sgd", "linear"}
+
+
+def test_what_is_farther_out_than_any_judged_forecast_is_no_candidate(
+    warehouse: Warehouse,
+) -> None:
+    """Four workers were judged at most, and eight are one doubling further."""
+    found = answer(
+        warehouse, QUESTION, {"emu.native.s25": 64}, "on_demand", named(["linear"]), as_of=WHEN
+    )
+    assert sorted(one.workers for one in found.candidates) == [1, 2, 4, 8]
+    far = [one.reason for one in found.answer.refused if not one.foreign]
+    assert len(far) == 3
+    assert far[-1].startswith("far out: 64 workers, where forecasts were judged from 1 to 4;")
+
+
+def test_what_was_judged_later_tells_of_no_earlier_date(warehouse: Warehouse) -> None:
+    now = Judged.read(warehouse, "emulated")
+    assert ("linear", "throughput_steps_per_s") in now.of
+    assert Judged.read(warehouse, "emulated", WHEN).of == now.of
+    assert not Judged.read(warehouse, "emulated", datetime(2026, 11, 1, tzinfo=UTC)).of
 
 
 def test_training_takes_the_samples_over_the_forecast_speed(found: Answered) -> None:

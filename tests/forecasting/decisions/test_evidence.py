@@ -1,11 +1,11 @@
 """Which past errors count: of other days at this distance first, and a default at last."""
 
-from math import exp, log
+from math import exp, inf, log
 
 import polars as pl
 import pytest
 
-from forecasting.decisions.evidence import ACROSS_DAYS, WIDENED, Evidence
+from forecasting.decisions.evidence import ACROSS_DAYS, WIDENED, Errors, Evidence
 
 NINE = [0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3]
 
@@ -67,6 +67,21 @@ def test_a_system_that_was_not_judged_often_enough_has_the_default(others: pl.Da
         ACROSS_DAYS, rel=0.05
     )
     assert errors.rank[0]
+
+
+def test_of_a_host_without_steps_only_errors_of_such_forecasts_tell() -> None:
+    """Neither errors at other distances nor a default: then there is no interval."""
+
+    def of_host(*some: pl.DataFrame) -> Errors:
+        return Evidence(pl.concat(some), 0.1).errors("srift", "held_out_host", "step_time_s")
+
+    few = rows(NINE[:8], split="held_out_host")
+    none = of_host(rows(NINE), rows(NINE, hours=1), few)
+    assert none.ratios.basis == "no evidence: too few forecasts of held out host judged"
+    assert (none.ratios.values, none.ratios.high(0.1)) == ((), None)
+    assert none.rank == (True, inf)
+    own = of_host(rows(NINE), rows(NINE, split="held_out_host", hours=1))
+    assert own.ratios.basis == "held out host, same day, widened, n = 9"
 
 
 def test_one_that_errs_less_is_trusted_more_and_one_that_was_judged_most() -> None:

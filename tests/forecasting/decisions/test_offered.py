@@ -1,6 +1,8 @@
 """What nodes cost on each market, and how often those on the spot market are lost."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shutil import copytree
 
 import polars as pl
 import pytest
@@ -27,6 +29,16 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     home = tmp_path_factory.mktemp("prices")
     hours = [(WORKER, usd, hour) for hour, usd in enumerate(SPOT)]
     hours += [(SERVER, 0.03, hour) for hour in (0, 4)]
+    land_prices(home / "landing", hours)
+    found = Warehouse(home)
+    found.load()
+    return found
+
+
+def land_prices(
+    landing: Path, hours: list[tuple[str, float, float]], probe: str = "price", seen: float = 0
+) -> None:
+    """Land spot prices of node types at some hours, which a run of a probe saw at an hour."""
     prices = pl.DataFrame(hours, ["node_type", "usd_per_hour", "hour"], orient="row").select(
         "node_type",
         "usd_per_hour",
@@ -34,29 +46,26 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
         provider=pl.lit("made up"),
         region=pl.lit("east"),
         zone=pl.lit("east-a"),
-        observed_at=pl.lit(START) + pl.duration(hours="hour"),
+        observed_at=pl.lit(START) + pl.duration(minutes=60 * pl.col("hour")),
         source=pl.lit("made up"),
     )
     run = Run(
-        run_id="prices",
-        probe="price",
+        run_id=probe,
+        probe=probe,
         purpose="profile",
         study="made_up",
         repeat=1,
         scenario_id=None,
         backend="ssh",
         status="ok",
-        started_at=START,
-        ended_at=START + timedelta(hours=1),
+        started_at=START + timedelta(hours=seen),
+        ended_at=START + timedelta(hours=seen + 1),
         host_id="host",
         host={"cpu": "x"},
         software={},
         config={},
     )
-    land(home / "landing", run, None, {"price": prices})
-    found = Warehouse(home)
-    found.load()
-    return found
+    land(landing, run, None, {"price": prices})
 
 
 def on(warehouse: Warehouse, question: Question = QUESTION, hours: float = 9) -> Offered:
@@ -103,6 +112,16 @@ def test_prices_of_later_do_not_count(warehouse: Warehouse) -> None:
     assert found.preemptions[WORKER][1].startswith("1 rises")
     (price,) = [one for one in found.prices if one.node_type == WORKER]
     assert price.usd_per_hour == 0.01
+
+
+def test_prices_that_were_seen_later_do_not_count(warehouse: Warehouse, tmp_path: Path) -> None:
+    """What is collected after a date changes no answer as of that date."""
+    home = Path(copytree(warehouse.home, tmp_path / "home"))
+    later = [(WORKER, 0.01, 1.25), (WORKER, 0.09, 1.5), (WORKER, 0.01, 1.75)]
+    land_prices(home / "landing", later, "prices", seen=20)
+    Warehouse(home).load()
+    assert on(Warehouse(home), hours=9).preemptions == on(warehouse, hours=9).preemptions
+    assert on(Warehouse(home), hours=30).preemptions[WORKER][1].startswith("3 rises")
 
 
 def test_a_rate_that_is_given_counts(warehouse: Warehouse) -> None:

@@ -1,6 +1,6 @@
 """Past errors as probabilities: ranks by hand, and exchangeable ratios keep what is promised."""
 
-from math import inf
+from math import inf, nan
 from random import Random
 
 import pytest
@@ -36,6 +36,12 @@ def test_so_many_are_needed_and_no_fewer(level: float, count: int) -> None:
     assert Ratios(values=(1.0,) * count, basis="").high(level) == 1
     if count > 1:
         assert Ratios(values=(1.0,) * (count - 1), basis="").high(level) is None
+
+
+def test_without_ratios_nothing_is_known() -> None:
+    none = Ratios(values=(), basis="none")
+    assert none.probability_above(1.0) == 1
+    assert (none.low(0.1), none.high(0.1), none.spread) == (None, None, inf)
 
 
 @given(some, st.floats(0.01, 0.99))
@@ -83,7 +89,7 @@ def test_thinned_ratios_are_some_of_them_in_order(ratios: Ratios, most: int) -> 
     assert set(few) <= set(ratios.values)
 
 
-@pytest.mark.parametrize("values", [(), (0.0,), (-1.0,), (inf,)])
+@pytest.mark.parametrize("values", [(0.0,), (-1.0,), (inf,), (1.0, nan)])
 def test_what_is_no_ratio_is_refused(values: tuple[float, ...]) -> None:
     with pytest.raises(ValidationError, match="ratios above 0"):
         Ratios(values=values, basis="")

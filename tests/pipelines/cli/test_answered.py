@@ -6,6 +6,10 @@ from shutil import copytree
 
 import pytest
 
+from profilers.clusters import host_id
+from tests import my_history
+from tests.forecasting import test_elsewhere
+from tests.pipelines.cli.test_predict import change
 from tests.pipelines.ran import Stepcast
 from warehouse.warehouse import read_only
 
@@ -106,6 +110,11 @@ def test_the_answer_for_programs_and_as_a_picture(
             {"batch_size": None, "global_batch": "8"},
             "--server: asynchronous workers have batches of their own; --batch-size",
         ),
+        (
+            {"framework": "pytorch"},
+            "--server: only TensorFlow trains with parameter servers, not small_cnn of pytorch;",
+        ),
+        ({"preemptions": "0.1"}, "--preemptions: nodes on demand are not taken away; give --mark"),
         ({"late": "2"}, "--late: expected a probability from 0.01 to below 1, found 2"),
         ({"late": "nan"}, "--late: expected a number from 0, found nan"),
         ({"launch_min": "-1"}, "--launch-min: expected a number from 0, found -1"),
@@ -140,6 +149,52 @@ def test_bad_input_is_one_clear_line(
     assert (found.code, found.out) == (2, "")
     assert f"stepcast: {said}" in found.err
     assert "Traceback" not in found.err
+
+
+def test_what_is_far_out_and_what_has_changed_is_said(stepcast: Stepcast, home: Path) -> None:
+    change(home, "emu.native.s25")
+    asked = options(capacity="emu.native.s25=64", systems="linear")
+    found = stepcast(*asked)
+    assert found.code == 0, found.err
+    assert "Stale: emu.native.s25 has changed since it was profiled" in found.out
+    far = "far out: 64 workers, where forecasts were judged from 1 to 4; measure 8 first; "
+    assert f"linear: {far}`stepcast predict --far-out` shows the number (1 scenario)" in found.out
+    answer = json.loads(stepcast(*asked, "--json").out)
+    assert max(one["workers"] for one in answer["candidates"]) == 8
+    assert far in answer["refused"][-1]["reason"]
+    assert [one.split(":")[0] for one in answer["cautions"]] == ["Stale"]
+
+
+def test_of_a_host_without_steps_no_probability_is_told(
+    stepcast: Stepcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = my_history.build(tmp_path / "home", test_elsewhere.THERE)
+    my_history.train(home, test_elsewhere.THERE, test_elsewhere.OTHER, 2.0)
+    test_elsewhere.take_inventories_there(home)
+    test_elsewhere.take_inventory(home, host_id("loopback"), test_elsewhere.FAST)
+    monkeypatch.setenv("STEPCAST_HOME", str(home))
+    words = (
+        "recommend --model resnet34 --framework pytorch --image-size 64 --batch-size 8 "
+        f"--samples 100000 --capacity {my_history.WORKER}=2 --link-mbps 1000 --max-hours 99 "
+        "--systems log_linear"
+    ).split()
+    found = stepcast(*words)
+    assert found.code == 0, found.err
+    assert "No way to run it is known to keep the limits: no past errors say how" in found.out
+    assert "late: not known" in found.out
+    assert "log_linear: no evidence of how wrong forecasts of a host without steps" in found.out
+    assert f"log_linear: no step of host {host_id('loopback')} is known. " in found.out
+    one = json.loads(stepcast(*words, "--json").out)["candidates"][0]
+    assert (one["late_at_most"], one["time_s"]["low"], one["time_s"]["high"]) == (None,) * 3
+    assert one["past_errors"] == "no evidence: too few forecasts of held out host judged"
+
+
+def test_a_node_type_is_offered_once(stepcast: Stepcast, home: Path) -> None:
+    found = stepcast(*options(), "--capacity", "emu.native.s25=8")
+    assert (found.code, found.out) == (2, "")
+    assert found.err == (
+        "stepcast: --capacity emu.native.s25: expected each node type once, found it twice\n"
+    )
 
 
 def test_decisions_are_made_judged_and_kept(stepcast: Stepcast, home: Path) -> None:

@@ -2,7 +2,10 @@
 
 import pytest
 
-from pipelines.cli.calibrating import told
+from forecasting.asked.place import Place
+from pipelines.cli.calibrating import check_writes, told
+from pipelines.cli.calibrating_job import check_here
+from profilers.clusters import host_id
 from studies.curve import Curve
 from warehouse.records import BadInput
 
@@ -49,3 +52,31 @@ def test_what_is_no_measured_step_is_told_in_one_line(text: str, said: str) -> N
         told(text, [SYNCHRONOUS])
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_measuring_a_node_writes() -> None:
+    for calibrate, dry_run in ((None, True), ("one-node", False), ("workers=1,step_s=1", True)):
+        check_writes(calibrate, dry_run)
+    with pytest.raises(BadInput, match="--dry-run: --calibrate one-node lands what it measures"):
+        check_writes("one-node", True)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Place("emulated", "elsewhere", False),
+        Place("loopback", "elsewhere", False),
+        Place("loopback", "here", True),
+    ],
+)
+def test_a_step_of_this_host_corrects_no_forecast_of_another(place: Place) -> None:
+    with pytest.raises(BadInput, match="--calibrate one-node measures backend emu") as caught:
+        check_here(place, "emulated")
+    said = str(caught.value)
+    assert f"forecasts are of backend {place.backend}, host {place.host_id}: give" in said
+    assert f"give --backend emulated --host {host_id('emulated')}; if it has no runs" in said
+    assert "\n" not in said
+
+
+def test_a_step_of_this_host_corrects_its_own_forecasts() -> None:
+    check_here(Place("emulated", "here", True), "emulated")

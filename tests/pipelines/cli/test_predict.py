@@ -171,7 +171,10 @@ def test_what_is_far_out_is_refused_unless_asked_for(stepcast: Stepcast, history
     asked = partial(predict, stepcast, TENSORFLOW, "--dry-run", systems="linear", workers="64")
     answer = asked()
     assert answer.code == 0, answer.err
-    assert f"linear: far out: {far}; --far-out shows the number" in answer.out.splitlines()
+    assert (
+        f"linear: far out: {far}; `stepcast predict --far-out` shows the number"
+        in answer.out.splitlines()
+    )
     shown = asked("--far-out", "--json")
     (one,) = json.loads(shown.out)["forecasts"]
     assert one["far_out"] == far
@@ -194,12 +197,30 @@ def test_a_measured_step_corrects(stepcast: Stepcast, history: Path) -> None:
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
 
 
+def test_a_dry_run_measures_nothing(stepcast: Stepcast, history: Path) -> None:
+    answer = predict(stepcast, PYTORCH, "--calibrate", "one-node", "--dry-run")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "--dry-run: --calibrate one-node lands what it measures" in answer.err
+
+
+def test_this_host_is_not_measured_for_forecasts_of_another(
+    stepcast: Stepcast, history: Path
+) -> None:
+    before = sorted((history / "landing").iterdir())
+    answer = predict(stepcast, PYTORCH, "--calibrate", "one-node")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "but forecasts are of backend emulated, host 47b887f2098888d8: give" in answer.err
+    assert sorted((history / "landing").iterdir()) == before
+
+
 @pytest.mark.cluster
 def test_one_node_is_measured_now(
     stepcast: Stepcast, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pipelines.cli import calibrating_job
 
+    # The history is as if this host had measured it.
+    monkeypatch.setattr("profilers.steady.host.host_id", lambda: "47b887f2098888d8")
     quick = {"torch_throughput": {"iterations": 20, "most_s": 2}}
     monkeypatch.setattr(calibrating_job, "_HALF_A_MINUTE", quick)
     one_type = {"worker": "emu.avx512.s15", "systems": "ideal_scaling"}

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from forecasting.advisers import SRIFT
+from profilers.clusters import host_id
 from tests.models.srift import study
 from tests.pipelines.ran import Stepcast
 from warehouse.landing import land
@@ -40,7 +41,14 @@ ASKED = {
 }
 
 
-def run(run_id: str, probe: str, asked: Scenario | None, config: dict[str, float | None]) -> Run:
+def run(
+    run_id: str,
+    probe: str,
+    asked: Scenario | None,
+    config: dict[str, float | None],
+    host: str = "host",
+    start: datetime = START,
+) -> Run:
     """Return a profile run."""
     return Run(
         run_id=run_id,
@@ -51,17 +59,17 @@ def run(run_id: str, probe: str, asked: Scenario | None, config: dict[str, float
         scenario_id=None if asked is None else asked.scenario_id,
         backend="emulated",
         status="ok",
-        started_at=START,
-        ended_at=START + timedelta(minutes=1),
-        host_id="host",
+        started_at=start,
+        ended_at=start + timedelta(minutes=1),
+        host_id=host,
         host={"cpu": "x"},
         software={"torch": "2"},
         config=config,
     )
 
 
-def land_study(landing: Path) -> None:
-    """Land every run of the made-up study, and prices."""
+def land_profiles(landing: Path, host: str = "host", start: datetime = START) -> None:
+    """Land every run of the made-up study but for prices, of a host."""
     kinds = {
         "torch_compute": study.profiles(),
         "slowdown": study.slowdowns(),
@@ -81,7 +89,14 @@ def land_study(landing: Path) -> None:
                 for name, table in tables.items()
                 if name not in ("runs", "scenarios")
             }
-            land(landing, run(run_id, probe, asked, json.loads(config)), asked, rows)
+            name = run_id if host == "host" else f"{run_id}-{host}"
+            made = run(name, probe, asked, json.loads(config), host, start)
+            land(landing, made, asked, rows)
+
+
+def land_study(landing: Path) -> None:
+    """Land every run of the made-up study, and prices."""
+    land_profiles(landing)
     names_of = ["node_type", "region", "zone", "market", "usd_per_hour", "day"]
     prices = pl.DataFrame(PRICES, names_of, orient="row").with_columns(
         observed_at=pl.datetime(2020, 1, pl.col("day"), time_zone="UTC"),
@@ -242,6 +257,21 @@ def test_the_answer_for_programs(stepcast: Stepcast, home: Path) -> None:
     assert told["recommendation_id"] == written(home)["recommendation_id"]
 
 
+def test_whose_runs_answered_is_said(stepcast: Stepcast, home: Path) -> None:
+    assert "Backend emulated, host host, which is not this one." in stepcast(*options()).out
+    told = json.loads(stepcast(*options(), "--json").out)
+    assert (told["backend"], told["host_id"], told["this_host"]) == ("emulated", "host", False)
+
+
+def test_runs_of_this_host_go_before_newer_ones_of_another(stepcast: Stepcast, home: Path) -> None:
+    here = host_id("emulated")
+    land_profiles(home / "landing", here, START - timedelta(days=1))
+    Warehouse(home).load()
+    assert "Backend emulated, this host." in stepcast(*options()).out
+    told = json.loads(stepcast(*options(), "--json").out)
+    assert (told["host_id"], told["this_host"]) == (here, True)
+
+
 def test_the_front_is_shown_only_where_it_is_asked_for(stepcast: Stepcast, home: Path) -> None:
     assert "What more money buys" not in stepcast(*options()).out
     assert "What more money buys" in stepcast(*options(), "--front").out
@@ -295,6 +325,10 @@ def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, hom
         ({"max_usd_per_hour": "0"}, "--max-usd-per-hour: expected a number above 0, found 0"),
         ({"max_hours": "0"}, "--max-hours: expected a number above 0, found 0"),
         ({"global_batch": "0"}, "--global-batch: expected a number above 0, found 0"),
+        (
+            {"model": "vgg11", "image_size": "16"},
+            "DNN 'vgg11' needs images of at least 32 pixels a side, found 16: raise image_size to",
+        ),
         ({"model": "resnet51"}, "unknown DNN 'resnet51': the closest are resnet50"),
         (
             {"model": "resnet50"},
