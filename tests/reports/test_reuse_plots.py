@@ -55,6 +55,26 @@ def test_ratios_stand_at_the_edge_where_they_are_beyond_it(
     assert beyond == (ratios[0] < 0.01)
 
 
+def test_each_network_has_a_mark_and_all_of_them_a_bar() -> None:
+    rows = pl.DataFrame(
+        {
+            "of": ["a"] * 3,
+            "dnn": ["ant", "bee", "ant"],
+            "workers": [2, 2, 4],
+            "error_percent": [10.0, 50.0, 0.0],
+        }
+    )
+    figure = reuse_plots.by_servers(rows)
+    to_png(figure)
+    (axes,) = figure.axes
+    marks, means = axes.lines
+    assert list(marks.get_ydata()) == [10, 50, reuse_plots.LEAST_PERCENT]  # type: ignore[arg-type]
+    assert list(means.get_ydata()) == [30, reuse_plots.LEAST_PERCENT]  # type: ignore[arg-type]
+    (bars,) = axes.collections
+    ends = [[float(y) for _, y in one.vertices] for one in bars.get_paths()]
+    assert ends == [[10, 50], [0.1, 0.1]]
+
+
 def test_workloads_are_whole_numbers() -> None:
     rows = pl.DataFrame({"of": ["a"] * 3, "workloads": [1, 2, 3], "s": [20.0, 40.0, None]})
     (axes,) = reuse_plots.by_workloads(rows, "s", "seconds").axes
