@@ -73,7 +73,10 @@ def histogram(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
 
 
 def size(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
-    """Return layers (nodes that have parameters) and parameters, as gray boxes do (Figs. 1, 2)."""
+    """Return layers and parameters, as gray boxes do (Figs. 1, 2).
+
+    Layers are nodes that have parameters: normalizations and biases count as others do.
+    """
     layers = sum(node.parameters > 0 for node in graph.nodes)
     return [float(layers), float(graph.parameter_count)]
 
@@ -178,6 +181,7 @@ def _features(
     Of a cluster: servers, cores, memory (bytes), storage throughput (bytes a second) and
     floating-point operations a second, summed over all servers (eq. 1 and 2), and the largest batch
     of a device, images. The paper's number of GPUs is missing: a node here is one device.
+    The batch is ours: the paper does not list it.
     """
     graphs = known.graphs([key_of(one) for one in scenarios])
     names = sorted({one.scenario.workload.dnn for one in known.runs}) if named else []
