@@ -1,5 +1,6 @@
 """Figures of reused models: panels, marks at the edge, and numbers on axes of logarithms."""
 
+import numpy as np
 import polars as pl
 import pytest
 from matplotlib.axes import Axes
@@ -71,7 +72,7 @@ def test_each_network_has_a_mark_and_all_of_them_a_bar() -> None:
     assert list(marks.get_ydata()) == [10, 50, reuse_plots.LEAST_PERCENT]  # type: ignore[arg-type]
     assert list(means.get_ydata()) == [30, reuse_plots.LEAST_PERCENT]  # type: ignore[arg-type]
     (bars,) = axes.collections
-    ends = [[float(y) for _, y in one.vertices] for one in bars.get_paths()]
+    ends = [np.asarray(one.vertices)[:, 1].tolist() for one in bars.get_paths()]
     assert ends == [[10, 50], [0.1, 0.1]]
 
 

@@ -57,7 +57,7 @@ def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
 ) -> None:
     """By hand: settings are chosen of the other networks, which then forecast those left out."""
     grid = {"kernel": ("rbf",), "C": (1.0, 1000.0), "gamma": (0.05, 0.5), "epsilon": (0.1,)}
-    monkeypatch.setitem(GRIDS, "svr", grid)  # type: ignore[arg-type]
+    monkeypatch.setitem(GRIDS, "svr", grid)
     known = study.known(effects={"bee": 1.5, "dog": -1.0}, noise=0.5)
     made = Published.fit(known, published.size, kinds=("linear", "svr"))
     found = {one.kind: one for one in made.parameters.best_of_kinds}
@@ -82,7 +82,7 @@ def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
 def test_two_networks_are_enough_to_compare_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without one of them, nothing tells which settings are best: the first are taken."""
     grid = {"kernel": ("rbf",), "C": (1.0, 10.0), "gamma": (0.05,), "epsilon": (0.1,)}
-    monkeypatch.setitem(GRIDS, "svr", grid)  # type: ignore[arg-type]
+    monkeypatch.setitem(GRIDS, "svr", grid)
     known = study.known(names=("ant", "bee"))
     made = Published.fit(known, published.size, kinds=("linear", "svr"))
     assert {one.kind for one in made.parameters.best_of_kinds} == {"linear", "svr"}
