@@ -14,6 +14,10 @@ from reports.plots import LINEAR, SERIES, blank, legend_below, styled
 
 MOST_RATIO = 100.0
 """Predicted / actual, or its inverse, that is drawn; else what errs little could not be told."""
+LEAST_PERCENT = 0.1
+"""Of errors by number of servers; the scale is one of logarithms."""
+_APART = 0.15
+"""How far kinds of forecasts stand beside each other, in servers."""
 _INCHES_A_ROW = 0.22
 _MANY_DECADES = 3.5
 """Of an axis, on which 2 and 5 would be too much."""
@@ -41,18 +45,41 @@ def ratios(rows: pl.DataFrame, title: str = "") -> Figure:
 
 
 @styled
-def by_servers(rows: pl.DataFrame, what: str, label: str, title: str = "") -> Figure:
-    """Plot a figure by number of servers, a line for each kind of forecast.
+def by_servers(rows: pl.DataFrame, title: str = "") -> Figure:
+    """Plot absolute errors by number of servers: a mark for each network, a bar over all of them.
 
-    `rows` has of, workers and the column `what`.
+    `rows` has of, dnn, workers and error_percent; a line for each kind of forecast goes through
+    means of networks. What is below `LEAST_PERCENT` stands at the edge.
     """
     figure, axes = blank(title)
-    if what == "ratio":
-        axes.axhline(1, color=LINEAR, lw=1)
-    for color, name, one in _series(rows):
-        axes.plot(one["workers"], one[what], "-o", ms=4, color=color, label=name)
-    axes.set(xlabel="servers", ylabel=label, xticks=rows["workers"].unique().sort().to_list())
-    axes.set_ylim(bottom=0)
+    kinds = list(_series(rows))
+    for place, (color, name, one) in enumerate(kinds):
+        beside = _APART * (place - (len(kinds) - 1) / 2)
+        errors = one.with_columns(pl.col("error_percent").clip(lower_bound=LEAST_PERCENT))
+        axes.plot(
+            errors["workers"] + beside,
+            errors["error_percent"],
+            "o",
+            ms=4,
+            alpha=0.6,
+            color=color,
+            label=name,
+        )
+        of_all = (
+            errors.group_by("workers")
+            .agg(
+                mean=pl.col("error_percent").mean(),
+                least=pl.col("error_percent").min(),
+                most=pl.col("error_percent").max(),
+            )
+            .sort("workers")
+        )
+        at = of_all["workers"] + beside
+        axes.vlines(at, of_all["least"], of_all["most"], color=color, lw=1)
+        axes.plot(at, of_all["mean"], "-", lw=1, color=color)
+    axes.set(xlabel="servers", ylabel="mean absolute error, %", yscale="log")
+    axes.set_xticks(rows["workers"].unique().sort().to_list())
+    _plain_logarithms(axes.yaxis)
     legend_below(figure, axes)
     return figure
 

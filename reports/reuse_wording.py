@@ -52,7 +52,7 @@ def drawn(rows: pl.DataFrame, by: str) -> pl.DataFrame:
 
 def ratios_of(rows: pl.DataFrame, where: str) -> str:
     """Return predicted / actual of each network as a figure; `where` says what was not seen."""
-    described = f"Predicted over actual steps by network, {where}"
+    described = f"Predicted over actual epochs by network, {where}"
     most = reuse_plots.MOST_RATIO
     beyond = rows.filter(~pl.col("ratio").is_between(1 / most, most)).height
     at_edge = (

@@ -1,6 +1,7 @@
-"""Steps by regressions that saw some of a round's runs, judged by its other runs.
+"""Epochs by regressions that saw some of a round's runs, judged by its other runs.
 
-That is how the paper judges: no forecast here was made before its step was measured.
+That is how the paper judges: no forecast here was made before its step was measured. An epoch takes
+as many steps as `models.predictddl.published.EPOCH_IMAGES` ask for.
 
 Source: Assogba et al., PredictDDL, sections II and IV.
 """
@@ -15,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from models.ernest import features
-from models.predictddl import published
+from models.predictddl import model, published
 from models.predictddl.known import Known
 from models.predictddl.observed import Observed
 from models.predictddl.published import OfNetwork, Published
@@ -38,27 +39,30 @@ ROWS = {
     "predicted_s": pl.Float64,
     "measured_s": pl.Float64,
 }
-"""Forecasts of steps: by what, and what it had not seen; seconds."""
+"""Forecasts of epochs: by what, and what it had not seen; seconds."""
+EPOCH_IMAGES = published.EPOCH_IMAGES
+"""Of an epoch."""
 _SEED = 32
 _QUARTERS = 4
 
 
 @dataclass(frozen=True)
 class Contest:
-    """How several forecasts of the same steps did.
+    """How several forecasts of the same epochs did.
 
     Each frame has of, split, n, ratio (mean of predicted / actual, the paper's measure),
-    error_percent (mean of absolute errors) and rmse_s; the other two dnn or workers too.
+    error_percent (mean of absolute errors) and rmse_s; the second has dnn too, the third dnn and
+    workers. Networks are not the same on all numbers of servers, so no frame has workers alone.
     """
 
     overall: pl.DataFrame
     by_network: pl.DataFrame
-    by_workers: pl.DataFrame
+    by_servers: pl.DataFrame
 
     @classmethod
     def of(cls, rows: pl.DataFrame) -> Self:
         """Return how `ROWS` did."""
-        return cls(scored(rows), scored(rows, "dnn"), scored(rows, "workers"))
+        return cls(scored(rows), scored(rows, "dnn"), scored(rows, "dnn", "workers"))
 
 
 def scored(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
@@ -74,6 +78,29 @@ def scored(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
     return found.sort("workers", maintain_order=True) if "workers" in by else found
 
 
+def across_networks(by_servers: pl.DataFrame) -> pl.DataFrame:
+    """Return errors on each number of servers, and how far those of single networks are apart.
+
+    Args:
+        by_servers: as `Contest` has it.
+
+    Returns: of, split, workers, networks (how many), n, error_percent (mean of all n), and the
+        least and greatest mean of a network: of absolute errors, least_percent and most_percent,
+        and of predicted / actual, lowest and highest.
+    """
+    error, ratio = pl.col("error_percent"), pl.col("ratio")
+    found = by_servers.group_by("of", "split", "workers", maintain_order=True).agg(
+        networks=pl.len(),
+        n=pl.col("n").sum(),
+        error_percent=(error * pl.col("n")).sum() / pl.col("n").sum(),
+        least_percent=error.min(),
+        most_percent=error.max(),
+        lowest=ratio.min(),
+        highest=ratio.max(),
+    )
+    return found.sort("of", "split", "workers", maintain_order=True)
+
+
 def random_parts(count: int, parts: int) -> Parts:
     """Return the part of each of so many runs: as large as can be alike, and drawn by a seed."""
     found = [place % parts for place in range(count)]
@@ -86,13 +113,24 @@ def family_parts(known: Known) -> Parts:
     return [family(one.scenario.workload.dnn) for one in known.runs]
 
 
-def contest(known: Known, fittings: Mapping[str, Fitting]) -> pl.DataFrame:
-    """Return `ROWS` of random fifths (the paper's 80/20) and of families, each left out in turn."""
-    splits = {RANDOM: random_parts(len(known.runs), 5), FAMILIES: family_parts(known)}
+def contest(
+    known: Known, fittings: Mapping[str, Fitting], of_families: Mapping[str, Fitting] | None = None
+) -> pl.DataFrame:
+    """Return `ROWS` of random fifths (the paper's 80/20) and of families, each left out in turn.
+
+    Args:
+        known: all runs.
+        fittings: by name.
+        of_families: those that fit in another way where families are left out.
+    """
+    fifths, families = random_parts(len(known.runs), 5), family_parts(known)
     return pl.concat(
-        forecasts(known, name, fitting, parts, split)
+        forecasts(known, name, one, parts, split)
         for name, fitting in fittings.items()
-        for split, parts in splits.items()
+        for split, parts, one in (
+            (RANDOM, fifths, fitting),
+            (FAMILIES, families, (of_families or {}).get(name, fitting)),
+        )
     )
 
 
@@ -133,11 +171,11 @@ def regression(of_network: OfNetwork, *kinds: str, named: bool = False) -> Fitti
     return lambda known: Published.fit(known, of_network, kinds=kinds, named=named).steps_s
 
 
-def chosen_by_quarters(known: Known, kind: str) -> Fitting:
-    """Return what fits a regressor to embeddings, where families are left out in turn.
+def chosen_by_quarters(known: Known, *kinds: str) -> Fitting:
+    """Return what fits the best of some kinds to embeddings, where families are left out in turn.
 
-    Choosing settings takes long. So it is done once for each quarter of the families, by the runs
-    of the other three: settings for a family are chosen without it, and without its quarter.
+    Choosing takes long. So it is done once for each quarter of the families, by the runs of the
+    other three: settings for a family are chosen without it, and without its quarter.
     """
     names = sorted(set(map(family, known.names)))
     chosen: dict[int, published.Parameters] = {}
@@ -148,8 +186,18 @@ def chosen_by_quarters(known: Known, kind: str) -> Fitting:
         if quarter not in chosen:
             left = set(names[quarter::_QUARTERS])
             others = known.without(lambda one: family(one.scenario.workload.dnn) in left)
-            chosen[quarter] = Published.fit(others, embedding, kinds=(kind,)).parameters
+            chosen[quarter] = Published.fit(others, embedding, kinds=kinds).parameters
         return Published(rest, embedding, named=False, parameters=chosen[quarter]).steps_s
+
+    return fit
+
+
+def of_logarithms(fitting: model.Fitting) -> Fitting:
+    """Return what fits a model of logarithms of seconds."""
+
+    def fit(known: Known) -> Forecast:
+        forecast = fitting(known)
+        return lambda scenarios: np.exp(forecast(scenarios)[0])
 
     return fit
 
@@ -194,6 +242,6 @@ def _row(
         split,
         scenario.workload.dnn,
         scenario.strategy.workers,
-        predicted_s,
-        one.step_s,
+        published.epoch_s(scenario, predicted_s),
+        published.epoch_s(scenario, one.step_s),
     )

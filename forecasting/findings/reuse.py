@@ -5,6 +5,7 @@ besides is fitted to some of the round's runs and judged by the others
 (`forecasting.findings.regressions`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,15 +21,20 @@ from forecasting.findings.waiting import waiting, workloads_of
 from forecasting.fits import told_apart
 from models.ernest.systems import ERNEST
 from models.predictddl.known import Known
+from models.predictddl.published import epoch_s
 from models.predictddl.systems import known_of, trained
 from networks.families import family
 from studies import landed
 from studies.rounds import Round
 from warehouse.landing import landed_runs
+from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse
 
 ABOUT = ("predictddl", "predictddl_paper")
 """A round is about reuse if one of these forecast something that was measured."""
+SEEN, OTHERS, NEW_TYPE = "seen", "other networks", "a type without steps"
+"""What a fit knew of a point: steps of its network, on types of nodes that it has steps of; these
+types alone; not all of its types. Where no point is on types with steps, networks alone count."""
 _PROBES = ("torch_throughput", "inventory")
 
 
@@ -40,7 +46,7 @@ class Reuse:
         workloads: dnn, family, known (`network`, `family` or `neither` is among train scenarios),
             runs (measured), judged (scenarios) and forecasts' (Table II).
         judged: what was in the ledger before it was measured (Figs. 9 and 12): as `Contest`, `of`
-            being systems and `split` where the network was (`seen`, `other networks`).
+            being systems and `split` one of `SEEN`, `OTHERS` and `NEW_TYPE`.
         regressors: rows of `forecasting.findings.regressors`.
         noise_floor, noise_n: of these scenarios, percent, and how many have one.
         regressions: None: too few networks were measured.
@@ -72,19 +78,20 @@ def reuse(round_: Round, judged: pl.DataFrame, landing: Path, warehouse: Warehou
     if judged.filter(pl.col("system").is_in(about)).is_empty():
         return None
     data = Measured(round_, landing)
-    rows = _rows(judged, data.trained)
+    rows = rows_of(judged, data)
     floors = judged.unique("scenario_id")["noise_floor_percent"].drop_nulls()
     workloads = workloads_of(round_, judged)
+    chosen = regressors(judged, warehouse)
     waited = waiting(round_, workloads, judged, landed_runs(landing))
     is_there = not waited.filter(~pl.col("expected"), system=ERNEST.name).is_empty()
     ours = answering_s(data.learned, workloads) if is_there and ABOUT[0] in about else []
     return Reuse(
         workloads=_workloads(data, judged),
         judged=Contest.of(rows),
-        regressors=regressors(judged, warehouse),
+        regressors=chosen,
         noise_floor=sum(floors) / len(floors) if len(floors) else None,
         noise_n=len(floors),
-        regressions=regressions(data.known),
+        regressions=regressions(data.known, *_regressors(chosen)),
         waiting=waited,
         compared=compared(waited, ours),
     )
@@ -101,6 +108,17 @@ class Measured:
         """Networks that fits may see steps of, here or on other hosts."""
         own = {curve.dnn for curve in self._round.study.curves if not curve.is_judged}
         return frozenset(own | {one.scenario.workload.dnn for one in self.learned.runs})
+
+    @cached_property
+    def scenarios(self) -> Mapping[str, Scenario]:
+        """What judges, by id."""
+        found = [
+            one
+            for curve in self._round.study.curves
+            if curve.is_judged
+            for one in curve.scenarios(self._round.backend)
+        ]
+        return {one.scenario_id: one for one in found}
 
     @cached_property
     def known(self) -> Known:
@@ -126,17 +144,44 @@ class Measured:
         return self.known.without(lambda one: one.scenario.scenario_id in hidden)
 
 
-def _rows(judged: pl.DataFrame, seen: frozenset[str]) -> pl.DataFrame:
-    is_seen = pl.col("dnn").is_in(list(seen))
-    rows = judged.select(
-        of="system",
-        split=pl.when(is_seen).then(pl.lit("seen")).otherwise(pl.lit("other networks")),
-        dnn="dnn",
-        workers=pl.col("workers").cast(pl.Int64),
-        predicted_s="predicted",
-        measured_s="measured",
-    )
-    return rows.cast(pl.Schema(ROWS)).sort("of", "split", "dnn", "workers", maintain_order=True)
+def rows_of(judged: pl.DataFrame, data: Measured) -> pl.DataFrame:
+    """Return `ROWS` of forecasts in the ledger, `split` being one of `SEEN`, `OTHERS`, `NEW_TYPE`.
+
+    Args:
+        judged: as `forecasting.findings.judged.judged_of` returns it.
+        data: what fits may have seen.
+    """
+    points = {name: data.scenarios[name] for name in judged["scenario_id"].unique()}
+    types = {name: {group.node_type for group in one.worker_groups} for name, one in points.items()}
+    with_steps = {name for name, its in types.items() if its <= data.learned.node_types}
+
+    def split(name: str) -> str:
+        if with_steps and name not in with_steps:
+            return NEW_TYPE
+        return SEEN if points[name].workload.dnn in data.trained else OTHERS
+
+    rows = [
+        (
+            system,
+            split(name),
+            points[name].workload.dnn,
+            points[name].strategy.workers,
+            epoch_s(points[name], predicted_s),
+            epoch_s(points[name], measured_s),
+        )
+        for system, name, predicted_s, measured_s in judged.select(
+            "system", "scenario_id", "predicted", "measured"
+        ).iter_rows()
+    ]
+    found = pl.DataFrame(rows, schema=ROWS, orient="row")
+    return found.sort("of", "split", "dnn", "workers", maintain_order=True)
+
+
+def _regressors(chosen: pl.DataFrame) -> tuple[str, str]:
+    """Return the regressors of the fit of most forecasts, for networks in it and for others."""
+    for row in chosen.head(1).iter_rows(named=True):
+        return row["seen"], row["unseen"]
+    return "none", "none"
 
 
 def _workloads(data: Measured, judged: pl.DataFrame) -> pl.DataFrame:

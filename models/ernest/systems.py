@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from models.ernest import design, features
-from models.predictddl.observed import observed
+from models.predictddl.observed import batch_of, observed
 from models.profiled_run import PREDICTED
 from models.srift.asks import foreign
 from models.system import System, Tables
@@ -43,18 +43,28 @@ class Ernest:
         return json.dumps(self.coefficients, sort_keys=True, separators=(",", ":"))
 
     def _step_s(self, scenario: Scenario) -> float:
-        jobs = [POOL] if POOL in self.coefficients else _jobs(scenario)
-        if missing := [job for job in jobs if job not in self.coefficients]:
-            raise BadInput(
-                f"{scenario.label}: Ernest has no run of {missing[0]}; list it in a study of "
-                "system ernest, and `stepcast run`"
-            )
-        row = features.features(scenario)
-        return max(max(float(row @ np.array(self.coefficients[job])) for job in jobs), 1e-6)
+        """Return seconds of a step: of nodes of several types, those of the slowest.
 
+        Each type forecasts all machines with the batch that its own devices have, as its own runs
+        do. The pool has no types, and the mean batch of all.
+        """
+        if POOL in self.coefficients:
+            return self._of(POOL, features.features(scenario))
+        machines = scenario.strategy.workers
+        of_types = []
+        for group in scenario.worker_groups:
+            job = _job(scenario, group)
+            if job not in self.coefficients:
+                raise BadInput(
+                    f"{scenario.label}: Ernest has no run of {job}; list it in a study of "
+                    "system ernest, and `stepcast run`"
+                )
+            row = features.terms(machines, float(batch_of(scenario, group)))
+            of_types.append(self._of(job, row))
+        return max(of_types)
 
-def _jobs(scenario: Scenario) -> list[str]:
-    return [_job(scenario, group) for group in scenario.worker_groups]
+    def _of(self, job: str, row: features.Floats) -> float:
+        return max(float(row @ np.array(self.coefficients[job])), 1e-6)
 
 
 def _job(scenario: Scenario, group: NodeGroup) -> str:
@@ -140,7 +150,7 @@ ERNEST_POOLED = System(
 )
 ERNEST = System(
     name="ernest",
-    version="1",
+    version="2",
     what="Baseline: Ernest, fitted to runs of the job itself that its design asks for.",
     source="Venkataraman et al., NSDI 2016, sections 3.2 and 3.3",
     tables=("run", "scenario", "sample"),

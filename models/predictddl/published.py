@@ -1,13 +1,14 @@
 """PredictDDL as published: an embedding of the graph and features of the cluster, into a regressor.
 
 What is predicted is the time of an epoch. Four kinds of regressors are tuned over the paper's
-grids, and the one that is best on networks left out is fitted to all.
+grids, and the one that is best on networks left out is fitted to all. Networks that compare kinds
+had no part in the choice of their settings: else the kind with most settings has most tries.
 
 Source: Assogba et al., PredictDDL, sections III-C and IV-B2.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -35,7 +36,14 @@ _ITERATIONS = 20_000
 
 
 class Choice(Record):
-    """A kind of regressor, its settings, and its error on networks left out."""
+    """A kind of regressor, its settings, and its error on networks left out.
+
+    Attributes:
+        kind: of `GRIDS`.
+        settings: those that err least on networks left out of all runs.
+        error: mean relative error. Where kinds were compared, with settings that were chosen
+            without the networks that it is of; of one kind alone, the error of its settings.
+    """
 
     kind: str
     settings: Mapping[str, float | int | str]
@@ -65,7 +73,10 @@ def histogram(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
 
 
 def size(known: Known, graph: PrimitiveGraph) -> Sequence[float]:
-    """Return layers (nodes that have parameters) and parameters, as gray boxes do (Figs. 1, 2)."""
+    """Return layers and parameters, as gray boxes do (Figs. 1, 2).
+
+    Layers are nodes that have parameters: normalizations and biases count as others do.
+    """
     layers = sum(node.parameters > 0 for node in graph.nodes)
     return [float(layers), float(graph.parameter_count)]
 
@@ -114,7 +125,11 @@ class Published:
             )
         features = _features([one.scenario for one in known.runs], known, of_network, named)
         seconds = _epochs_s(known)
-        best = [_best(kind, features, seconds, networks) for kind in kinds]
+        runs = _Runs(features, seconds, np.array(networks, dtype=object))
+        with one_thread():
+            best = [_best(kind, runs) for kind in kinds]
+            if len(best) > 1:
+                best = [one.model_copy(update={"error": _nested(one.kind, runs)}) for one in best]
         chosen = min(best, key=lambda one: one.error)
         return cls(known, of_network, named, Parameters(chosen=chosen, best_of_kinds=tuple(best)))
 
@@ -145,13 +160,17 @@ class Published:
             [one.scenario for one in self.known.runs], self.known, self.of_network, self.named
         )
         choice = self.parameters.chosen
-        return _made(choice.kind, choice.settings, features, _epochs_s(self.known))
+        with one_thread():
+            return _made(choice.kind, choice.settings, _Scaled.of(features, _epochs_s(self.known)))
+
+
+def epoch_s(scenario: Scenario, step_s: float) -> float:
+    """Return seconds of an epoch of a scenario, of so many seconds a step."""
+    return step_s * EPOCH_IMAGES / images_per_step(scenario)
 
 
 def _epochs_s(known: Known) -> Floats:
-    return np.array(
-        [one.step_s * EPOCH_IMAGES / images_per_step(one.scenario) for one in known.runs]
-    )
+    return np.array([epoch_s(one.scenario, one.step_s) for one in known.runs])
 
 
 def _features(
@@ -162,6 +181,7 @@ def _features(
     Of a cluster: servers, cores, memory (bytes), storage throughput (bytes a second) and
     floating-point operations a second, summed over all servers (eq. 1 and 2), and the largest batch
     of a device, images. The paper's number of GPUs is missing: a node here is one device.
+    The batch is ours: the paper does not list it.
     """
     graphs = known.graphs([key_of(one) for one in scenarios])
     names = sorted({one.scenario.workload.dnn for one in known.runs}) if named else []
@@ -198,55 +218,118 @@ GRIDS: Mapping[str, Mapping[str, Sequence[Any]]] = {
 """Section IV-B2."""
 
 
-def _best(kind: str, features: Floats, seconds: Floats, networks: Sequence[str]) -> Choice:
-    """Return the settings of a kind with the least mean relative error on networks left out."""
-    groups = np.array(networks)
-    order = sorted(set(networks))
-    folds = [order[first::_FOLDS] for first in range(min(_FOLDS, len(order)))]
-    grid = GRIDS[kind]
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Features, seconds of an epoch and networks of some runs."""
+
+    features: Floats
+    seconds: Floats
+    networks: NDArray[np.object_]
+
+    def of(self, which: NDArray[np.bool_]) -> Self:
+        return type(self)(self.features[which], self.seconds[which], self.networks[which])
+
+    def folds(self) -> Iterator[tuple[Self, Self]]:
+        """Yield runs to fit to and runs of the networks left out; nothing of one network."""
+        order = sorted(set(self.networks))
+        for first in range(min(_FOLDS, len(order)) if len(order) > 1 else 0):
+            out = np.isin(self.networks, order[first::_FOLDS])
+            yield self.of(~out), self.of(out)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """Runs that regressors are fitted to, standardized once for all of them."""
+
+    of_features: Any
+    of_seconds: Any
+    features: Floats
+    seconds: Floats
+
+    @classmethod
+    def of(cls, features: Floats, seconds: Floats) -> Self:
+        from sklearn.preprocessing import StandardScaler
+
+        rows, column = StandardScaler(), StandardScaler()
+        scaled = column.fit_transform(seconds.reshape(-1, 1))[:, 0]
+        return cls(rows, column, rows.fit_transform(features), scaled)
+
+
+@dataclass(frozen=True, eq=False)
+class _Regressor:
+    """A model of scikit-learn of standardized features and seconds."""
+
+    scaled: _Scaled
+    model: Any
+
+    def predict(self, features: Floats) -> Floats:
+        found = self.model.predict(self.scaled.of_features.transform(features))
+        seconds: Floats = self.scaled.of_seconds.inverse_transform(found.reshape(-1, 1))[:, 0]
+        return seconds
+
+
+def _best(kind: str, runs: _Runs) -> Choice:
+    """Return the settings of a kind with the least mean relative error on networks left out.
+
+    Where runs are of one network none can be left out, and the first settings are taken.
+    """
+    folds = [(_Scaled.of(seen.features, seen.seconds), out) for seen, out in runs.folds()]
     tried = []
-    for values in product(*grid.values()):
-        settings = dict(zip(grid, values, strict=True))
-        if settings.get("kernel") == "linear" and settings["gamma"] != grid["gamma"][0]:
-            continue  # It has no gamma.
-        errors = []
-        for fold in folds:
-            out = np.isin(groups, fold)
-            model = _made(kind, settings, features[~out], seconds[~out])
-            errors.append(np.abs(model.predict(features[out]) / seconds[out] - 1))
-        tried.append(
-            Choice(kind=kind, settings=settings, error=float(np.concatenate(errors).mean()))
-        )
+    for settings in _settings(kind):
+        errors = [_errors(_made(kind, settings, scaled), out) for scaled, out in folds]
+        error = float(np.concatenate(errors).mean()) if errors else 0.0
+        tried.append(Choice(kind=kind, settings=settings, error=error))
     return min(tried, key=lambda one: one.error)
 
 
-def _made(kind: str, settings: Mapping[str, Any], features: Floats, seconds: Floats) -> Any:
-    """Return a fitted pipeline of scikit-learn, of standardized features and seconds."""
-    from sklearn.compose import TransformedTargetRegressor
+def _nested(kind: str, runs: _Runs) -> float:
+    """Return the mean relative error of a kind whose settings other networks choose."""
+    errors = []
+    for seen, out in runs.folds():
+        first, *others = _settings(kind)
+        settings = _best(kind, seen).settings if others else first
+        made = _made(kind, settings, _Scaled.of(seen.features, seen.seconds))
+        errors.append(_errors(made, out))
+    return float(np.concatenate(errors).mean())
+
+
+def _errors(made: _Regressor, out: _Runs) -> Floats:
+    found: Floats = np.abs(made.predict(out.features) / out.seconds - 1)
+    return found
+
+
+def _settings(kind: str) -> Sequence[Mapping[str, Any]]:
+    """Return the settings of a kind's grid, those once that differ in nothing that counts."""
+    grid = GRIDS[kind]
+    every = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    # A linear kernel has no gamma.
+    return [
+        one for one in every if one.get("kernel") != "linear" or one["gamma"] == grid["gamma"][0]
+    ]
+
+
+def _made(kind: str, settings: Mapping[str, Any], scaled: _Scaled) -> _Regressor:
+    """Return a regressor that is fitted to standardized runs."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LinearRegression
     from sklearn.neural_network import MLPRegressor
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+    from sklearn.preprocessing import PolynomialFeatures
     from sklearn.svm import SVR
 
-    steps: dict[str, Callable[[], Any]] = {
-        "linear": lambda: make_pipeline(StandardScaler(), LinearRegression()),
+    kinds: dict[str, Callable[[], Any]] = {
+        "linear": LinearRegression,
         "polynomial": lambda: make_pipeline(
-            StandardScaler(), PolynomialFeatures(2, include_bias=False), LinearRegression()
+            PolynomialFeatures(2, include_bias=False), LinearRegression()
         ),
-        "svr": lambda: make_pipeline(StandardScaler(), SVR(**settings, max_iter=_ITERATIONS)),
-        "mlp": lambda: make_pipeline(
-            StandardScaler(),
-            MLPRegressor(
-                hidden_layer_sizes=(int(settings["neurons"]),),
-                solver="lbfgs",
-                max_iter=_ITERATIONS_MLP,
-                random_state=_SEED,
-            ),
+        "svr": lambda: SVR(**settings, max_iter=_ITERATIONS),
+        "mlp": lambda: MLPRegressor(
+            hidden_layer_sizes=(int(settings["neurons"]),),
+            solver="lbfgs",
+            max_iter=_ITERATIONS_MLP,
+            random_state=_SEED,
         ),
     }
-    model = TransformedTargetRegressor(steps[kind](), transformer=StandardScaler())
-    with warnings.catch_warnings(), one_thread():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(features, seconds)
+        return _Regressor(scaled, kinds[kind]().fit(scaled.features, scaled.seconds))

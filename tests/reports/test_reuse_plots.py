@@ -1,5 +1,6 @@
 """Figures of reused models: panels, marks at the edge, and numbers on axes of logarithms."""
 
+import numpy as np
 import polars as pl
 import pytest
 from matplotlib.axes import Axes
@@ -53,6 +54,26 @@ def test_ratios_stand_at_the_edge_where_they_are_beyond_it(
     assert numbers(axes) == told
     beyond = "At the edge stand 1 beyond 100 times or a 100th." in ratios_of(rows, "families")
     assert beyond == (ratios[0] < 0.01)
+
+
+def test_each_network_has_a_mark_and_all_of_them_a_bar() -> None:
+    rows = pl.DataFrame(
+        {
+            "of": ["a"] * 3,
+            "dnn": ["ant", "bee", "ant"],
+            "workers": [2, 2, 4],
+            "error_percent": [10.0, 50.0, 0.0],
+        }
+    )
+    figure = reuse_plots.by_servers(rows)
+    to_png(figure)
+    (axes,) = figure.axes
+    marks, means = axes.lines
+    assert list(marks.get_ydata()) == [10, 50, reuse_plots.LEAST_PERCENT]  # type: ignore[arg-type]
+    assert list(means.get_ydata()) == [30, reuse_plots.LEAST_PERCENT]  # type: ignore[arg-type]
+    (bars,) = axes.collections
+    ends = [np.asarray(one.vertices)[:, 1].tolist() for one in bars.get_paths()]
+    assert ends == [[10, 50], [0.1, 0.1]]
 
 
 def test_workloads_are_whole_numbers() -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecasting.findings import left_out
-from forecasting.findings.left_out import FAMILIES, RANDOM, ROWS, contest, regression, scored
-from models.predictddl import published
+from forecasting.findings.left_out import (
+    FAMILIES,
+    RANDOM,
+    ROWS,
+    Contest,
+    contest,
+    regression,
+    scored,
+)
+from models.predictddl import log_linear, model, published
 from models.predictddl.known import Known
 from models.predictddl.observed import Observed
 from networks.families import family
@@ -38,6 +47,57 @@ def test_figures_of_a_group_are_those_by_hand() -> None:
     assert found.rows() == [("a", RANDOM, 2, 1.0, 50.0, 1.0), ("b", RANDOM, 1, 1.0, 0.0, 0.0)]
     workers = scored(pl.DataFrame(rows, schema=ROWS, orient="row"), "workers")
     assert workers["workers"].to_list() == [2, 2, 4]
+
+
+def test_too_fast_and_too_slow_do_not_cancel_across_networks() -> None:
+    """Half and three halves of the time are 50 % off each, though they are right in the mean."""
+    rows = [("a", RANDOM, "ant", 2, 1.0, 2.0), ("a", RANDOM, "bee", 2, 3.0, 2.0)]
+    rows += [("a", RANDOM, "bee", 2, 2.0, 2.0), ("a", RANDOM, "ant", 4, 2.2, 2.0)]
+    by_servers = Contest.of(pl.DataFrame(rows, schema=ROWS, orient="row")).by_servers
+    assert by_servers.select("dnn", "workers", "n").rows() == [
+        ("ant", 2, 1),
+        ("bee", 2, 2),
+        ("ant", 4, 1),
+    ]
+    two, four = left_out.across_networks(by_servers).to_dicts()
+    assert (two["networks"], two["n"], four["networks"], four["n"]) == (2, 3, 1, 1)
+    assert two["error_percent"] == pytest.approx(100 / 3)
+    assert (two["least_percent"], two["most_percent"]) == pytest.approx((25, 50))
+    assert (two["lowest"], two["highest"]) == pytest.approx((0.5, 1.25))
+    assert four["error_percent"] == pytest.approx(10)
+
+
+def test_what_is_judged_are_epochs() -> None:
+    known = study.known()
+    found = left_out.forecasts(
+        known,
+        "a second more",
+        lambda _: lambda scenarios: np.array([study.step_s(one) + 1 for one in scenarios]),
+        left_out.random_parts(len(known.runs), 5),
+        RANDOM,
+    )
+    measured = [
+        one.step_s * 50_000 / one.scenario.workload.batch_size / one.scenario.strategy.workers
+        for one in known.runs
+    ]
+    assert sorted(found["measured_s"]) == pytest.approx(sorted(measured))
+    # Fewer images a step are more steps of an epoch, each a second too slow.
+    late = {round(s, 3) for s in found["predicted_s"] - found["measured_s"]}
+    assert late == {round(50_000 / each / w, 3) for each, w in product((4, 12), (1, 2, 4))}
+
+
+def test_ours_forecasts_seconds_and_not_their_logarithms() -> None:
+    """Runs are what its model of work can tell: a network in the fit is forecast as it is."""
+    known = study.known()
+    fittings = {
+        "ours": left_out.of_logarithms(model.ours("none")),
+        "log-linear": left_out.of_logarithms(log_linear.fitted),
+    }
+    found = scored(contest(known, fittings).filter(split=RANDOM))
+    ours, other = found.filter(of="ours"), found.filter(of="log-linear")
+    assert ours["n"].item() == other["n"].item() == len(known.runs)
+    assert ours["ratio"].item() == pytest.approx(1, abs=0.1)
+    assert other["ratio"].item() == pytest.approx(1, abs=0.3)
 
 
 def test_each_run_is_forecast_once_by_a_fit_that_did_not_see_it() -> None:

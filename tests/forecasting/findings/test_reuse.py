@@ -8,8 +8,17 @@ import pytest
 
 from forecasting.findings import answering
 from forecasting.findings.judged import SCHEMA
-from forecasting.findings.left_out import FAMILIES, RANDOM
-from forecasting.findings.reuse import Measured, Reuse, reuse
+from forecasting.findings.left_out import FAMILIES, RANDOM, ROWS
+from forecasting.findings.regressions import two_shown
+from forecasting.findings.reuse import (
+    NEW_TYPE,
+    OTHERS,
+    SEEN,
+    Measured,
+    Reuse,
+    reuse,
+    rows_of,
+)
 from forecasting.findings.waiting import COLUMNS, waiting, workloads_of
 from models.ernest.systems import ERNEST
 from models.predictddl import published
@@ -130,12 +139,64 @@ def test_regressions_judge_each_run_by_fits_to_others(found: Reuse) -> None:
     assert tell is not None
     runs = sum(found.workloads["runs"])
     assert set(tell.of_two["dnn"]) == {"resnet18", "vgg11"}
+    beside = tell.beside.overall["of"].unique(maintain_order=True).to_list()
+    assert beside[0] == "PredictDDL as published"
+    assert beside[2:] == ["PredictDDL, ours", "log-linear", "Ernest, pooled"]
+    for contest in (tell.boxes, tell.features):
+        assert contest.overall["of"].to_list()[-1] == "log-linear"
     for contest in (tell.boxes, tell.features, tell.beside, tell.kinds):
         assert set(contest.overall["split"]) == {RANDOM, FAMILIES}
         assert set(contest.overall["n"]) == {runs}
         assert set(contest.by_network["dnn"]) == LAYERS.keys()
     assert tell.amounts.overall["of"].to_list() == ["50/50", "67/33", "80/20"]
     assert tell.kinds.overall["of"].n_unique() == 4
+
+
+def test_as_published_is_the_best_of_four_kinds_and_not_one(found: Reuse) -> None:
+    """Where the polynomial is not chosen, its forecasts are another row."""
+    tell = found.regressions
+    assert tell is not None
+    names = ("PredictDDL as published", "second-order polynomial of the embedding")
+    for split in (RANDOM, FAMILIES):
+        published_, polynomial = (
+            tell.beside.by_network.filter(of=name, split=split) for name in names
+        )
+        assert published_["ratio"].to_list() != pytest.approx(polynomial["ratio"].to_list())
+
+
+def test_networks_of_the_paper_come_first() -> None:
+    rows = [("a", RANDOM, dnn, w, 1.0, 1.0) for dnn in ("ant", "bee") for w in (1, 2, 3)]
+    rows += [("a", RANDOM, "mobilenetv3_small_w1", 6, 1.0, 1.0)]
+    names = ["mobilenetv3_small_w1", "ant"]
+    assert two_shown(pl.DataFrame(rows, schema=ROWS, orient="row")) == names
+
+
+def test_a_type_without_steps_stands_apart(
+    made: tuple[Round, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless no point is on a type with steps: then networks alone tell points apart."""
+    round_, folder = made
+    monkeypatch.setattr(extraction, "_PRIMITIVES", graphs())
+    forecasts = judged(round_, {"predictddl": 1.1})
+    data = Measured(round_, folder)
+
+    def elsewhere(one: Scenario) -> Scenario:
+        nodes = tuple(group.model_copy(update={"node_type": "new"}) for group in one.nodes)
+        return one.model_copy(update={"nodes": nodes})
+
+    def counts() -> dict[str, int]:
+        rows = rows_of(forecasts, data)
+        return dict(rows.group_by("split").len().iter_rows())
+
+    here = data.scenarios
+    assert counts() == {SEEN: 1, OTHERS: 4}
+    some = {
+        name: elsewhere(one) if one.strategy.workers == 2 else one for name, one in here.items()
+    }
+    vars(data).update(scenarios=some)
+    assert counts() == {SEEN: 1, OTHERS: 2, NEW_TYPE: 2}
+    vars(data).update(scenarios={name: elsewhere(one) for name, one in here.items()})
+    assert counts() == {SEEN: 1, OTHERS: 4}
 
 
 def test_runs_that_serve_several_workloads_count_once(made: tuple[Round, Path]) -> None:
@@ -232,6 +293,15 @@ def test_sections_say_what_was_found(found: Reuse) -> None:
     ours = next(row for row in rows if row[0] == "predictddl" and row[1] == "80 s")
     assert ours == ["predictddl", "80 s", "80 s", "10.0 %", "5"]
     assert any(row[0] == "ernest *" and row[-2:] == ["—", "0"] for row in rows)
+
+
+def test_numbers_of_servers_are_of_networks_apart(found: Reuse) -> None:
+    """Each other network was judged on each number of servers; the only seen one on one."""
+    html = section.section(found)
+    rows = [row for row in cells(html) if row[:2] == ["predictddl_paper", "other networks"]]
+    assert [*rows[-1][2:5], rows[-1][-1]] == ["3", "2", "2", "200.0 to 200.0 %"]
+    (asked,) = (row for row in cells(html) if row[0].startswith("Does the size"))
+    assert asked[-1] == "other networks, W=2: 10.0 % (n = 2); W=3: 10.0 % (n = 2)"
 
 
 def test_without_a_reused_model_there_is_nothing(made: tuple[Round, Path]) -> None:

@@ -69,6 +69,23 @@ def test_probed_it_forecasts_more_machines_of_a_job_and_refuses_other_jobs() -> 
         fitted.predict([study.scenario("bee", 8, 12)])
 
 
+def test_each_type_of_a_mix_has_its_own_batch() -> None:
+    """As the runs of each type had it; the step takes as long as the slower type."""
+    asked = study.scenario("ant", 4, 4)
+    nodes = (
+        study.group("fast", 2).model_copy(update={"batch_size": 12}),
+        study.group("slow", 2).model_copy(update={"batch_size": 4}),
+    )
+    mix = asked.model_copy(update={"nodes": nodes})
+    alone = [study.scenario("ant", 4, 12, "fast"), study.scenario("ant", 4, 4, "slow")]
+    asks = ERNEST.rests_on(mix)
+    assert not isinstance(asks, Refusal)
+    fitted = ERNEST.fit(study.raw_tables(list({ask.scenario for ask in asks})))
+    together, *each = fitted.predict([mix, *alone])["value"]
+    assert together == max(each)
+    assert each[0] != pytest.approx(each[1], rel=0.01)
+
+
 def test_pooled_it_says_the_same_of_every_network() -> None:
     fitted = ERNEST_POOLED.fit(study.raw_tables())
     found = fitted.predict([study.scenario("ant", 2, 4), study.scenario("dog", 2, 4)])["value"]

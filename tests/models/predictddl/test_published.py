@@ -50,3 +50,39 @@ def test_the_best_on_networks_left_out_is_chosen_and_loads_alike() -> None:
     loaded = Published(known, published.size, named=False, parameters=made.parameters)
     asked = study.scenarios(workers=(1, 3))
     np.testing.assert_array_equal(made.steps_s(asked), loaded.steps_s(asked))
+
+
+def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By hand: settings are chosen of the other networks, which then forecast those left out."""
+    grid = {"kernel": ("rbf",), "C": (1.0, 1000.0), "gamma": (0.05, 0.5), "epsilon": (0.1,)}
+    monkeypatch.setitem(GRIDS, "svr", grid)
+    known = study.known(effects={"bee": 1.5, "dog": -1.0}, noise=0.5)
+    made = Published.fit(known, published.size, kinds=("linear", "svr"))
+    found = {one.kind: one for one in made.parameters.best_of_kinds}
+    of_all = Published.fit(known, published.size, kinds=("svr",)).parameters.chosen
+    errors: list[float] = []
+    settings = []
+    for fold in (study.NETWORKS[first::4] for first in range(4)):
+        out = [one for one in known.runs if one.scenario.workload.dnn in fold]
+        rest = known.without(lambda one, fold=fold: one.scenario.workload.dnn in fold)  # type: ignore[misc]
+        own = Published.fit(rest, published.size, kinds=("svr",))
+        settings.append(own.parameters.chosen.settings)
+        steps_s = own.steps_s([one.scenario for one in out])
+        errors += [abs(s / one.step_s - 1) for s, one in zip(steps_s, out, strict=True)]
+    assert any(one != of_all.settings for one in settings)
+    assert found["svr"].settings == of_all.settings
+    assert found["svr"].error == pytest.approx(np.mean(errors)) != of_all.error
+    # Nothing is to be chosen of a linear regression, so its error is the same both ways.
+    alone = Published.fit(known, published.size, kinds=("linear",)).parameters.chosen
+    assert found["linear"] == alone
+
+
+def test_two_networks_are_enough_to_compare_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one of them, nothing tells which settings are best: the first are taken."""
+    grid = {"kernel": ("rbf",), "C": (1.0, 10.0), "gamma": (0.05,), "epsilon": (0.1,)}
+    monkeypatch.setitem(GRIDS, "svr", grid)
+    known = study.known(names=("ant", "bee"))
+    made = Published.fit(known, published.size, kinds=("linear", "svr"))
+    assert {one.kind for one in made.parameters.best_of_kinds} == {"linear", "svr"}
