@@ -133,12 +133,13 @@ def _variant(
     what: str,
     in_words: str,
     functions: tuple[Callable[[Tables], Fitted], Callable[[str, Tables], Fitted]],
+    version: str = "2",
 ) -> System:
     fit, load = functions
     return replace(
         PREDICTDDL,
         name=name,
-        version="1",
+        version=version,
         what=what,
         in_words=in_words,
         beside="",
@@ -203,10 +204,12 @@ BLACK_BOX = _variant(
     "Baseline: linear regression on the network's name and the cluster (Figs. 1 and 2).",
     "black box",
     _published(untrained, published.nothing, kinds=("linear",), named=True),
+    version="1",
 )
 GRAY_BOX = _variant(
     "gray_box",
     "Baseline: as black_box, with numbers of layers and parameters (Figs. 1, 2 and 6).",
     "gray box",
     _published(untrained, published.size, kinds=("linear",), named=True),
+    version="1",
 )
