@@ -25,13 +25,18 @@ eventually = retry(
 
 
 class Started:
-    """The command line in a process of its own; what it writes to stderr goes to a file."""
+    """The command line in a process of its own; what it writes to stderr goes to a file.
 
-    def __init__(self, home: Path, *arguments: str, token: str | None = TOKEN) -> None:
+    `first` is what Python does there before.
+    """
+
+    def __init__(
+        self, home: Path, *arguments: str, token: str | None = TOKEN, first: str = ""
+    ) -> None:
         self._errors = home / f"{arguments[0]}.stderr"
         # Nobody's measurement makes a node wait, nor is disturbed by it for longer than a moment.
         lock = f"from profilers.steady import hostlock; hostlock.NAME = '\\0{home}'"
-        code = f"{lock}; from pipelines.cli.main import main; main()"
+        code = f"{first}\n{lock}; from pipelines.cli.main import main; main()"
         environment = {name: value for name, value in os.environ.items() if "TOKEN" not in name}
         if token is not None:
             environment["STEPCAST_TOKEN"] = token
@@ -97,6 +102,13 @@ def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
     assert f"no service answers at {url}" in gone.err
 
 
+@pytest.mark.parametrize("token", ["a-secret\rof-mine", "a-secret-ключ", "a-secret of-mine"])
+def test_a_token_that_nobody_can_send_is_refused_and_not_told(token: str) -> None:
+    refused = stepcast("node", "join", "http://127.0.0.1:1", "--type", "a", "--token", token)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "expected a token of 8 to 200" in refused.err and "secret" not in refused.err
+
+
 def test_what_cannot_be_served_is_refused_in_one_line(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +120,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(
             (["--host", "192.0.2.1", "--port", "0"], "cannot listen to 192.0.2.1:0"),
             (["--token", "short"], "expected a token of 8 to 200"),
             (["--token", "with blanks in it"], "expected a token of 8 to 200"),
+            (["--token", TOKEN, "--no-token"], "--no-token lets anybody ask, and there is a token"),
             (["--datasets", str(home / "none")], "no such folder"),
         ):
             answer = stepcast("serve", *arguments)
