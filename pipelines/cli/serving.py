@@ -1,5 +1,7 @@
 """What `stepcast serve`, `node join` and `embedder train` do."""
 
+import atexit
+import os
 import re
 import secrets
 import signal
@@ -54,11 +56,12 @@ def _serve(
         from pipelines.service.checker import Checker
         from pipelines.service.collector import Collector
         from pipelines.service.engine import Engine
+        from pipelines.service.slots import Slots
     except ImportError as error:
         raise MissingTool(f"{error}; `make setup` installs what the service needs") from None
 
-    collector, checker = Collector(), Checker(datasets, minutes)
-    app = service(Engine(Warehouse(home())), collector, checker, token)
+    collector, checker, slots = Collector(), Checker(datasets, minutes), Slots()
+    app = service(Engine(Warehouse(home())), collector, checker, token, slots)
 
     class Ending(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -74,6 +77,9 @@ def _serve(
         pass
     finally:
         checker.close()
+        if slots.is_busy:
+            # Libraries that still compute in a thread may not survive what Python does at its end.
+            atexit.register(os._exit, Interrupted.exit_code)
 
 
 def _announce(listening: socket.socket, new_token: str | None) -> None:

@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -100,6 +102,39 @@ def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
     gone = stepcast("node", "join", url, "--type", "lab.xeon")
     assert (gone.code, gone.err.count("\n")) == (2, 1)
     assert f"no service answers at {url}" in gone.err
+
+
+ENDLESS = """
+import time
+from pipelines.service.engine import Engine
+def endless(*_):
+    print("it forecasts", file=__import__("sys").stderr, flush=True)
+    time.sleep(3600)
+Engine.forecasts = endless
+"""
+
+
+def test_a_forecast_that_is_made_holds_up_no_end(home: Path) -> None:
+    service = Started(home, "serve", "--port", "0", first=ENDLESS)
+    try:
+        url = service.match(r"(http://127\.0\.0\.1:\d+)/docs")
+        asked = {
+            "workloads": [{"dnn": "vgg11"}],
+            "nodes": [{"node_type": "emu.avx2.s15", "count": 1}],
+        }
+
+        def ask() -> None:
+            with suppress(httpx.HTTPError):
+                httpx.post(f"{url}/v1/forecasts", json=asked, headers=HEADERS, timeout=120)
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(ask)
+            service.match("(it forecasts)")
+            code, _ = service.end(signal.SIGTERM)
+        assert (code, service.told.splitlines()[-1]) == (130, "stepcast: the service has ended")
+    finally:
+        service.process.kill()
+        service.process.wait()
 
 
 @pytest.mark.parametrize("token", ["a-secret\rof-mine", "a-secret-ключ", "a-secret of-mine"])
