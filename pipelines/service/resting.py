@@ -51,7 +51,9 @@ def rests_of(runs: Sequence[VisibleRun], place: Place, scenario: Scenario) -> Re
     if not steps:
         raise _lacking("")
     names = {group.node_type for group in place.groups} - place.measured.keys()
-    at = place_of_types(ours if names else steps, names, {place.link_mbps})
+    # Of places alike otherwise, one with steps goes before one with a newer inventory alone.
+    inventories = [run for run in ours if run.subject.probe == _INVENTORY] if names else []
+    at = place_of_types([*steps, *inventories], names, {place.link_mbps})
     _check_together(at)
     on_backend = [run for run in ours if run.backend == at.backend]
     here = [run for run in on_backend if run.host_id == at.host_id]

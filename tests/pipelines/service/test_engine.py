@@ -265,6 +265,16 @@ def test_a_host_that_is_known_by_its_inventory_is_forecast_from_steps_of_another
     assert (one.low, one.high) == (None, None)
 
 
+def test_an_inventory_of_a_foreign_host_does_not_take_the_place_of_steps(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up.install(home, monkeypatch)
+    made_up.add(home, "inventory", None, "host-3")
+    place = of_types([Nodes(node_type=NODE_TYPE, count=1)], None)
+    found = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
+    assert ([one.status for one in found.of], found.host_id) == (["forecast"], "host-1")
+
+
 @pytest.mark.parametrize(
     ("count", "fields", "said"),
     [
