@@ -190,7 +190,9 @@ def _told(what: str, arguments: list[str]) -> list[str]:
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_USE_LEGACY_KERAS": "1",
     }
-    command = [sys.executable, "-m", "networks.extraction", *arguments]
+    # It ends with this process, whoever ends that.
+    bound = ["setpriv", "--pdeathsig", "KILL"]
+    command = [*bound, sys.executable, "-m", "networks.extraction", *arguments]
     try:
         child = subprocess.run(
             command,

@@ -15,7 +15,7 @@ from pipelines.service import node
 from pipelines.service.app import WHY, service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
-from pipelines.service.contracts import Forecast
+from pipelines.service.contracts import Answer, Forecast
 from pipelines.service.engine import Engine
 from profilers.steady import hostlock
 from tests.pipelines.ran import stepcast
@@ -25,6 +25,7 @@ from warehouse.home import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "service.md").read_text()
 AT = "http://127.0.0.1:8791"
+FROM_ANOTHER = "http://10.0.0.1:8791"
 engine = _engine
 
 
@@ -68,13 +69,13 @@ def test_the_page(engine: Engine, checker: Checker, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(hostlock, "NAME", f"\0page-{os.getpid()}")
     monkeypatch.setattr(node, "_SECONDS", 0.01)
     monkeypatch.setenv("STEPCAST_TOKEN", "a-long-word-of-mine")
-    export, serve, profiled, unnamed, join, *while_it_stays = commands()
-    assert export == ["export", "STEPCAST_TOKEN=a-long-word-of-mine"]
+    export, serve, profiled, unnamed, again, join, *while_it_stays = commands()
+    assert export == again == ["export", "STEPCAST_TOKEN=a-long-word-of-mine"]
     assert serve == ["stepcast", "serve"]
     collector = Collector(refreshed_s=0.0)
     with served(service(engine, collector, checker, "a-long-word-of-mine")) as address:
         answer = curl(profiled[1:], address).json()
-        assert answer["nodes"] == {"emu.avx2.s40": 2}
+        assert answer["nodes"] == {"emu.avx2.s15": 2}
         assert [one["status"] for one in answer["forecasts"]] == ["forecast"] * 2
         (refused,) = curl(unnamed[1:], address).json()["forecasts"]
         assert "list it under train of a study" in refused["reason"]
@@ -85,7 +86,7 @@ def test_the_page(engine: Engine, checker: Checker, monkeypatch: pytest.MonkeyPa
             raise KeyboardInterrupt
 
         monkeypatch.setattr(node.Membership, "stay", stay)
-        joined = stepcast(*(one.replace(AT, address) for one in join[1:]))
+        joined = stepcast(*(one.replace(FROM_ANOTHER, address) for one in join[1:]))
     assert joined.code == 130, joined.err
     assert f"has left {address}" in joined.err
     assert collector.cluster().nodes == []
@@ -95,7 +96,7 @@ def check_registered(*answers: httpx.Response) -> None:
     """Compare what is answered while a node is there with what the page says."""
     cluster, forecast, begun, retraining = answers
     (found,) = cluster.json()["nodes"]
-    assert (found["report"]["node_type"], found["report"]["link_mbps"]) == ("lab.xeon", 1000.0)
+    assert (found["report"]["node_type"], found["report"]["link_mbps"]) == ("lab.xeon", 500.0)
     assert forecast.json()["nodes"] == {"lab.xeon": 1}
     assert forecast.json()["forecasts"][0]["status"] == "forecast"
     assert begun.status_code == 202
@@ -108,4 +109,5 @@ def test_the_page_lists_every_field_and_status() -> None:
     rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", PAGE, re.MULTILINE)
     fields = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert fields == Forecast.model_fields.keys()
+    assert all(f"`{name}`" in PAGE for name in Answer.model_fields.keys() - {"forecasts"})
     assert {int(one) for one in re.findall(r"^\| (\d{3}) \|", PAGE, re.MULTILINE)} == WHY.keys()

@@ -1,6 +1,6 @@
 """Whose runs answer a question: of which backend, and of which host."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from forecasting.asked.runs import VisibleRun
@@ -62,9 +62,31 @@ def place_of(
         BadInput: nothing has been profiled, there is no node type of a name on the backend, or the
             host has no runs.
     """
+    names = {name for one in curves for name in (*one.worker, *filter(None, [one.server]))}
+    return place_of_types(runs, names, {one.link_mbps for one in curves}, backend, host)
+
+
+def place_of_types(
+    runs: Sequence[VisibleRun],
+    names: Set[str],
+    speeds: Set[float | None],
+    backend: Backend | None = None,
+    host: str | None = None,
+) -> Place:
+    """Return whose runs count, as `place_of` does of curves.
+
+    Args:
+        runs: that are visible, the newest first.
+        names: node types that are asked about; none: those of any backend will do.
+        speeds: of links that are asked about.
+        backend: as `place_of`.
+        host: as `place_of`.
+
+    Raises:
+        BadInput: as `place_of`.
+    """
     if not runs:
         raise BadInput("nothing has been profiled yet; run a study first, such as `make demo`")
-    names = {name for one in curves for name in (*one.worker, *filter(None, [one.server]))}
     for name in sorted(names):
         node_group("worker", name, 1)
     of_fleet = bool(names & fleet_types().keys())
@@ -74,9 +96,9 @@ def place_of(
     found = [
         one
         for one in runs
-        if (one.backend in BACKENDS) == of_fleet and backend in (None, one.backend)
+        if (not names or (one.backend in BACKENDS) == of_fleet) and backend in (None, one.backend)
     ]
-    profiled, speeds = _profiled(found)
+    profiled, links = _profiled(found)
     places = [one for one in profiled if host in (None, one[1])]
     if not places and host is None:
         there = backend or ("ssh" if of_fleet else "emulated")
@@ -84,10 +106,9 @@ def place_of(
     if not places:
         known = ", ".join(dict.fromkeys(one for _, one in profiled)) or "none"
         raise BadInput(f"--host: no runs of host {host!r}; hosts that have some: {known}")
-    asked = {one.link_mbps for one in curves}
 
     def fits(place: Where) -> tuple[int, bool, int]:
-        return len(names & profiled[place]), is_here(place), len(asked & speeds[place])
+        return len(names & profiled[place]), is_here(place), len(speeds & links[place])
 
     chosen = max(places, key=fits)
     elsewhere = (

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fleet.readings import in_words
 from forecasting.asked.answer import Answer, Forecast
 from pipelines.cli.nearby import label
-from studies.words import some
+from studies.words import count, some
 
 
 def of(answer: Answer) -> Iterator[str]:
@@ -17,15 +17,24 @@ def of(answer: Answer) -> Iterator[str]:
 
 def travelled(answer: Answer) -> Iterator[str]:
     """Yield a line for the systems whose forecasts rest on steps of other hosts."""
-    found: dict[tuple[str, ...], dict[str, None]] = {}
+    here = answer.place.host_id
+    found: dict[tuple[int, tuple[str, ...]], dict[str, None]] = {}
     for one in answer.forecasts:
-        hosts = {run.host_id for run in one.fit.runs} - {answer.place.host_id}
+        hosts = {run.host_id for run in one.fit.runs} - {here}
         if hosts:
-            found.setdefault(tuple(sorted(hosts)), {})[one.system.name] = None
-    for others, systems in found.items():
+            steps = sum(
+                run.host_id == here and run.subject.scenario is not None for run in one.fit.runs
+            )
+            found.setdefault((steps, tuple(sorted(hosts))), {})[one.system.name] = None
+    for (steps, others), systems in found.items():
+        known = (
+            f"only {count(steps, 'run')} of host {here} are known"
+            if steps
+            else (f"no step of host {here} is known")
+        )
         yield (
-            f"{', '.join(systems)}: no step of host {answer.place.host_id} is known. The forecasts "
-            f"rest on steps of {some(others)}, and on inventories of the nodes there and here."
+            f"{', '.join(systems)}: {known}. The forecasts rest on steps of {some(others)} too, "
+            "and on inventories of the nodes there and here."
         )
 
 

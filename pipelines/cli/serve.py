@@ -52,7 +52,9 @@ def serve(
 def join(
     url: Annotated[str, typer.Argument(help="The service's address: http://10.0.0.1:8791")],
     node_type: Annotated[str, typer.Option("--type", help="What it is called in the history.")],
-    name: Annotated[str | None, typer.Option(help="Its name; the host's if not given.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Its name; else the host's and some digits.")
+    ] = None,
     link_mbps: Annotated[float | None, typer.Option(min=0.001, help="Of its link.")] = None,
     token: _Token = None,
 ) -> None:

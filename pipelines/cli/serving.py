@@ -1,5 +1,7 @@
 """What `stepcast serve`, `node join` and `embedder train` do."""
 
+import atexit
+import os
 import re
 import secrets
 import signal
@@ -32,7 +34,8 @@ def serve(
     """Serve until it is interrupted.
 
     Raises:
-        BadInput: the address is taken or none of this machine's, or the token is none.
+        BadInput: the address is taken or none of this machine's, the token is none, or there is
+            one that nobody shall be asked for.
         Interrupted: it was.
     """
     used = _token(token, asks_for_token)
@@ -53,11 +56,12 @@ def _serve(
         from pipelines.service.checker import Checker
         from pipelines.service.collector import Collector
         from pipelines.service.engine import Engine
+        from pipelines.service.slots import Slots
     except ImportError as error:
         raise MissingTool(f"{error}; `make setup` installs what the service needs") from None
 
-    collector, checker = Collector(), Checker(datasets, minutes)
-    app = service(Engine(Warehouse(home())), collector, checker, token)
+    collector, checker, slots = Collector(), Checker(datasets, minutes), Slots()
+    app = service(Engine(Warehouse(home())), collector, checker, token, slots)
 
     class Ending(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -73,6 +77,9 @@ def _serve(
         pass
     finally:
         checker.close()
+        if slots.is_busy:
+            # Libraries that still compute in a thread may not survive what Python does at its end.
+            atexit.register(os._exit, Interrupted.exit_code)
 
 
 def _announce(listening: socket.socket, new_token: str | None) -> None:
@@ -87,15 +94,24 @@ def _token(given: str | None, asks_for_token: bool) -> str | None:
     """Return what requests have to carry.
 
     Raises:
-        BadInput: nobody could send it, or anybody guess it.
+        BadInput: it is none, or there is one that nobody shall be asked for.
     """
     if not asks_for_token:
+        if given is not None:
+            raise BadInput("--no-token lets anybody ask, and there is a token: leave out one")
         return None
-    if given is None:
-        return secrets.token_urlsafe(24)
-    if not _TOKEN.fullmatch(given):
+    return secrets.token_urlsafe(24) if given is None else _checked(given)
+
+
+def _checked(token: str) -> str:
+    """Return a token.
+
+    Raises:
+        BadInput: nobody could send it, or anybody guess it; the message does not tell it.
+    """
+    if not _TOKEN.fullmatch(token):
         raise BadInput("expected a token of 8 to 200 letters, digits and signs without blanks")
-    return given
+    return token
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -129,17 +145,18 @@ def join(
     """Register this machine until it is interrupted.
 
     Raises:
-        BadInput: the service refuses it.
+        BadInput: the service refuses it, or the token is none.
         Unreachable: no service answers.
         Interrupted: the user stopped it; it has left.
     """
-    from pipelines.service.node import Membership, measured
+    from pipelines.service.node import Membership, measured, own_name
     from profilers.steady.hostlock import host_lock
 
-    own = checked_name(name or socket.gethostname(), "node")
+    own = checked_name(name or own_name(), "node")
     checked_name(node_type, "node type")
+    used = None if token is None else _checked(token)
     try:
-        with _ends_like_ctrl_c(), Membership(url, own, token) as membership:
+        with _ends_like_ctrl_c(), Membership(url, own, used) as membership:
             _tell(f"{own}: measuring what it can do")
             with host_lock(_tell):
                 report = measured(node_type, link_mbps)

@@ -1,4 +1,8 @@
-"""The Listener: the service's addresses, and who may ask."""
+"""The Listener: the service's addresses, and who may ask.
+
+Forecasts are made in a few threads. What nodes tell takes none, for only dicts change: it never
+waits for a forecast.
+"""
 
 from typing import Annotated, Protocol
 
@@ -22,8 +26,10 @@ from pipelines.service.contracts import (
     Retraining,
     Workload,
 )
+from pipelines.service.engine import Forecasts
 from pipelines.service.guard import Guard, problem
 from pipelines.service.places import Place, of_cluster, of_types
+from pipelines.service.slots import Slots
 from warehouse.names import PATTERN
 from warehouse.records import BadInput, StepcastError
 
@@ -46,12 +52,16 @@ given as graphs of primitive operations; nodes are named, or have registered.
 class Forecaster(Protocol):
     """What forecasts: `pipelines.service.engine.Engine`."""
 
-    def forecasts(self, workloads: list[Workload], place: Place) -> list[Forecast]:
+    def forecasts(self, workloads: list[Workload], place: Place) -> Forecasts:
         """Return a forecast or a refusal of each workload, whose dataset's type is known."""
 
 
 def service(
-    engine: Forecaster, collector: Collector, checker: Checker, token: str | None
+    engine: Forecaster,
+    collector: Collector,
+    checker: Checker,
+    token: str | None,
+    slots: Slots | None = None,
 ) -> FastAPI:
     """Return the service.
 
@@ -60,6 +70,7 @@ def service(
         collector: who knows the nodes.
         checker: who knows types of datasets.
         token: what requests have to carry; None: nobody is asked for one.
+        slots: where it forecasts; None: in slots of its own.
     """
     app = FastAPI(
         title="Stepcast",
@@ -72,7 +83,7 @@ def service(
     )
     app.add_middleware(Guard, token=token)
     _explain(app)
-    _add_forecasts(app, engine, collector, checker)
+    _add_forecasts(app, engine, collector, checker, slots or Slots())
     _add_cluster(app, collector)
     return app
 
@@ -100,54 +111,64 @@ def _explain(app: FastAPI) -> None:
 
 
 def _add_forecasts(
-    app: FastAPI, engine: Forecaster, collector: Collector, checker: Checker
+    app: FastAPI, engine: Forecaster, collector: Collector, checker: Checker, slots: Slots
 ) -> None:
-    @app.post(
-        "/v1/forecasts",
-        tags=["forecasts"],
-        responses={202: {"model": Answer, "description": "Training for a new type has begun."}},
-    )
-    def forecasts(question: Question, response: Response) -> Answer:
-        """Forecast the steps of workloads, on named nodes or on those that have registered.
-
-        A workload whose dataset is of a new type has no forecast: training begins, and the answer
-        says where to ask how far it is (status 202).
-        """
+    def answered(question: Question) -> Answer:
         place = (
             of_types(question.nodes, question.link_mbps)
             if question.nodes
             else of_cluster(collector.refreshed(), question.link_mbps)
         )
         begun = {name: _begun(checker, name) for name in checker.unknown(question.workloads)}
-        if any(one.status == "retraining" for one in begun.values()):
-            response.status_code = 202
         known = [one for one in question.workloads if one.dataset.type not in begun]
-        made = iter(engine.forecasts(known, place))
-        answers = [
-            begun[one.dataset.type] if one.dataset.type in begun else next(made)
-            for one in question.workloads
-        ]
-        return Answer(forecasts=answers, nodes=place.counts)
+        found = engine.forecasts(known, place)
+        made = iter(found.of)
+        return Answer(
+            forecasts=[
+                begun[one.dataset.type] if one.dataset.type in begun else next(made)
+                for one in question.workloads
+            ],
+            nodes=place.counts,
+            devices_per_node=place.devices,
+            backend=found.backend,
+            host_id=found.host_id,
+        )
+
+    @app.post(
+        "/v1/forecasts",
+        tags=["forecasts"],
+        responses={202: {"model": Answer, "description": "Training for a new type has begun."}},
+    )
+    async def forecasts(question: Question, response: Response) -> Answer:
+        """Forecast the steps of workloads, on named nodes or on those that have registered.
+
+        A workload whose dataset is of a new type has no forecast: training begins, and the answer
+        says where to ask how far it is (status 202).
+        """
+        answer = await slots.run(lambda: answered(question))
+        if any(one.status == "retraining" for one in answer.forecasts):
+            response.status_code = 202
+        return answer
 
     @app.get("/v1/retraining/{dataset}", tags=["forecasts"])
-    def retraining(dataset: NodeName) -> Retraining:
+    async def retraining(dataset: NodeName) -> Retraining:
         """Tell how far the training for a type of dataset is."""
         return checker.retraining(dataset)
 
     @app.post("/v1/retraining/{dataset}", tags=["forecasts"], status_code=202)
     def retrain(dataset: NodeName) -> Retraining:
-        """Train for a type of dataset, if nobody does: again, where it failed."""
+        """Train for a new type of dataset, if nobody does: again, where it failed."""
         return checker.retrain(dataset)
 
 
 def _add_cluster(app: FastAPI, collector: Collector) -> None:
     @app.get("/v1/cluster", tags=["cluster"])
-    def cluster() -> Cluster:
+    async def cluster() -> Cluster:
         """List the nodes that have registered and not fallen silent."""
         return collector.cluster()
 
     @app.put("/v1/cluster/{name}", tags=["cluster"])
-    def tell(name: NodeName, report: Report) -> Registered:
+    async def tell(name: NodeName, report: Report) -> Registered:
         """Register a node, or tell what it can do now."""
         collector.tell(name, report)
         return Registered(name=name, report=report, seconds_ago=0.0)
@@ -158,7 +179,7 @@ def _add_cluster(app: FastAPI, collector: Collector) -> None:
         await collector.wanted(name)
 
     @app.delete("/v1/cluster/{name}", tags=["cluster"], status_code=204)
-    def leave(name: NodeName) -> None:
+    async def leave(name: NodeName) -> None:
         """Let a node leave; one that is not there has left."""
         collector.leave(name)
 

@@ -96,11 +96,18 @@ class Checker:
         return self.retrain(dataset)
 
     def retrain(self, dataset: str) -> Retraining:
-        """Begin to train an embedder for a type, if nobody does; return how far it is.
+        """Begin to train an embedder for a new type, if nobody does; return how far it is.
+
+        A type that is known is not trained for again, unless its last training failed.
 
         Raises:
             BadInput: nobody has such images here.
         """
+        with self._lock:
+            training = self._trainings.get(dataset)
+            has_failed = training is not None and training.status == "failed"
+        if self.is_known(dataset) and not has_failed:
+            return self.retraining(dataset)
         self._check_there(dataset)
         with self._lock:
             training = self._trainings.get(dataset)

@@ -1,5 +1,6 @@
 """What is asked of the service, and what it answers: checked where it enters."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -10,6 +11,10 @@ from warehouse import limits
 from warehouse.names import PATTERN
 from warehouse.records import Record
 
+_MOST_FIELDS = 50
+"""Of one object: each that is unknown would be told of."""
+MOST_DEVICES = 1024
+"""Of one node."""
 Name = Annotated[str, StringConstraints(pattern=PATTERN)]
 Amount = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
@@ -18,14 +23,25 @@ _LEAST_FREE_CORES = 0.01
 """A node that is busy on all cores still trains, slowly."""
 
 
-class Dataset(Record):
+class Sent(Record):
+    """A record that comes over HTTP."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, fields: object) -> object:
+        if isinstance(fields, Mapping) and len(fields) > _MOST_FIELDS:
+            raise ValueError(f"expected at most {_MOST_FIELDS} fields, found {len(fields):,}")
+        return fields
+
+
+class Dataset(Sent):
     """What a network is trained on: the type of its images, and how many there are."""
 
     type: Name = "digits"
     images: int = Field(default=50_000, ge=1, le=10**12)
 
 
-class Node(Record):
+class Node(Sent):
     """A primitive of a graph: `networks.primitives.Primitive`."""
 
     type: Name
@@ -38,15 +54,15 @@ class Node(Record):
 Place = Annotated[int, Field(ge=0, lt=MOST_NODES)]
 
 
-class Graph(Record):
+class Graph(Sent):
     """A network that nobody has a name for: its primitives, and which reads which."""
 
-    nodes: list[Node] = Field(min_length=1, max_length=MOST_NODES)
-    edges: list[tuple[Place, Place]] = Field(max_length=10 * MOST_NODES)
+    nodes: list[Node] = Field(min_length=1, max_length=MOST_NODES, fail_fast=True)
+    edges: list[tuple[Place, Place]] = Field(max_length=10 * MOST_NODES, fail_fast=True)
     parameter_count: int = Field(ge=0, le=10**12)
 
 
-class Workload(Record):
+class Workload(Sent):
     """What is to be trained: a network by name, or as a graph."""
 
     dnn: Name | None = None
@@ -62,18 +78,19 @@ class Workload(Record):
         return self
 
 
-class Nodes(Record):
-    """So many nodes of a type that was profiled."""
+class Nodes(Sent):
+    """So many nodes of a type that was profiled, and how many devices of each train."""
 
     node_type: Name
     count: int = Field(ge=1, le=limits.NODES)
+    devices_per_node: int = Field(default=1, ge=1, le=MOST_DEVICES)
 
 
-class Question(Record):
+class Question(Sent):
     """Workloads, and where they train: nodes that are named, else those that have registered."""
 
-    workloads: list[Workload] = Field(min_length=1, max_length=limits.WORKLOADS)
-    nodes: list[Nodes] = Field(default=[], max_length=100)
+    workloads: list[Workload] = Field(min_length=1, max_length=limits.WORKLOADS, fail_fast=True)
+    nodes: list[Nodes] = Field(default=[], max_length=100, fail_fast=True)
     link_mbps: Mbps | None = None
 
     @model_validator(mode="after")
@@ -118,13 +135,24 @@ class Forecast(Record):
 
 
 class Answer(Record):
-    """Forecasts in the order of their workloads, and how many nodes of which type they are for."""
+    """Forecasts, what they are for, and whose runs they rest on.
+
+    Attributes:
+        forecasts: in the order of their workloads.
+        nodes: how many there are of each type.
+        devices_per_node: how many devices of each train.
+        backend: of the runs that the forecasts rest on; none: nothing was forecast.
+        host_id: the same, of hosts.
+    """
 
     forecasts: list[Forecast]
     nodes: dict[str, int]
+    devices_per_node: int
+    backend: str | None = None
+    host_id: str | None = None
 
 
-class Report(Record):
+class Report(Sent):
     """What a node tells of itself.
 
     Attributes:
@@ -150,7 +178,7 @@ class Report(Record):
     memory_Bps: Rate
     disk_Bps: Rate
     utilisation: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
-    gpus: int = Field(default=0, ge=0, le=1024)
+    gpus: int = Field(default=0, ge=0, le=MOST_DEVICES)
     link_mbps: Mbps | None = None
 
     @property

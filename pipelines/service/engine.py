@@ -1,85 +1,111 @@
 """The Inference Engine: forecasts of workloads on nodes, from the newest history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from math import isfinite
 from threading import Lock
 
 import networks
 from forecasting import embedders
-from forecasting.asked.runs import VisibleRun, newest_of_each, visible_runs
-from forecasting.fits import fit_or_load
+from forecasting.asked.near import Judged
+from forecasting.asked.runs import visible_runs
+from forecasting.fits import fit_or_load, told_apart
 from models.predictddl.fitted import PredictDDL
 from models.predictddl.known import key_of
 from models.predictddl.observed import images_per_step
 from models.predictddl.systems import PREDICTDDL, fit
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.service.contracts import Forecast, Graph, Workload
+from pipelines.service.near import check_near
 from pipelines.service.places import Place
-from warehouse.records import BadInput, Scenario, Strategy
+from pipelines.service.resting import Rests, rests_of
+from warehouse.records import Backend, BadInput, Scenario, Strategy
 from warehouse.records import Workload as Trained
 from warehouse.warehouse import Warehouse
 
 DEFAULT_DATASET = "digits"
 """The one whose fits the history keeps."""
-_PROBES = ("torch_throughput", "inventory")
 _REFUSALS = (BadInput, ValueError, ArithmeticError, RuntimeError)
 """What networks, nodes and fits raise of what cannot be forecast; a busy history is no refusal."""
-Graphs = Mapping[tuple[str, int], PrimitiveGraph]
+_KEPT = 8
+"""Fits at hand: those that were asked last."""
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """What the engine says of workloads.
+
+    Attributes:
+        of: a forecast or a refusal of each.
+        backend: whose runs they rest on; None: nothing was forecast.
+        host_id: the same, of hosts.
+    """
+
+    of: list[Forecast]
+    backend: Backend | None = None
+    host_id: str | None = None
 
 
 class Engine:
-    """Forecasts by predictddl, fitted to all visible steps of the place that was measured last.
+    """Forecasts by predictddl, fitted to all visible steps of the place that answers a question.
 
-    It is fitted when it is first asked, and again when the history has other runs.
+    It is fitted when it is first asked about a place, and again when the history has other runs.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._lock = Lock()
-        self._fitted: dict[str, tuple[object, PredictDDL]] = {}
+        self._fitted: dict[object, PredictDDL] = {}
 
-    def forecasts(self, workloads: Sequence[Workload], place: Place) -> list[Forecast]:
+    def forecasts(self, workloads: Sequence[Workload], place: Place) -> Forecasts:
         """Return a forecast or a refusal of each workload, whose dataset's type is known."""
         scenarios, graphs = _scenarios(workloads, place)
+        some = next((one for one in scenarios if isinstance(one, Scenario)), None)
+        if some is None:
+            return Forecasts([_refused(str(reason)) for reason in scenarios])
+        try:
+            rests, judged = self._history(place, some)
+        except _REFUSALS as error:
+            return Forecasts([_refused(_reason(one, error)) for one in scenarios])
         models: dict[str, PredictDDL | str] = {}
         for name in dict.fromkeys(one.dataset.type for one in workloads):
             try:
-                model = self._model(name)
+                model = self._model(name, rests)
                 _check_known(place, model)
                 models[name] = model.knowing(graphs, place.measured)
             except _REFUSALS as error:
                 models[name] = str(error)
-        if not all(isinstance(one, str) for one in models.values()):
-            known = [one for one in scenarios if isinstance(one, Scenario)]
-            PREDICTDDL.prepare([one for one in known if key_of(one) not in graphs])
-        return [
-            _forecast(one, scenario, models[one.dataset.type])
+        pairs = [
+            _checked(scenario, models[one.dataset.type], judged)
             for one, scenario in zip(workloads, scenarios, strict=True)
         ]
+        asked = [one[0] for one in pairs if not isinstance(one, str)]
+        PREDICTDDL.prepare([one for one in asked if key_of(one) not in graphs])
+        made = [_forecast(one, pair) for one, pair in zip(workloads, pairs, strict=True)]
+        return Forecasts(made, rests.backend, rests.host_id)
 
-    def _model(self, dataset: str) -> PredictDDL:
+    def _history(self, place: Place, scenario: Scenario) -> tuple[Rests, Judged]:
+        with self._lock, self._warehouse.reading():
+            rests = rests_of(visible_runs(self._warehouse), place, scenario)
+            return rests, Judged.read(self._warehouse, rests.backend)
+
+    def _model(self, dataset: str, rests: Rests) -> PredictDDL:
         with self._lock:
-            runs = _steps(visible_runs(self._warehouse))
-            ids = tuple(run.run_id for run in runs)
             path = embedders.known().get(dataset)
-            made_of = ids, path, path and path.stat().st_mtime_ns
-            known = self._fitted.get(dataset)
-            if known is None or known[0] != made_of:
-                known = made_of, self._fit(dataset, ids)
-                self._fitted[dataset] = known
-            return known[1]
+            made_of = dataset, rests, path, path and path.stat().st_mtime_ns
+            found = self._fitted.pop(made_of, None) or self._fit(dataset, rests)
+            self._fitted[made_of] = found
+            while len(self._fitted) > _KEPT:
+                del self._fitted[next(iter(self._fitted))]
+            return found
 
-    def _fit(self, dataset: str, run_ids: Sequence[str]) -> PredictDDL:
-        if not run_ids:
-            raise BadInput(
-                "no steps of PyTorch have been measured yet; `stepcast run` a study that lists "
-                "some under train"
-            )
-        tables = self._warehouse.visible_tables(PREDICTDDL.tables, list(run_ids))
+    def _fit(self, dataset: str, rests: Rests) -> PredictDDL:
+        rows = self._warehouse.visible_tables(PREDICTDDL.tables, list(rests.run_ids))
+        tables = told_apart(rows, rests.host_id)
         if dataset != DEFAULT_DATASET or embedders.known()[dataset].parent != embedders.SHIPPED:
             return fit(tables, lambda: embedders.embedder(dataset))
-        found = fit_or_load(PREDICTDDL, run_ids, tables, self._warehouse)
+        found = fit_or_load(PREDICTDDL, rests.run_ids, tables, self._warehouse)
         assert isinstance(found, PredictDDL)
         return found
 
@@ -131,19 +157,32 @@ def _scenario(dnn: str, workload: Workload, place: Place) -> Scenario:
     )
 
 
-def _forecast(workload: Workload, scenario: Scenario | str, model: PredictDDL | str) -> Forecast:
+def _checked(
+    scenario: Scenario | str, model: PredictDDL | str, judged: Judged
+) -> tuple[Scenario, PredictDDL] | str:
+    """Return what is forecast and by what, or why nothing is."""
     if isinstance(scenario, str) or isinstance(model, str):
-        reason = scenario if isinstance(scenario, str) else str(model)
-        return Forecast(status="refused", reason=reason)
+        return scenario if isinstance(scenario, str) else str(model)
+    try:
+        check_near(scenario, judged, [one.scenario for one in model.known.runs])
+    except BadInput as error:
+        return str(error)
+    return scenario, model
+
+
+def _forecast(workload: Workload, pair: tuple[Scenario, PredictDDL] | str) -> Forecast:
+    if isinstance(pair, str):
+        return _refused(pair)
+    scenario, model = pair
     try:
         (row,) = model.predict([scenario]).to_dicts()
         distance, nearest = model.distance(scenario)
     except _REFUSALS as error:
-        return Forecast(status="refused", reason=str(error))
+        return _refused(str(error))
     epoch_s = row["value"] * workload.dataset.images / images_per_step(scenario)
     told = row["value"], row["low"], row["high"], epoch_s, distance
     if not all(isfinite(one) for one in told if one is not None):
-        return Forecast(status="refused", reason=f"{scenario.label}: the forecast is no number")
+        return _refused(f"{scenario.label}: the forecast is no number")
     return Forecast(
         status="forecast",
         step_time_s=row["value"],
@@ -154,6 +193,14 @@ def _forecast(workload: Workload, scenario: Scenario | str, model: PredictDDL | 
         nearest=nearest,
         distance=distance,
     )
+
+
+def _reason(scenario: Scenario | str, error: Exception) -> str:
+    return scenario if isinstance(scenario, str) else str(error)
+
+
+def _refused(reason: str) -> Forecast:
+    return Forecast(status="refused", reason=reason)
 
 
 def _check_known(place: Place, model: PredictDDL) -> None:
@@ -175,13 +222,3 @@ def _check_known(place: Place, model: PredictDDL) -> None:
             f"nobody has measured steps of {each} GPUs a node: `stepcast run` a study that lists "
             f"some under train (devices_per_node: {each})"
         )
-
-
-def _steps(runs: Sequence[VisibleRun]) -> tuple[VisibleRun, ...]:
-    """Return the newest steps and inventories of the place that was measured last."""
-    ours = [run for run in runs if run.subject.probe in _PROBES]
-    first = next((run for run in ours if run.subject.probe == _PROBES[0]), None)
-    if first is None:
-        return ()
-    place = first.backend, first.host_id
-    return newest_of_each(run for run in ours if (run.backend, run.host_id) == place)

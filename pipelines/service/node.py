@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,12 +22,19 @@ _LONGEST_WAIT_S = 30.0
 _ANSWER_BYTES = 10_000
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMINFO = Path("/proc/meminfo")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_DIGITS = 8
 
 
 class Unreachable(StepcastError):
-    """No service answers at an address."""
+    """No service answers at an address, or one that cannot now."""
 
     exit_code = 2
+
+
+def own_name() -> str:
+    """Return what this machine is called: its host's name, and digits that no other of it has."""
+    return f"{socket.gethostname()}-{_BOOT.read_text().strip()[:_BOOT_DIGITS]}"
 
 
 def measured(node_type: str, link_mbps: float | None) -> Report:
@@ -96,7 +104,8 @@ class Membership:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(Unreachable):
+        # Whatever the service says of it now, the node has left, by Ctrl-C or for a reason.
+        with suppress(StepcastError):
             self._ask("DELETE", f"/{self._name}")
 
     def tell(self, report: Report) -> None:
@@ -150,6 +159,11 @@ class Membership:
             ) from None
         finally:
             connection.close()
+        if answer.status >= 500:
+            raise Unreachable(
+                f"the service at {self._url} cannot answer now: {answer.status} "
+                f"{_detail(told, answer.reason)}"
+            )
         if answer.status >= 300:
             raise BadInput(f"{self._url} refuses: {answer.status} {_detail(told, answer.reason)}")
 

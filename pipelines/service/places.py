@@ -21,7 +21,7 @@ class Place:
         groups: the nodes.
         measured: by node type and metric of probe `inventory`, what the history does not know.
         link_mbps: of their links; None: nobody said.
-        devices: of each node that train: its GPUs, or one where it has none.
+        devices: of each node that train: as many as were named, or its GPUs; one where it has none.
     """
 
     groups: tuple[NodeGroup, ...]
@@ -39,13 +39,23 @@ def of_types(nodes: Iterable[Nodes], link_mbps: float | None) -> Place:
     """Return a place of nodes of types that the catalogue has.
 
     Raises:
-        BadInput: there is no such type.
+        BadInput: there is no such type, their numbers of devices differ, or nobody told the speed
+            of links between them.
     """
     counts: Counter[str] = Counter()
+    devices: dict[str, int] = {}
     for one in nodes:
         counts[one.node_type] += one.count
+        if devices.setdefault(one.node_type, one.devices_per_node) != one.devices_per_node:
+            raise BadInput(f"{one.node_type} is named twice, with another devices_per_node each")
+    if len(set(devices.values())) > 1:
+        raise BadInput(
+            "nodes that train together have equally many devices each (devices_per_node), found "
+            f"{_listed(devices)}"
+        )
     groups = tuple(node_group("worker", name, count) for name, count in counts.items())
-    return Place(groups, {}, link_mbps)
+    _check_link(groups, link_mbps)
+    return Place(groups, {}, link_mbps, max(devices.values()))
 
 
 def of_cluster(cluster: Cluster, link_mbps: float | None) -> Place:
@@ -56,7 +66,7 @@ def of_cluster(cluster: Cluster, link_mbps: float | None) -> Place:
 
     Raises:
         BadInput: none has registered, or their numbers of GPUs differ by type; or nodes with GPUs
-            are of a type that nobody knows.
+            are of a type that nobody knows; or nobody told the speed of links between nodes.
     """
     if not cluster.nodes:
         raise BadInput(
@@ -76,10 +86,27 @@ def of_cluster(cluster: Cluster, link_mbps: float | None) -> Place:
     devices = max(gpus.values())
     if devices:
         groups = tuple(_with_gpus(name, len(theirs)) for name, theirs in by_type.items())
+        _check_link(groups, link_mbps)
         return Place(groups, {}, link_mbps, devices)
     free = [_free(name, theirs) for name, theirs in by_type.items()]
     measured = {group.node_type: rates for group, rates in free}
-    return Place(tuple(group for group, _ in free), measured, link_mbps)
+    groups = tuple(group for group, _ in free)
+    _check_link(groups, link_mbps)
+    return Place(groups, measured, link_mbps)
+
+
+def _check_link(groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
+    """Refuse several nodes on links of a speed that nobody told.
+
+    Raises:
+        BadInput: saying where to tell it.
+    """
+    count = sum(one.count for one in groups)
+    if count > 1 and link_mbps is None:
+        raise BadInput(
+            f"{count:,} nodes exchange gradients, and nobody told how fast their links are: give "
+            "link_mbps"
+        )
 
 
 def _with_gpus(node_type: str, count: int) -> NodeGroup:

@@ -1,9 +1,11 @@
 import subprocess
 import sys
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from networks import extraction
 from networks.catalogue import UnknownNetwork
@@ -12,6 +14,10 @@ from networks.operation_graph import operation_graph
 from networks.own_model import OwnModel
 from networks.primitives import Primitive, PrimitiveGraph
 from networks.pytorch_graph import pytorch_graph
+
+eventually = retry(
+    retry=retry_if_exception_type(AssertionError), stop=stop_after_delay(60), wait=wait_fixed(0.05)
+)
 
 
 def test_a_child_process_extracts_the_same_graph(graph: Any) -> None:
@@ -131,3 +137,33 @@ def test_unknown_networks_start_no_child() -> None:
         extracted("small_cmm", 4, 32)
     with pytest.raises(ValueError, match="at least 16 pixels"):
         extracted("small_cnn", 4, 8)
+
+
+def test_a_child_does_not_outlive_who_waits_for_it(tmp_path: Path) -> None:
+    """However that ends."""
+    slow, begun = tmp_path / "python", tmp_path / "begun"
+    slow.write_text(f"#!/bin/sh\necho $$ > {begun}\nexec sleep 600\n")
+    slow.chmod(0o755)
+    code = f"""
+import sys
+from networks import extraction
+sys.executable = {str(slow)!r}
+extraction.primitive_graphs([("vgg11", 64)])
+"""
+    waits = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+
+    @eventually
+    def child() -> int:
+        assert begun.exists() and begun.read_text().endswith("\n")
+        return int(begun.read_text())
+
+    pid = child()
+    waits.kill()
+    waits.wait()
+
+    @eventually
+    def is_gone() -> None:
+        stat = Path(f"/proc/{pid}/stat")
+        assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    is_gone()

@@ -27,7 +27,7 @@ SPOT = [0.01, 0.09, 0.01, 0.09, 0.02]
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """Return a warehouse with spot prices of a worker and a server in one zone."""
     home = tmp_path_factory.mktemp("prices")
-    hours = [(WORKER, usd, hour) for hour, usd in enumerate(SPOT)]
+    hours: list[tuple[str, float, float]] = [(WORKER, usd, hour) for hour, usd in enumerate(SPOT)]
     hours += [(SERVER, 0.03, hour) for hour in (0, 4)]
     land_prices(home / "landing", hours)
     found = Warehouse(home)

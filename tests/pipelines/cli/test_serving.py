@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -25,13 +27,18 @@ eventually = retry(
 
 
 class Started:
-    """The command line in a process of its own; what it writes to stderr goes to a file."""
+    """The command line in a process of its own; what it writes to stderr goes to a file.
 
-    def __init__(self, home: Path, *arguments: str, token: str | None = TOKEN) -> None:
+    `first` is what Python does there before.
+    """
+
+    def __init__(
+        self, home: Path, *arguments: str, token: str | None = TOKEN, first: str = ""
+    ) -> None:
         self._errors = home / f"{arguments[0]}.stderr"
         # Nobody's measurement makes a node wait, nor is disturbed by it for longer than a moment.
         lock = f"from profilers.steady import hostlock; hostlock.NAME = '\\0{home}'"
-        code = f"{lock}; from pipelines.cli.main import main; main()"
+        code = f"{first}\n{lock}; from pipelines.cli.main import main; main()"
         environment = {name: value for name, value in os.environ.items() if "TOKEN" not in name}
         if token is not None:
             environment["STEPCAST_TOKEN"] = token
@@ -97,6 +104,46 @@ def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
     assert f"no service answers at {url}" in gone.err
 
 
+ENDLESS = """
+import time
+from pipelines.service.engine import Engine
+def endless(*_):
+    print("it forecasts", file=__import__("sys").stderr, flush=True)
+    time.sleep(3600)
+Engine.forecasts = endless
+"""
+
+
+def test_a_forecast_that_is_made_holds_up_no_end(home: Path) -> None:
+    service = Started(home, "serve", "--port", "0", first=ENDLESS)
+    try:
+        url = service.match(r"(http://127\.0\.0\.1:\d+)/docs")
+        asked = {
+            "workloads": [{"dnn": "vgg11"}],
+            "nodes": [{"node_type": "emu.avx2.s15", "count": 1}],
+        }
+
+        def ask() -> None:
+            with suppress(httpx.HTTPError):
+                httpx.post(f"{url}/v1/forecasts", json=asked, headers=HEADERS, timeout=120)
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(ask)
+            service.match("(it forecasts)")
+            code, _ = service.end(signal.SIGTERM)
+        assert (code, service.told.splitlines()[-1]) == (130, "stepcast: the service has ended")
+    finally:
+        service.process.kill()
+        service.process.wait()
+
+
+@pytest.mark.parametrize("token", ["a-secret\rof-mine", "a-secret-ключ", "a-secret of-mine"])
+def test_a_token_that_nobody_can_send_is_refused_and_not_told(token: str) -> None:
+    refused = stepcast("node", "join", "http://127.0.0.1:1", "--type", "a", "--token", token)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "expected a token of 8 to 200" in refused.err and "secret" not in refused.err
+
+
 def test_what_cannot_be_served_is_refused_in_one_line(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +155,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(
             (["--host", "192.0.2.1", "--port", "0"], "cannot listen to 192.0.2.1:0"),
             (["--token", "short"], "expected a token of 8 to 200"),
             (["--token", "with blanks in it"], "expected a token of 8 to 200"),
+            (["--token", TOKEN, "--no-token"], "--no-token lets anybody ask, and there is a token"),
             (["--datasets", str(home / "none")], "no such folder"),
         ):
             answer = stepcast("serve", *arguments)

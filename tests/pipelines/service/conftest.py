@@ -11,7 +11,7 @@ from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
 from pipelines.service.contracts import Forecast, Workload
-from pipelines.service.engine import Engine
+from pipelines.service.engine import Engine, Forecasts
 from pipelines.service.places import Place
 from tests.pipelines.service import made_up
 from warehouse.warehouse import Warehouse
@@ -35,10 +35,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 class Halves:
     """Stands in for the engine where HTTP is what is tested: a step is half a second a node."""
 
-    def forecasts(self, workloads: Sequence[Workload], place: Place) -> list[Forecast]:
+    def forecasts(self, workloads: Sequence[Workload], place: Place) -> Forecasts:
         """Return the same of every workload."""
         step_s = sum(one.count for one in place.groups) / 2
-        return [Forecast(status="forecast", step_time_s=step_s) for _ in workloads]
+        of = [Forecast(status="forecast", step_time_s=step_s) for _ in workloads]
+        return Forecasts(of, "emulated", "host-1")
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from warehouse.landing import land
 from warehouse.records import NodeGroup, Run, Scenario, Strategy, Workload
 from warehouse.warehouse import Warehouse
 
-NODE_TYPE = "emu.avx2.s40"
+NODE_TYPE = "emu.avx2.s15"
+LINK_MBPS = 500.0
 SIDE = 64
 LAYERS = {"resnet18": 18, "resnet50": 50, "vgg11": 11, "vgg19": 19, "squeezenet": 24, "alexnet": 8}
 """Networks of four families, and how many convolutions each is taken for."""
@@ -24,6 +25,7 @@ INVENTORY = {
     "inventory_memory_Bps": 2e9,
     "inventory_disk_Bps": 1e8,
 }
+INVENTORY_ROWS = [(metric, "1/s", 0, value) for metric, value in INVENTORY.items()]
 FLOPS, ELEMENTS, PARAMETERS = 2e7, 40_000, 36_864
 """Of each convolution."""
 
@@ -50,11 +52,11 @@ def scenario(dnn: str, batch_size: int, workers: int) -> Scenario:
                 role="worker",
                 node_type=NODE_TYPE,
                 count=workers,
-                cpu_share=0.4,
+                cpu_share=0.15,
                 memory_bytes=2**30,
             ),
         ),
-        link_mbps=1000,
+        link_mbps=LINK_MBPS,
     )
 
 
@@ -62,7 +64,7 @@ def step_s(dnn: str, batch_size: int, workers: int) -> float:
     """Return a step: three passes at the speed of the inventory, and an all-reduce."""
     graph = extraction.primitive_graphs([(dnn, SIDE)])[dnn, SIDE]
     compute_s = 3 * 2 * graph.flops * batch_size / INVENTORY["inventory_dense_flops"]
-    sent_s = 2 * (workers - 1) / workers * 4 * graph.parameter_count / 125e6
+    sent_s = 2 * (workers - 1) / workers * 4 * graph.parameter_count / (LINK_MBPS * 125_000)
     return compute_s + sent_s + 0.005
 
 
@@ -87,9 +89,21 @@ def install(home: Path, patch: pytest.MonkeyPatch) -> None:
 Rows = list[tuple[str, str, int, float]]
 
 
+def add(home: Path, probe: str, of: Scenario | None, host_id: str, **changes: object) -> None:
+    """Add a run of another host, a year newer than all others."""
+    rows = INVENTORY_ROWS if of is None else [("step_time_s", "s", 0, 0.1)]
+    made = _run(probe, f"{probe}-of-{host_id}", of)
+    later = made.started_at + timedelta(days=365)
+    run = made.model_copy(
+        update={"host_id": host_id, "started_at": later, "ended_at": later, **changes}
+    )
+    sample = pl.DataFrame(rows, ["metric", "unit", "window", "value"], orient="row")
+    land(home / "landing", run, of, {"sample": sample})
+    Warehouse(home).load()
+
+
 def _runs() -> Iterator[tuple[Run, Scenario | None, Rows]]:
-    told: Rows = [(metric, "1/s", 0, value) for metric, value in INVENTORY.items()]
-    yield _run("inventory", "inventory-1", None), None, told
+    yield _run("inventory", "inventory-1", None), None, INVENTORY_ROWS
     for dnn in LAYERS:
         for batch_size, workers in ((4, 1), (12, 1), (4, 2), (12, 4)):
             of = scenario(dnn, batch_size, workers)

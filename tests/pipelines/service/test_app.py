@@ -5,10 +5,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from inspect import iscoroutinefunction
+from threading import Event, Semaphore
 from typing import Any, Protocol
 
 import pytest
 import schemathesis
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
@@ -24,9 +28,10 @@ from networks.primitives import PRIMITIVES
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
-from pipelines.service.contracts import Forecast, Workload
-from pipelines.service.engine import Engine
+from pipelines.service.contracts import Workload
+from pipelines.service.engine import Engine, Forecasts
 from pipelines.service.places import Place
+from pipelines.service.slots import Slots
 from tests.pipelines.service import made_up
 from tests.pipelines.service.conftest import TOKEN, Halves
 from tests.pipelines.service.reports import report
@@ -34,7 +39,8 @@ from warehouse.records import WarehouseBusy
 
 ASKED: dict[str, Any] = {
     "workloads": [{"dnn": "vgg11"}],
-    "nodes": [{"node_type": "emu.avx2.s40", "count": 2}],
+    "nodes": [{"node_type": "emu.avx2.s15", "count": 2}],
+    "link_mbps": 500,
 }
 JSON = {"Content-Type": "application/json"}
 
@@ -68,8 +74,10 @@ def post(client: TestClient, content: bytes | str) -> Answer:
 def test_named_nodes_have_forecasts(client: TestClient) -> None:
     answer = client.post("/v1/forecasts", json=ASKED)
     assert answer.status_code == 200
-    assert answer.json()["nodes"] == {"emu.avx2.s40": 2}
+    assert answer.json()["nodes"] == {"emu.avx2.s15": 2}
     assert [one["step_time_s"] for one in answer.json()["forecasts"]] == [1.0]
+    assert answer.json()["devices_per_node"] == 1
+    assert (answer.json()["backend"], answer.json()["host_id"]) == ("emulated", "host-1")
 
 
 def test_nodes_register_train_and_leave(client: TestClient) -> None:
@@ -174,6 +182,20 @@ def test_what_is_malformed_gets_one_line(
     assert said in detail(post(client, body), code)
 
 
+def test_several_nodes_on_links_that_nobody_told_are_refused(client: TestClient) -> None:
+    asked = {"workloads": ASKED["workloads"], "nodes": ASKED["nodes"]}
+    assert detail(client.post("/v1/forecasts", json=asked), 400).endswith("give link_mbps")
+
+
+def test_what_is_wrong_a_million_times_is_told_once(client: TestClient) -> None:
+    """Each error takes some hundred bytes."""
+    asked = json.dumps({**ASKED, "workloads": [{"dnn": 1}] * 100})
+    assert detail(post(client, asked), 422).endswith("Input should be a valid string")
+    many = json.dumps({**ASKED, **{f"k{place}": 0 for place in range(100_000)}})
+    said = detail(post(client, many), 422)
+    assert said == "body: Value error, expected at most 50 fields, found 100,003"
+
+
 def test_a_form_is_no_question(client: TestClient) -> None:
     """What a page of another site can send without asking its browser's user."""
     answer = client.post(
@@ -217,6 +239,40 @@ def test_two_ask_while_nodes_report(client: TestClient) -> None:
         assert [one.result() for one in nodes] == [{200, 204}] * 2
         assert [one.result() for one in askers] == [{200}] * 2
     assert [one["name"] for one in client.get("/v1/cluster").json()["nodes"]] == ["a", "b", "first"]
+
+
+def test_few_forecasts_are_made_at_once_and_nodes_report_meanwhile(
+    collector: Collector, checker: Checker
+) -> None:
+    """However many ask: no forecast takes what nodes need to tell."""
+    may_end, begun = Event(), Semaphore(0)
+
+    class Slow(Halves):
+        def forecasts(self, *given: Any) -> Forecasts:
+            begun.release()
+            assert may_end.wait(60)
+            return super().forecasts(*given)
+
+    client = TestClient(service(Slow(), collector, checker, None, Slots(2)))
+    told = report().model_dump_json()
+    with ThreadPoolExecutor(5) as pool:
+        asking = [pool.submit(client.post, "/v1/forecasts", json=ASKED) for _ in range(5)]
+        try:
+            for _ in range(2):
+                assert begun.acquire(timeout=60)
+            assert client.put("/v1/cluster/a", content=told, headers=JSON).status_code == 200
+            assert client.get("/v1/retraining/digits").json()["status"] == "done"
+            assert not begun.acquire(timeout=0.5)
+        finally:
+            may_end.set()
+        assert {one.result().status_code for one in asking} == {200}
+
+
+def test_what_tells_or_lists_nodes_takes_no_thread(client: TestClient) -> None:
+    assert isinstance(client.app, FastAPI)
+    routes = [one for one in client.app.routes if isinstance(one, APIRoute)]
+    threads = {one.name for one in routes if not iscoroutinefunction(one.endpoint)}
+    assert threads == {"retrain"}
 
 
 def test_two_ask_a_real_engine_at_once(engine: Engine, collector: Collector) -> None:
@@ -277,10 +333,14 @@ def in_known_words(described: dict[str, Any]) -> dict[str, Any]:
         schemas[schema]["properties"][name] = {"enum": list(values)}
 
     known("Dataset", "type", ["digits"])
-    known("Nodes", "node_type", [made_up.NODE_TYPE, "emu.avx512.s40"])
+    known("Nodes", "node_type", [made_up.NODE_TYPE, "emu.avx512.s15"])
     known("Node", "type", [*PRIMITIVES, "convolution"])
     known("Workload", "image_size", [made_up.SIDE])
     known("Workload", "dnn", [*made_up.LAYERS, "nosuchnet"])
+    known("Workload", "batch_size", [4, 8, 10**6])
+    known("Nodes", "devices_per_node", [1])
+    known("Question", "link_mbps", [500])
+    schemas["Question"]["required"] = ["workloads", "link_mbps"]
     few = {"type": "integer", "minimum": 0, "maximum": 3}
     pair = {"type": "array", "prefixItems": [few, few], "minItems": 2, "maxItems": 2}
     schemas["Graph"]["properties"]["edges"]["items"] = pair
@@ -302,11 +362,11 @@ def test_whatever_is_asked_a_real_engine_answers_as_described(
     said: Counter[str] = Counter()
 
     class Noted:
-        def forecasts(self, workloads: list[Workload], place: Place) -> list[Forecast]:
+        def forecasts(self, workloads: list[Workload], place: Place) -> Forecasts:
             found = engine.forecasts(workloads, place)
-            assert len(found) == len(workloads)
-            assert all((one.status == "refused") == bool(one.reason) for one in found)
-            said.update(one.reason or "" for one in found)
+            assert len(found.of) == len(workloads)
+            assert all((one.status == "refused") == bool(one.reason) for one in found.of)
+            said.update(one.reason or "" for one in found.of)
             return found
 
     collector.tell("a", report())
@@ -315,5 +375,11 @@ def test_whatever_is_asked_a_real_engine_answers_as_described(
     client = TestClient(app, raise_server_exceptions=False)
     check_answers(client, GenerationMode.POSITIVE, 30, "POST /v1/forecasts")
     assert said[""]
-    for why in ("unknown DNN", "no primitive 'convolution'", "edge ", "nobody has measured"):
+    for why in (
+        "far out",
+        "unknown DNN",
+        "no primitive 'convolution'",
+        "edge ",
+        "nobody has measured",
+    ):
         assert any(why in one for one in said), why

@@ -58,6 +58,29 @@ def test_types_of_which_there_is_an_embedder_are_known(make: Make, home: Path) -
     assert checker.retraining("ours").status == "done"
 
 
+def test_a_known_type_is_not_trained_for_again(make: Make, home: Path) -> None:
+    """What was shipped would be replaced, and no other part of Stepcast would know."""
+    checker = make(SLEEPS)
+    assert checker.retrain("digits").status == "done"
+    (home / "embedders").mkdir()
+    (home / "embedders" / "ours.safetensors").touch()
+    assert checker.retrain("ours").status == "done"
+    assert checker.retrain("pairs").status == "running"
+
+
+def test_a_type_whose_training_failed_is_trained_for_again(make: Make, home: Path) -> None:
+    """Even where there is an embedder by now."""
+    checker = make(FAILS)
+    checker.checked("pairs")
+    ended(checker, "failed")
+    (home / "embedders").mkdir()
+    (home / "embedders" / "pairs.safetensors").touch()
+    first = checker.retraining("pairs")
+    assert first.status == "failed"
+    assert checker.retrain("pairs").dataset == "pairs"
+    ended(checker, "failed")
+
+
 def test_training_runs_once(make: Make, tmp_path: Path) -> None:
     log = tmp_path / "begun"
     checker = make(["sh", "-c", f'echo "$0 $1" >> {log}; exec sleep 600'])

@@ -74,6 +74,27 @@ def test_a_workload_is_one_network_by_name_or_graph(fields: dict[str, object]) -
         Workload.model_validate(fields)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"workloads": [{}] * 1000},
+        {"workloads": [{"dnn": "vgg11"}], "nodes": [{}] * 100},
+        {"workloads": [{"graph": {"nodes": [{}] * 5000, "edges": [], "parameter_count": 0}}]},
+        {
+            "workloads": [
+                {"graph": {"nodes": [{"type": "conv"}], "edges": [0] * 1000, "parameter_count": 0}}
+            ]
+        },
+        {f"field_{place}": 0 for place in range(1000)},
+        {"workloads": [dict.fromkeys(map(str, range(1000)), 0)]},
+    ],
+)
+def test_many_faults_make_few_errors(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Question.model_validate(fields)
+    assert caught.value.error_count() < 60
+
+
 def test_a_question_has_an_end() -> None:
     one = Workload(dnn="vgg11")
     Question(workloads=[one] * limits.WORKLOADS)

@@ -5,20 +5,24 @@ from pathlib import Path
 import pytest
 
 from forecasting import embedders
+from forecasting.asked.coordinates import coordinates
+from forecasting.asked.near import Judged, Neighbour
 from models.predictddl import training
 from models.predictddl.ghn import cosine_distance
 from networks import extraction
 from pipelines.service.contracts import Dataset, Forecast, Graph, Node, Nodes, Workload
 from pipelines.service.engine import Engine, graph_of
+from pipelines.service.near import check_near
 from pipelines.service.places import Place, of_cluster, of_types
+from profilers.clusters import host_id
 from tests.pipelines.service import made_up
-from tests.pipelines.service.made_up import NODE_TYPE, convolutions
+from tests.pipelines.service.made_up import LINK_MBPS, NODE_TYPE, convolutions
 from tests.pipelines.service.reports import report
 from tests.pipelines.service.test_places import cluster
-from warehouse.records import Scenario, Strategy
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy
 from warehouse.warehouse import Warehouse
 
-TWO = of_types([Nodes(node_type=NODE_TYPE, count=2)], 1000.0)
+TWO = of_types([Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
 STRANGE = ["input", *["attention", "layer_norm", "embedding"] * 10]
 
 
@@ -31,7 +35,7 @@ def graph(kinds: list[str]) -> Graph:
 
 def ask(engine: Engine, *workloads: Workload, place: Place = TWO) -> list[Forecast]:
     """Return what an engine says."""
-    return engine.forecasts(workloads, place)
+    return engine.forecasts(workloads, place).of
 
 
 def reason(engine: Engine, workload: Workload, place: Place = TWO) -> str:
@@ -72,7 +76,7 @@ def test_a_graph_without_a_name_is_forecast_as_networks_like_it(engine: Engine) 
 
 
 def test_a_hundred_workloads_have_answers_in_their_order(engine: Engine) -> None:
-    batches = range(1, 101)
+    batches = [batch for batch in range(2, 27) for _ in range(4)]
     found = ask(engine, *(Workload(dnn="vgg19", batch_size=one) for one in batches))
     steps = [one.step_time_s or 0.0 for one in found]
     assert len(steps) == 100
@@ -122,9 +126,9 @@ def test_the_largest_graph_with_the_largest_figures_has_an_answer(engine: Engine
 
 
 def test_nodes_without_an_inventory_are_refused(engine: Engine) -> None:
-    place = of_types([Nodes(node_type="emu.avx512.s40", count=1)], None)
+    place = of_types([Nodes(node_type="emu.avx512.s15", count=1)], None)
     said = reason(engine, Workload(dnn="vgg11"), place)
-    assert said.startswith("nobody has measured what nodes of type emu.avx512.s40 can do")
+    assert said.startswith("nobody has measured what nodes of type emu.avx512.s15 can do")
     assert "probe inventory" in said and "stepcast node join" in said
 
 
@@ -132,7 +136,7 @@ def test_nodes_with_a_gpu_take_what_was_measured_on_their_type(engine: Engine) -
     """However busy their processors are."""
     told = report(node_type=NODE_TYPE, gpus=1, utilisation=0.5)
     load = Workload(dnn="vgg11", batch_size=8)
-    assert ask(engine, load, place=of_cluster(cluster(told, told), 1000.0)) == ask(engine, load)
+    assert ask(engine, load, place=of_cluster(cluster(told, told), LINK_MBPS)) == ask(engine, load)
 
 
 def test_nodes_with_a_gpu_of_a_type_without_an_inventory_are_refused(engine: Engine) -> None:
@@ -223,3 +227,87 @@ def test_networks_that_nobody_measured_are_traced_by_one_child(
     found = ask(engine, *(Workload(dnn=dnn, image_size=40) for dnn in ("small_cnn", "vgg11")))
     assert asked == [["primitives", "small_cnn:40", "vgg11:40"]]
     assert [one.status for one in found] == ["forecast"] * 2
+
+
+H100 = NodeGroup(role="worker", node_type="gpu.h100", count=1)
+
+
+def test_a_newer_run_elsewhere_hides_no_node_type(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up.install(home, monkeypatch)
+    of = made_up.scenario("vgg11", 8, 1).model_copy(update={"nodes": (H100,), "link_mbps": None})
+    made_up.add(home, "torch_throughput", of, "host-2", backend="loopback")
+    engine = Engine(Warehouse(home))
+    found = engine.forecasts([Workload(dnn="vgg11")], TWO)
+    assert [one.status for one in found.of] == ["forecast"]
+    assert (found.backend, found.host_id) == ("emulated", "host-1")
+    gpus = [Nodes(node_type="gpu.h100", count=1)]
+    found = engine.forecasts([Workload(dnn="vgg11")], of_types(gpus, None))
+    assert (found.backend, found.host_id) == ("loopback", "host-2")
+    both = of_types([*gpus, Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
+    said = reason(engine, Workload(dnn="vgg11"), both)
+    assert "was measured on another host (" in said
+    assert said.endswith("ask about nodes of one host at a time")
+
+
+def test_a_host_that_is_known_by_its_inventory_is_forecast_from_steps_of_another(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up.install(home, monkeypatch)
+    here = host_id("emulated")
+    made_up.add(home, "inventory", None, here)
+    found = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11", batch_size=8)], TWO)
+    (one,) = found.of
+    assert (one.status, found.host_id) == ("forecast", here)
+    assert one.step_time_s == pytest.approx(made_up.step_s("vgg11", 8, 2), rel=0.02)
+    # All steps are of one other host, so nothing tells how wrong that is.
+    assert (one.low, one.high) == (None, None)
+
+
+def test_an_inventory_of_a_foreign_host_does_not_take_the_place_of_steps(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up.install(home, monkeypatch)
+    made_up.add(home, "inventory", None, "host-3")
+    place = of_types([Nodes(node_type=NODE_TYPE, count=1)], None)
+    found = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
+    assert ([one.status for one in found.of], found.host_id) == (["forecast"], "host-1")
+
+
+@pytest.mark.parametrize(
+    ("count", "fields", "said"),
+    [
+        (64, {}, "64 workers, where steps were measured from 1 to 4; measure 8 first"),
+        (2, {"batch_size": 1000}, "1,000 images a batch, where steps were measured from 4 to 12"),
+        (2, {"image_size": 256}, "256 pixels a side, where steps were measured from 64 to 64"),
+    ],
+)
+def test_what_is_farther_out_than_steps_is_refused(
+    engine: Engine, count: int, fields: dict[str, int], said: str
+) -> None:
+    place = of_types([Nodes(node_type=NODE_TYPE, count=count)], LINK_MBPS)
+    for load in ({"dnn": "vgg11"}, {"graph": graph(convolutions(30))}):
+        found = reason(engine, Workload.model_validate({**load, **fields}), place)
+        assert f"far out: {said}" in found
+
+
+def test_several_nodes_are_refused_where_no_exchange_was_measured() -> None:
+    alone = [made_up.scenario(dnn, 8, 1) for dnn in made_up.LAYERS]
+    with pytest.raises(BadInput, match="no steps of several devices, so no exchange is known"):
+        check_near(made_up.scenario("vgg11", 8, 2), Judged({}), alone)
+
+
+def test_what_is_farther_out_than_what_was_judged_is_refused() -> None:
+    """As `stepcast predict` does; and what was judged reaches farther than steps."""
+    measured = [made_up.scenario("vgg11", 8, count) for count in (1, 2)]
+    neighbours = [
+        Neighbour(one.label, one.scenario_id, coordinates(one), 1.0, 1.0, 1, 1)
+        for one in (made_up.scenario("vgg11", 8, count) for count in (4, 16))
+    ]
+    judged = Judged({("predictddl", "step_time_s"): neighbours})
+    check_near(made_up.scenario("vgg11", 8, 64), judged, measured)
+    with pytest.raises(BadInput, match="65 workers, where forecasts were judged from 4 to 16"):
+        check_near(made_up.scenario("vgg11", 8, 65), judged, measured)
+    with pytest.raises(BadInput, match="65 workers, where steps were measured from 1 to 2"):
+        check_near(made_up.scenario("vgg11", 8, 65), Judged({}), measured)

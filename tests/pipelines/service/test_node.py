@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pipelines.cli import serving
 from pipelines.service import node
@@ -97,6 +98,54 @@ def test_an_outage_is_waited_out_for_a_while(collector: Collector, checker: Chec
         membership.stay(report(), pause=pauses.append)
     assert pauses == [2.0, 4.0, 8.0, 16.0, 30.0]
     membership.__exit__()
+
+
+def answering(*codes: int) -> ASGIApp:
+    """Return what answers with these codes, one after another."""
+    left = iter(codes)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await JSONResponse({"detail": "no"}, next(left))(scope, receive, send)
+
+    return app
+
+
+def test_a_service_that_cannot_answer_for_a_while_is_waited_out() -> None:
+    """As one behind a proxy that begins again."""
+    pauses: list[float] = []
+    ends = iter([False, False, True])
+    with served(answering(204, 503, 204, 200, 502)) as address:
+        Membership(address, "a", None).stay(report(), lambda: next(ends), pauses.append)
+        assert pauses == [2.0]
+        with pytest.raises(Unreachable, match="cannot answer now: 502 no"):
+            Membership(address, "a", None).__enter__()
+
+
+@pytest.mark.parametrize("code", [401, 500])
+def test_whatever_a_service_says_a_node_that_ends_has_left(code: int) -> None:
+    """Ctrl-C stays Ctrl-C."""
+    with (
+        served(answering(200, code)) as address,
+        pytest.raises(KeyboardInterrupt),
+        Membership(address, "a", None),
+    ):
+        raise KeyboardInterrupt
+
+
+def test_machines_of_one_name_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "node")
+    monkeypatch.setattr(node, "_BOOT", tmp_path / "boot_id")
+    names = []
+    for boot in (
+        "6b1f3c2a-8f3e-4f3c-9a55-0c9c3f1d2e77\n",
+        "f00dfeed-8f3e-4f3c-9a55-0c9c3f1d2e77\n",
+    ):
+        (tmp_path / "boot_id").write_text(boot)
+        names.append(node.own_name())
+    assert names == ["node-6b1f3c2a", "node-f00dfeed"]
 
 
 @pytest.mark.parametrize(

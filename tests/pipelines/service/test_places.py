@@ -20,11 +20,45 @@ def cluster(*reports: Report) -> Cluster:
 
 
 def test_nodes_of_a_type_are_one_group() -> None:
-    asked = [Nodes(node_type="emu.avx2.s40", count=2), Nodes(node_type="emu.avx2.s40", count=3)]
+    asked = [Nodes(node_type="emu.avx2.s15", count=2), Nodes(node_type="emu.avx2.s15", count=3)]
     place = of_types(asked, 100.0)
-    assert place.counts == {"emu.avx2.s40": 5}
+    assert place.counts == {"emu.avx2.s15": 5}
     assert [one.count for one in place.groups] == [5]
     assert (place.link_mbps, place.measured) == (100.0, {})
+
+
+def test_named_nodes_may_have_several_devices_each() -> None:
+    assert of_types([Nodes(node_type="gpu.h100", count=1)], None).devices == 1
+    two = [Nodes(node_type=name, count=1, devices_per_node=2) for name in ("gpu.h100", "gpu.h200")]
+    assert of_types(two, 100.0).devices == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ("gpu.h200", r"equally many devices each \(devices_per_node\), found gpu\.h100 with 2, "),
+        ("gpu.h100", "gpu.h100 is named twice, with another devices_per_node each"),
+    ],
+)
+def test_different_numbers_of_devices_are_refused(other: str, said: str) -> None:
+    nodes = [
+        Nodes(node_type="gpu.h100", count=1, devices_per_node=2),
+        Nodes(node_type=other, count=1),
+    ]
+    with pytest.raises(BadInput, match=said):
+        of_types(nodes, 100.0)
+
+
+def test_several_nodes_need_a_link_whose_speed_is_known() -> None:
+    said = "2 nodes exchange gradients, .*: give link_mbps"
+    with pytest.raises(BadInput, match=said):
+        of_types([Nodes(node_type="emu.avx2.s15", count=2)], None)
+    assert of_types([Nodes(node_type="emu.avx2.s15", count=1)], None).link_mbps is None
+    for changes in ({}, {"node_type": "gpu.h100", "gpus": 1}):
+        told = report(link_mbps=None, **changes)
+        assert of_cluster(cluster(told), None).link_mbps is None
+        with pytest.raises(BadInput, match=said):
+            of_cluster(cluster(told, told), None)
 
 
 def test_an_unknown_type_is_named() -> None:
@@ -82,8 +116,8 @@ def test_nodes_with_and_without_gpus_do_not_train_together() -> None:
 
 
 def test_what_is_free_now_does_not_take_the_name_of_what_was_profiled() -> None:
-    place = of_cluster(cluster(report(node_type="emu.avx2.s40")), None)
-    assert "emu.avx2.s40" not in place.measured
+    place = of_cluster(cluster(report(node_type="emu.avx2.s15")), None)
+    assert "emu.avx2.s15" not in place.measured
 
 
 def test_the_slowest_link_counts_unless_one_is_named() -> None:
