@@ -33,7 +33,7 @@ def travelled(answer: Answer) -> Iterator[str]:
             else (f"no step of host {here} is known")
         )
         yield (
-            f"{', '.join(systems)}: {known}. The forecasts rest on steps of {some(others)} too, "
+            f"{', '.join(systems)}: {known}. The forecasts rest on steps of {some(others)}, "
             "and on inventories of the nodes there and here."
         )
 
