@@ -14,7 +14,7 @@ from assets.resources import RoundsResource, WarehouseResource
 from assets.studied import Studied
 from forecasting import sanity
 from forecasting.captured import captured_profiles, kept_orders
-from forecasting.results import forecasts, outcome, unjudged
+from forecasting.results import forecasts, unjudged
 from models.async_sgd.systems import ASYNC_SGD
 from models.linear import LINEAR
 from profilers.probes import PROBES
@@ -148,7 +148,7 @@ def _host_was_not_busy(probe: str) -> Found:
 
 def _everything_is_judged(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """Every scenario of the round has a prediction that a later measurement judged."""
-    rows = outcome(round_, warehouse.open().accuracy())
+    labels = unjudged(round_, warehouse.open().accuracy())
     mend = f"`stepcast reproduce {warehouse.landing}` in a new home forecasts before it measures"
     why = f"the history has no forecast of it from before its measurement; {mend}"
-    return [f"{label} is not judged: {why}" for label in unjudged(rows)]
+    return [f"{label} is not judged: {why}" for label in labels]

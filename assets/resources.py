@@ -9,7 +9,7 @@ from dagster import ConfigurableResource, InitResourceContext, get_dagster_logge
 from pydantic import PrivateAttr
 
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
-from forecasting.ready import ready
+from forecasting.ready import ready, unchecked
 from profilers.clusters import host_id
 from reports import report
 from studies.changes import changes
@@ -114,7 +114,7 @@ class RoundsResource(ConfigurableResource):
         """
         if path in self._opened:
             return self.opened(path)
-        one, runs = ready(path, self.backend), landed_runs(self.warehouse.landing)
+        one, runs = unchecked(path, self.backend), landed_runs(self.warehouse.landing)
         here = host_id(one.backend)
         host = shown_host(one.study, one.backend, here, runs)
         found = latest_round(one.study, one.asking, one.backend, host, runs)
@@ -143,5 +143,5 @@ class RoundsResource(ConfigurableResource):
         Raises:
             BadInput: none has run.
         """
-        study = ready(path, self.backend).study
+        study = unchecked(path, self.backend).study
         return whole_round(self.latest(path), study, landed_runs(self.warehouse.landing))

@@ -12,7 +12,7 @@ leaves forecasts of all networks the least variance.
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from benchmarks.families import tables
 from forecasting.fits import told_apart
 from models.predictddl import model
-from models.predictddl.fitted import PredictDDL
+from models.predictddl.fitted import NORMAL, PredictDDL
 from models.predictddl.known import Known
 from models.predictddl.linear_work import FEWEST_RUNS
 from models.predictddl.moved import Moved, Steps
@@ -108,7 +108,7 @@ def errors(known: Known, chance: np.random.Generator) -> Iterator[Errors]:
                 continue
             moved = Moved(_taken(steps, drawn), left[drawn])
             change, deviations = moved.predict(_taken(steps, judged))
-            rest, half = left[judged] - change, 1.645 * deviations
+            rest, half = left[judged] - change, NORMAL * deviations
             alone = _alone(known, drawn, judged) if count >= FEWEST_RUNS + 1 else np.nan
             inside = float((np.abs(rest) <= half).mean())
             rows.append(
@@ -120,10 +120,9 @@ def errors(known: Known, chance: np.random.Generator) -> Iterator[Errors]:
         )
 
 
-def chosen(found: PredictDDL, worker: str, count: int) -> list[Scenario]:
-    """Return the runs that tell most of a host: forecasts of all of them vary least then."""
-    names = sorted(found.known.source.names)
-    scenarios = [
+def candidates(names: Iterable[str], worker: str) -> list[Scenario]:
+    """Return the runs of networks that may be chosen, on nodes of a type."""
+    return [
         Curve(
             dnn=dnn,
             framework="pytorch",
@@ -134,17 +133,21 @@ def chosen(found: PredictDDL, worker: str, count: int) -> list[Scenario]:
             link_mbps=500,
             workers=(workers,),
         ).scenario(workers, "emulated")
-        for dnn, workers, batch_size in product(names, *_SETUPS)
+        for dnn, workers, batch_size in product(sorted(names), *_SETUPS)
     ]
+
+
+def chosen(found: PredictDDL, scenarios: Sequence[Scenario], count: int) -> list[Scenario]:
+    """Return the runs that tell most of a host: forecasts of all of them vary least then."""
     _, steps = found.uncorrected(scenarios)
     taken: list[int] = []
     while len(taken) < count:
         free = [place for place in range(len(scenarios)) if place not in taken]
-        taken.append(min(free, key=lambda place: _variance(steps, [*taken, place])))
+        taken.append(min(free, key=lambda place: variance(steps, [*taken, place])))
     return [scenarios[place] for place in taken]
 
 
-def _variance(steps: Steps, measured: Sequence[int]) -> float:
+def variance(steps: Steps, measured: Sequence[int]) -> float:
     """Return the mean variance of all steps when some have been measured."""
     which = np.array(measured)
     _, deviations = Moved(_taken(steps, which), np.zeros(len(which))).predict(steps)
@@ -198,7 +201,9 @@ def main() -> None:
     with one_thread(), tempfile.TemporaryDirectory() as folder:
         if asked.choose:
             known = known_here(PAIRS[0], Path(folder))
-            runs = chosen(PredictDDL.fit(_keeping(known, [])), asked.worker, asked.choose)
+            fit = PredictDDL.fit(_keeping(known, []))
+            names = candidates(fit.known.source.names, asked.worker)
+            runs = chosen(fit, names, asked.choose)
             sys.stdout.write("\n".join(one.label for one in runs) + "\n")
             return
         found = {}

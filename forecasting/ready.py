@@ -1,9 +1,9 @@
-"""A study that can run here: read, checked, with its backend and what its systems ask for."""
+"""A study, read: to run here, which is checked, or to look at what has run, here or elsewhere."""
 
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 from forecasting.checks import check_forecasts
 from forecasting.chosen import asking_of
@@ -47,4 +47,18 @@ def ready(path: Path, backend: str | None) -> Ready:
     study = read_study(path)
     chosen, why = chosen_backend(backend or study.backend)
     check_forecasts(study, path, chosen)
+    return Ready(study, asking_of(study), chosen, why)
+
+
+def unchecked(path: Path, backend: str | None) -> Ready:
+    """Return a study whose runs are looked at: this host may lack what they needed.
+
+    Raises:
+        BadInput: the study is wrong, or there is no such backend.
+    """
+    study = read_study(path)
+    wanted = backend or study.backend
+    if wanted in get_args(Backend):
+        return Ready(study, asking_of(study), cast(Backend, wanted), "it is named")
+    chosen, why = chosen_backend(wanted)
     return Ready(study, asking_of(study), chosen, why)

@@ -185,9 +185,10 @@ def summary(rows: pl.DataFrame) -> Summary:
     )
 
 
-def unjudged(rows: pl.DataFrame) -> list[str]:
-    """Return the labels of the scenarios that no measurement has judged."""
-    return rows.filter(pl.col("measured").is_null())["label"].to_list()
+def unjudged(round_: Round, accuracy: pl.DataFrame) -> list[str]:
+    """Return the labels of the scenarios of a round that judge no system's forecast."""
+    judged = of_round(round_, accuracy)["scenario_id"].unique().implode()
+    return _scenarios(round_).filter(~pl.col("scenario_id").is_in(judged))["label"].to_list()
 
 
 def titles(study: Study, backend: Backend) -> list[str]:

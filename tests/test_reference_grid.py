@@ -12,6 +12,7 @@ from networks.library import LIBRARY
 from scripts import reference_grid
 from scripts.reference_grid import (
     ERNEST,
+    FEW,
     GRID,
     H100,
     H200,
@@ -52,8 +53,18 @@ def test_all_files_are_what_the_script_writes() -> None:
     assert OTHER_HOST.read_text() == reference_grid.other_host(chosen), (
         "run scripts/reference_grid.py"
     )
+    assert FEW.read_text() == reference_grid.few(chosen), "run scripts/reference_grid.py"
     assert H200.read_text() == reference_grid.h200(chosen), "run scripts/reference_grid.py"
     assert H100.read_text() == reference_grid.h100(chosen), "run scripts/reference_grid.py"
+
+
+def test_the_study_for_any_host_has_the_runs_that_were_judged() -> None:
+    """`studies/few.yaml` is what a user runs; `grid_few` judges what that is worth."""
+    ours, judged = read_study(FEW.with_name("few.yaml")), read_study(FEW)
+    train = [curve for curve in judged.curves if not curve.is_judged]
+    assert [one.scenarios("emulated") for one in ours.curves] == [
+        one.scenarios("emulated") for one in train
+    ]
 
 
 def test_families_on_the_h100_are_in_no_study_before() -> None:

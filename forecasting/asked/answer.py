@@ -1,7 +1,7 @@
 """Forecasts that somebody merely asks for: of scenarios that nobody measured, by all that is known.
 
-A study's forecasts rest on its own runs. These rest on all profile runs of a backend and host, and
-of systems that know nodes by what they can do, on those of other hosts where this one has no steps.
+A study's forecasts rest on its own runs. These rest on all profile runs of a backend and host;
+those of systems that know nodes by what they can do, where it has few steps, on other hosts' too.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import cast
 
 import polars as pl
 
-from networks.families import family
+from models.predictddl.known import are_enough
 from warehouse.asks import Ask, Subject, serves
 from warehouse.records import Backend, Scenario
 from warehouse.warehouse import Warehouse
@@ -18,8 +18,6 @@ _TOLD_APART_BY = ("worker", "devices_per_node", "world_size")
 """What the config of a run about nodes names; the rest of it is how they were measured."""
 CALIBRATING = "calibrate."
 """How studies are called whose runs correct forecasts (`stepcast predict --calibrate one-node`)."""
-OWN_STEPS, OWN_FAMILIES = 24, 8
-"""Of a host, that its forecasts rest on alone; see `_are_enough`."""
 Round = tuple[str, int]
 """A study and the number of a round."""
 
@@ -157,8 +155,13 @@ def described(
         for node_type in run.subject.worker_types
     }
     others = [run for run in elsewhere if run.subject.probe in of_steps and _nodes(run) <= known]
-    if not others or _are_enough(steps) or (steps and not types <= there):
+    trained = [run.subject.scenario for run in steps if run.subject.scenario is not None]
+    if are_enough(trained) or (steps and not types <= there):
         others = []
+    elif others:
+        # What nodes without an inventory can do is a guess, which would look like a difference.
+        guessed = [run for run in steps if not run.subject.worker_types <= there]
+        found = Met(tuple(run for run in found.runs if run not in guessed), found.lacking)
     if not steps and not others:
         return found
     wanted = types.union(*(run.subject.worker_types for run in steps))
@@ -168,18 +171,6 @@ def described(
     lacking = [ask for ask in found.lacking if ask.whose != "train"]
     lacking += of_nodes if others and not types <= there else []
     return Met(newest_of_each([*found.runs, *own, *others, *theirs]), tuple(dict.fromkeys(lacking)))
-
-
-def _are_enough(steps: Sequence[VisibleRun]) -> bool:
-    """Tell whether a host's own steps tell more of it than corrected ones of other hosts do.
-
-    Each of the two emulated hosts of `data/reference` was forecast from some of its own steps, and
-    from the other's corrected by these: own steps alone were better from about 24 on
-    (`benchmarks.few`).
-    """
-    trained = {run.subject.scenario for run in steps if run.subject.scenario is not None}
-    families = {family(one.workload.dnn) for one in trained}
-    return len(trained) >= OWN_STEPS and len(families) >= OWN_FAMILIES
 
 
 def _nodes(run: VisibleRun) -> set[tuple[str, str]]:

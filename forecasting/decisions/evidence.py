@@ -19,8 +19,8 @@ ACROSS_DAYS = 0.113
 WIDENED = 2.8
 """By how much errors grow from one day to another, where only those of the same day are known:
 srift's 11.3 % over the 4.1 % of reference_ddp with profiles of the same day."""
-_ELSEWHERE = "held_out_host"
-"""The split of forecasts of a host without steps, from those of other hosts."""
+_ELSEWHERE = frozenset({"held_out_host", "few_on_host"})
+"""The splits of forecasts from steps of other hosts: this one has none, or few."""
 _LEVEL = 0.1
 """An answer has the interval of this level on either side, unless --late asks for another."""
 
@@ -53,19 +53,19 @@ class Evidence:
         Those count of other days at this distance; else of other days at any distance; else those
         of the same day at this distance, widened; else a default, of a system that nobody judged.
         There have to be enough for an interval. Where training is on the day of the profiles, those
-        of the same day count first, as they are. Of a host without steps only errors of such
-        forecasts tell; where there are too few, there are none, and no default.
+        of the same day count first, as they are. Of a host with few steps or none only
+        errors of such forecasts tell; where there are too few, there are none, and no default.
         """
         mine = self.rows.filter(system=system, metric=metric)
         there = mine.filter(split=split)
         distance = split.replace("_", " ")
-        known = [(there, distance)] + ([(mine, "any distance")] if split != _ELSEWHERE else [])
+        known = [(there, distance)] + ([(mine, "any distance")] if split not in _ELSEWHERE else [])
         for is_other in (True, False) if self.other_day else (False, True):
             for rows, where in known:
                 found = _values(rows, is_other)
                 if len(found) >= self._needed:
                     return self._known(found, where, is_other)
-        if split == _ELSEWHERE:
+        if split in _ELSEWHERE:
             ratios = Ratios(values=(), basis=f"no evidence: too few forecasts of {distance} judged")
             return Errors(ratios, (True, ratios.spread))
         basis = f"default: {ACROSS_DAYS:.1%} in the mean"

@@ -51,7 +51,7 @@ class Parameters(Record):
         left_out: by system, mean absolute error of logarithms on families left out.
         answers: whose forecasts of unseen networks are given: `OURS`, or one of `BASELINES`.
         scores: quantile of |error| / deviation on what was left out: families (unseen), and runs
-            (seen), which is missing where no network has several runs.
+            (seen), or families where no network has several runs.
         far: cosine distance beyond which nothing is said.
         coefficients: of the linear model, seconds of each term.
         elsewhere: quantile of |error| of logarithms on types of nodes left out; None: steps are of
@@ -122,8 +122,7 @@ class PredictDDL:
         found = cls(known, parameters)
         if not known.is_moved:
             return found
-        times = dict(zip(TERMS, found._moved.times().tolist(), strict=True))
-        return replace(found, parameters=parameters.model_copy(update={"times": times}))
+        return replace(found, parameters=parameters.model_copy(update={"times": found.times()}))
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value (step_time_s), low and high of each scenario.
@@ -137,6 +136,10 @@ class PredictDDL:
         """
         rows = [self._predict(one) for one in scenarios]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+
+    def times(self) -> Mapping[str, float]:
+        """Return how many times as long each term takes here as on the hosts learned from."""
+        return dict(zip(TERMS, self._moved.times().tolist(), strict=True))
 
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON."""

@@ -1,6 +1,6 @@
 """Runs that were measured, and what models take of them: work, kinds of networks, setups."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
@@ -25,6 +25,8 @@ _UNSHAPED_BPS = 1.25e9
 """Links whose speed nobody says: 10 Gb/s."""
 FEWEST_FAMILIES = 2
 """Of networks, that a fit learns from."""
+OWN_STEPS, OWN_FAMILIES = 24, 6
+"""Of a host, that it is learned from alone; see `are_enough`."""
 _COMPONENTS = 4
 """Of embeddings, that a regressor gets: the directions in which measured networks differ most."""
 
@@ -90,12 +92,15 @@ class Known:
 
     @cached_property
     def source(self) -> Self:
-        """What forecasts are learned from: the runs of other hosts, where they do; else all runs.
+        """What forecasts are learned from: where this host has few runs, those of other hosts.
 
-        Steps of this host then only correct these forecasts (`models.predictddl.moved`).
+        Steps of this host then only correct these forecasts (`models.predictddl.moved`). Where
+        others' runs do not do, all are learned from.
         """
         if not self.own:
             return self
+        if are_enough([one.scenario for one in self.own]):
+            return self.without(_is_elsewhere) if len(self.own) < len(self.runs) else self
         others = self.without(lambda one: not _is_elsewhere(one))
         families = {family(name) for name in others.names}
         return others if len(families) >= FEWEST_FAMILIES else self
@@ -140,6 +145,18 @@ class Known:
         return min(
             (cosine_distance(ours, other), dnn) for (dnn, _), other in self.embeddings.items()
         )
+
+
+def are_enough(trained: Collection[Scenario]) -> bool:
+    """Tell whether a host's own steps tell more of it than corrected ones of other hosts do.
+
+    Each of the two emulated hosts of `data/reference` was forecast from some of its own steps, and
+    from the other's corrected by these: own steps alone were better from about 24 on
+    (`benchmarks.few`).
+    """
+    scenarios = set(trained)
+    families = {family(one.workload.dnn) for one in scenarios}
+    return len(scenarios) >= OWN_STEPS and len(families) >= OWN_FAMILIES
 
 
 def _is_elsewhere(run: Observed) -> bool:

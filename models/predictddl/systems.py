@@ -10,7 +10,7 @@ import polars as pl
 
 from models.graphs import refusing
 from models.predictddl import log_linear, published
-from models.predictddl.fitted import Parameters, PredictDDL
+from models.predictddl.fitted import NORMAL, Parameters, PredictDDL
 from models.predictddl.ghn import SHIPPED, Embedder
 from models.predictddl.known import Known
 from models.predictddl.observed import capabilities, observed
@@ -108,7 +108,7 @@ class _LogLinear:
         """Return scenario_id, value (step_time_s), low and high."""
         found, deviations = self._forecast(scenarios)
         rows = [
-            (one.scenario_id, exp(at), exp(at - 1.645 * sd), exp(at + 1.645 * sd))
+            (one.scenario_id, exp(at), exp(at - NORMAL * sd), exp(at + NORMAL * sd))
             for one, at, sd in zip(scenarios, found, deviations, strict=True)
         ]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")

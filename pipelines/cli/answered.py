@@ -138,8 +138,8 @@ def _agreement(found: Answered) -> Iterator[str]:
         )
     if blind := dict.fromkeys(one.system for one in found.candidates if not one.has_evidence):
         yield (
-            f"{', '.join(blind)}: no evidence of how wrong forecasts of a host without steps are, "
-            "so no interval and no probability."
+            f"{', '.join(blind)}: no evidence of how wrong forecasts of a host with few steps or "
+            "none are, so no interval and no probability."
         )
     yield from cautions.of(found.answer)
 

@@ -27,11 +27,9 @@ def travelled(answer: Answer) -> Iterator[str]:
             )
             found.setdefault((steps, tuple(sorted(hosts))), {})[one.system.name] = None
     for (steps, others), systems in found.items():
-        known = (
-            f"only {count(steps, 'run')} of host {here} are known"
-            if steps
-            else (f"no step of host {here} is known")
-        )
+        known = f"no step of host {here} is known"
+        if steps:
+            known = f"host {here} has only {count(steps, 'run')}"
         yield (
             f"{', '.join(systems)}: {known}. The forecasts rest on steps of {some(others)}, "
             "and on inventories of the nodes there and here."

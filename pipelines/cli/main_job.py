@@ -14,7 +14,7 @@ from assets.turns import turn
 from forecasting.chosen import baseline_in_words
 from forecasting.evaluation import evaluate
 from forecasting.findings.standing import filled
-from forecasting.ready import ready
+from forecasting.ready import ready, unchecked
 from forecasting.results import outcome
 from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
@@ -158,7 +158,7 @@ def show_plan(path: Path, backend: str | None) -> None:
 
 def write_report(path: Path, backend: str | None) -> None:
     """Write the report of the newest round of the whole study again."""
-    found = ready(path, backend)
+    found = unchecked(path, backend)
     study, chosen = found.study, found.backend
     if study.only_profiles:
         raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")

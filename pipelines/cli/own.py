@@ -20,7 +20,7 @@ LEARNING = (
 )
 INVENTORY = (
     "An inventory of these nodes takes a minute each: list them in a copy of "
-    "studies/inventory.yaml, and `stepcast run` it there."
+    "studies/inventory.yaml, or with six runs of studies/few.yaml, and `stepcast run` it there."
 )
 Options = Mapping[str, str | None]
 _NOT_ASKED = {

@@ -34,9 +34,9 @@ def rests_of(runs: Sequence[VisibleRun], place: Place, scenario: Scenario) -> Re
     """Return what forecasts rest on of nodes of a place.
 
     Nodes of named types are forecast from the backend and host that `stepcast predict` chooses,
-    where a host without steps is known by its inventory, and steps of others count. What registered
-    nodes without GPUs can do they tell themselves, so any steps count: this host's, else the
-    newest.
+    where a host with few steps is known by its inventory too, and steps of others count. What
+    registered nodes without GPUs can do they tell themselves, so any steps count: this host's, else
+    the newest.
 
     Args:
         runs: that are visible, the newest first.
@@ -58,7 +58,7 @@ def rests_of(runs: Sequence[VisibleRun], place: Place, scenario: Scenario) -> Re
     on_backend = [run for run in ours if run.backend == at.backend]
     here = [run for run in on_backend if run.host_id == at.host_id]
     found = newest_of_each(here)
-    if not any(run.subject.probe == _STEPS for run in here):
+    if names:
         asks = PREDICTDDL.rests_on(scenario)
         assert not isinstance(asks, Refusal)
         elsewhere = [run for run in on_backend if run.host_id != at.host_id]

@@ -38,7 +38,7 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
         .join(history.visible("run"), on="run_id")["host_id"]
         .unique()
     )
-    monkeypatch.setattr(resources, "ready", lambda path, backend: ready)
+    monkeypatch.setattr(resources, "unchecked", lambda path, backend: ready)
     monkeypatch.setattr(resources, "host_id", lambda backend: host)
     (asset,) = recommendations(of)
     warehouse = WarehouseResource(home=str(home))

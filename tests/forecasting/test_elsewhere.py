@@ -5,11 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.asked import runs
 from forecasting.asked.answer import Answer, predict_asked
 from forecasting.checks import check_forecasts
 from forecasting.chosen import asking_of, named, systems_of
 from forecasting.fitting import fit_curves, predict_missing
+from models.predictddl import known
 from profilers.clusters import host_id
 from studies.curve import Curve
 from studies.progress import Progress
@@ -129,7 +129,10 @@ def test_few_steps_here_count_beside_many_elsewhere(
     take_inventories_there(home)
     my_history.train(home, here)
     Warehouse(home).load()
-    hosts = lambda: [{run.host_id for run in one.fit.runs} for one in asked(home).forecasts]  # noqa: E731
+
+    def hosts() -> list[set[str]]:
+        return [{run.host_id for run in one.fit.runs} for one in asked(home).forecasts]
+
     # Without an inventory nothing says how nodes of the two hosts compare.
     assert hosts() == [{here}]
     take_inventory(home, here, FAST)
@@ -138,9 +141,9 @@ def test_few_steps_here_count_beside_many_elsewhere(
     assert hosts() == [{here, THERE}]
     steps = [run for run in now.fit.runs if run.subject.probe == "torch_throughput"]
     assert len([run for run in steps if run.host_id == here]) == 12
-    monkeypatch.setattr(runs, "OWN_STEPS", 12)
+    monkeypatch.setattr(known, "OWN_STEPS", 12)
     assert hosts() == [{here, THERE}]
-    monkeypatch.setattr(runs, "OWN_FAMILIES", 4)
+    monkeypatch.setattr(known, "OWN_FAMILIES", 4)
     assert hosts() == [{here}]
 
 

@@ -18,5 +18,5 @@ CREATE OR REPLACE MACRO report.split_of(
         ELSE 'held_out_scenario'
     END;
 
-COMMENT ON COLUMN report.accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if steps of other hosts beside few of this one';
-COMMENT ON COLUMN report.asked_accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if steps of other hosts beside few of this one';
+COMMENT ON COLUMN report.accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one';
+COMMENT ON COLUMN report.asked_accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one';

@@ -1,0 +1,35 @@
+"""A study to run has to be possible here; one to look at does not."""
+
+from pathlib import Path
+
+import pytest
+
+from forecasting.ready import ready, unchecked
+from warehouse.records import BadInput
+
+STUDY = """
+name: looked_at
+backend: emulated
+systems: [log_linear]
+probes:
+  torch_throughput: {}
+train:
+  - {dnn: [small_cnn, alexnet], framework: pytorch, strategy: all_reduce, image_size: 64,
+     batch_size: 4, worker: emu.avx512.s15, link_mbps: 500, workers: 1}
+test:
+  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 64,
+     batch_size: 4, worker: emu.avx512.s15, link_mbps: 500, workers: 1}
+"""
+
+
+def test_what_ran_elsewhere_is_shown_on_a_processor_that_could_not_run_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "looked_at.yaml"
+    file.write_text(STUDY)
+    monkeypatch.setattr("profilers.clusters.node_types.instruction_sets", lambda: ("SSE41",))
+    monkeypatch.setattr("forecasting.ready.chosen_backend", lambda wanted: (wanted, "asked for"))
+    with pytest.raises(BadInput, match=r"looked_at.yaml: .* needs AVX512_CORE"):
+        ready(file, None)
+    found = unchecked(file, None)
+    assert (found.study.name, found.backend) == ("looked_at", "emulated")
