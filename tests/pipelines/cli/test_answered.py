@@ -182,7 +182,10 @@ def test_of_a_host_without_steps_no_probability_is_told(
     assert found.code == 0, found.err
     assert "No way to run it is known to keep the limits: no past errors say how" in found.out
     assert "late: not known" in found.out
-    assert "log_linear: no evidence of how wrong forecasts of a host without steps" in found.out
+    assert (
+        "log_linear: no evidence of how wrong forecasts of a host with few steps or none"
+        in found.out
+    )
     assert f"log_linear: no step of host {host_id('loopback')} is known. " in found.out
     one = json.loads(stepcast(*words, "--json").out)["candidates"][0]
     assert (one["late_at_most"], one["time_s"]["low"], one["time_s"]["high"]) == (None,) * 3

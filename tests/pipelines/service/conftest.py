@@ -19,9 +19,9 @@ from warehouse.warehouse import Warehouse
 TOKEN = "a-token-of-tests"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """Return the engine of a home with made-up steps; it is fitted once."""
+    """Return the engine of a home with made-up steps; it is fitted once a file."""
     folder = tmp_path_factory.mktemp("made-up")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STEPCAST_HOME", str(folder))

@@ -68,16 +68,20 @@ def test_a_known_type_is_not_trained_for_again(make: Make, home: Path) -> None:
     assert checker.retrain("pairs").status == "running"
 
 
-def test_a_type_whose_training_failed_is_trained_for_again(make: Make, home: Path) -> None:
+def test_a_type_whose_training_failed_is_trained_for_again(
+    make: Make, home: Path, tmp_path: Path
+) -> None:
     """Even where there is an embedder by now."""
-    checker = make(FAILS)
+    log = tmp_path / "begun"
+    checker = make(["sh", "-c", f'echo "$0" >> {log}; exit 3'])
     checker.checked("pairs")
     ended(checker, "failed")
     (home / "embedders").mkdir()
     (home / "embedders" / "pairs.safetensors").touch()
     assert checker.retraining("pairs").status == "failed"
-    assert checker.retrain("pairs").status == "running"
+    checker.retrain("pairs")
     ended(checker, "failed")
+    assert len(log.read_text().splitlines()) == 2
 
 
 def test_training_runs_once(make: Make, tmp_path: Path) -> None:
