@@ -94,7 +94,7 @@ def known_here(pair: Pair, folder: Path) -> Known:
 
 def errors(known: Known, chance: np.random.Generator) -> Iterator[Errors]:
     """Yield how wrong forecasts of this host are, by number of its runs that are drawn."""
-    found = PredictDDL.fit(_keeping(known, []))
+    found = _from_others(known)
     own = known.own
     logarithms, steps = found.uncorrected([one.scenario for one in own])
     left = np.log([one.step_s for one in own]) - logarithms
@@ -158,10 +158,9 @@ def _steps(of: Tables) -> dict[str, pl.DataFrame]:
     return {name: of[name] for name in ("run", "scenario", "sample")}
 
 
-def _keeping(known: Known, drawn: Sequence[int]) -> Known:
-    kept = [known.own[place] for place in drawn]
-    out = [one for one in known.own if one not in kept]
-    return known.without(lambda one: one in out)
+def _from_others(known: Known) -> PredictDDL:
+    """Return a fit to the other host's runs alone."""
+    return PredictDDL.fit(known.without(lambda one: one in known.own))
 
 
 def _alone(known: Known, drawn: NDArray[np.int_], judged: NDArray[np.int_]) -> float:
@@ -201,7 +200,7 @@ def main() -> None:
     with one_thread(), tempfile.TemporaryDirectory() as folder:
         if asked.choose:
             known = known_here(PAIRS[0], Path(folder))
-            fit = PredictDDL.fit(_keeping(known, []))
+            fit = _from_others(known)
             names = candidates(fit.known.source.names, asked.worker)
             runs = chosen(fit, names, asked.choose)
             sys.stdout.write("\n".join(one.label for one in runs) + "\n")

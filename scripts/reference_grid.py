@@ -68,6 +68,19 @@ _INVENTORY = "  inventory: {turns: 5, seconds: 1}"
 _OPERATIONS = "  torch_operations: {timed_steps: 60, untimed_steps: 10}"
 _THROUGHPUT = "  torch_throughput: {iterations: 60, interval: 0.03, most_s: 45}"
 
+_FROM_THE_FIRST = (
+    "backend: emulated",
+    "",
+    "systems: [predictddl, predictddl_paper, log_linear]",
+    "learns_from: [reference_grid, grid_third]",
+    "probes:",
+    _INVENTORY,
+    _THROUGHPUT,
+    "again: {profiles: false}",
+    "",
+)
+"""How a second host is asked about, from steps of the first."""
+
 
 class Point(NamedTuple):
     """A scenario: of a network, images of each node, the node type or mix, and workers."""
@@ -370,15 +383,7 @@ def other_host(of: Chosen) -> str:
         "name: grid_host",
         "description: The test points of reference_grid on nodes without AVX-512, learned from "
         "another host.",
-        "backend: emulated",
-        "",
-        "systems: [predictddl, predictddl_paper, log_linear]",
-        "learns_from: [reference_grid, grid_third]",
-        "probes:",
-        _INVENTORY,
-        _THROUGHPUT,
-        "again: {profiles: false}",
-        "",
+        *_FROM_THE_FIRST,
         "test:",
         *templates(point for point in of.test if point.worker in (TYPES[1], THIRD)),
         "",
@@ -415,15 +420,7 @@ def few(of: Chosen) -> str:
         "name: grid_few",
         "description: Ten further families and ten known networks, learned from another host and "
         "six runs of this one.",
-        "backend: emulated",
-        "",
-        "systems: [predictddl, predictddl_paper, log_linear]",
-        "learns_from: [reference_grid, grid_third]",
-        "probes:",
-        _INVENTORY,
-        _THROUGHPUT,
-        "again: {profiles: false}",
-        "",
+        *_FROM_THE_FIRST,
         "train:",
         *templates(train),
         "",

@@ -6,6 +6,7 @@ from forecasting.asked.coordinates import coordinates
 from forecasting.asked.near import Judged, how_far, reach
 from models.predictddl.observed import batch_of
 from models.predictddl.systems import PREDICTDDL
+from models.predictddl.work import ranks_of
 from warehouse.records import BadInput, Scenario
 
 _METRIC = "step_time_s"
@@ -27,7 +28,7 @@ def check_near(scenario: Scenario, judged: Judged, measured: Sequence[Scenario])
     Raises:
         BadInput: it is; the message says what to measure.
     """
-    if _exchanges(scenario) and not any(map(_exchanges, measured)):
+    if ranks_of(scenario) > 1 and not any(ranks_of(one) > 1 for one in measured):
         raise BadInput(
             f"{scenario.label}: no steps of several devices, so no exchange is known; `stepcast "
             "run` a study that lists some under train"
@@ -38,10 +39,6 @@ def check_near(scenario: Scenario, judged: Judged, measured: Sequence[Scenario])
         far = "; ".join(_beyond(scenario, measured))
     if far:
         raise BadInput(f"{scenario.label}: far out: {far}")
-
-
-def _exchanges(scenario: Scenario) -> bool:
-    return scenario.strategy.workers * scenario.strategy.devices_per_node > 1
 
 
 def _beyond(scenario: Scenario, measured: Sequence[Scenario]) -> Iterator[str]:

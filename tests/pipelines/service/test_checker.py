@@ -16,12 +16,17 @@ from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 
 SLEEPS = ["sh", "-c", "exec sleep 600"]
-FAILS = ["sh", "-c", 'echo "one line" >&2; echo "no images in $0" >&2; exit 3']
 FLOODS = ["sh", "-c", "yes 2>/dev/null | head -c 1000000 >&2; echo last >&2"]
 Make = Callable[..., Checker]
 eventually = retry(
     retry=retry_if_exception_type(AssertionError), stop=stop_after_delay(60), wait=wait_fixed(0.05)
 )
+
+
+def fails(log: Path) -> list[str]:
+    """Return a program that notes that it began, says why it fails, and fails."""
+    said = 'echo "one line" >&2; echo "no images in $0" >&2'
+    return ["sh", "-c", f'echo "$0" >> {log}; {said}; exit 3']
 
 
 @pytest.fixture
@@ -73,7 +78,7 @@ def test_a_type_whose_training_failed_is_trained_for_again(
 ) -> None:
     """Even where there is an embedder by now."""
     log = tmp_path / "begun"
-    checker = make(["sh", "-c", f'echo "$0" >> {log}; exit 3'])
+    checker = make(fails(log))
     checker.checked("pairs")
     ended(checker, "failed")
     (home / "embedders").mkdir()
@@ -98,15 +103,17 @@ def test_training_runs_once(make: Make, tmp_path: Path) -> None:
 
 
 def test_a_training_that_failed_says_why_and_is_begun_again_when_it_is_asked_for(
-    make: Make,
+    make: Make, tmp_path: Path
 ) -> None:
-    checker = make(FAILS)
+    log = tmp_path / "begun"
+    checker = make(fails(log))
     checker.checked("pairs")
     assert ended(checker, "failed") == "no images in pairs"
     with pytest.raises(BadInput, match=r"no images in pairs.*POST /v1/retraining/pairs"):
         checker.checked("pairs")
     assert checker.retrain("pairs").dataset == "pairs"
     ended(checker, "failed")
+    assert len(log.read_text().splitlines()) == 2
 
 
 def test_a_talkative_training_is_not_held_up(make: Make) -> None:
