@@ -10,12 +10,13 @@ import pytest
 
 from models.srift import allreduce_samples
 from profilers import allreduce, arrivals
-from profilers.clusters import Node, cgroups, netns, open_cluster, owner
+from profilers.clusters import Node, open_cluster
 from profilers.clusters.base import SOURCE
 from profilers.clusters.node_types import node_group
 from profilers.nodes.allreduce import clock_offset_ns
 from profilers.nodes.torch_program import Facts, cluster_nodes, in_turn
 from profilers.result import RunContext
+from tests.leftovers import left_behind
 from warehouse import tables
 from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed
 
@@ -126,16 +127,10 @@ def test_what_cannot_be_probed_is_refused(
         )
 
 
-def ours() -> list[str]:
-    """Every namespace and control group that any Stepcast process has made."""
-    spaces = [name for name in netns.namespaces() if name.startswith(owner.PREFIX)]
-    return spaces + cgroups.names(owner.PREFIX)
-
-
 @pytest.mark.cluster
 @pytest.mark.parametrize("backend", ["emulated", "loopback"])
 def test_two_nodes_of_two_types_reduce(backend: Backend, alone: None, tmp_path: Path) -> None:
-    before = ours()
+    before = left_behind()
     groups = [node_group("worker", f"emu.{kind}", 1) for kind in ("native.c25", "avx2.c25")]
     with open_cluster(backend, groups, LINK_MBPS) as cluster:
         (result,) = allreduce.measure(
@@ -146,7 +141,7 @@ def test_two_nodes_of_two_types_reduce(backend: Backend, alone: None, tmp_path: 
             concurrent=[1, 2],
             trials=2,
         )
-    assert ours() == before
+    assert left_behind() == before
     assert result.run.status == "ok", result.run.error
     assert result.run.config["library"] == "gloo"
     rows = result.tables["allreduce"]

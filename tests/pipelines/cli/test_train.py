@@ -17,7 +17,8 @@ from pipelines.runtime import checkpoints
 from pipelines.runtime.planning import Infeasible, Way
 from pipelines.runtime.samples import consumed, taken
 from pipelines.runtime.state import State
-from profilers.clusters import cgroups, netns, owner
+from profilers.clusters import owner
+from tests.leftovers import left_behind
 from tests.pipelines.runtime.jobs import FAST, SAMPLES, SLOW, write_job
 from warehouse.home import CHECKOUT
 
@@ -134,10 +135,9 @@ class Started:
         return self.process.wait(timeout=60)
 
 
-def left_behind() -> list[str]:
+def left() -> list[str]:
     """Return namespaces, control groups and programs of ours that are there."""
-    spaces = [name for name in netns.namespaces() if name.startswith(owner.PREFIX)]
-    return spaces + cgroups.names(owner.PREFIX) + programs()
+    return left_behind() + programs()
 
 
 def programs() -> list[str]:
@@ -151,10 +151,10 @@ def test_stopped_and_killed_it_leaves_nothing_and_goes_on(tmp_path: Path, home: 
     job = write_job(tmp_path, iterations=1000, backend="emulated", checkpoint_every=4)
     stopped = Started(job, home)
     stopped.until("saved at iteration 8")
-    assert left_behind()
+    assert left()
     assert stopped.end(signal.SIGINT) == 130
     assert "goes on from the last checkpoint" in stopped.said[-1]
-    assert left_behind() == []
+    assert left() == []
 
     killed = Started(job, home)
     resumed = int(killed.until("resumed").split()[-1])
@@ -162,9 +162,9 @@ def test_stopped_and_killed_it_leaves_nothing_and_goes_on(tmp_path: Path, home: 
         time.sleep(0.05)
     assert killed.end(signal.SIGKILL) == -signal.SIGKILL
     deadline_s = time.monotonic() + 20
-    while left_behind() and time.monotonic() < deadline_s:
+    while left() and time.monotonic() < deadline_s:
         time.sleep(0.1)
-    assert left_behind() == []
+    assert left() == []
 
     (folder,) = (home / "training" / "small").iterdir()
     done, _ = checkpoints.newest(folder)

@@ -17,9 +17,10 @@ from pipelines.runtime.samples import consumed, taken
 from pipelines.runtime.state import State
 from pipelines.runtime.story import Entry, frame
 from pipelines.runtime.training import load
-from profilers.clusters import cgroups, host_id, netns, owner
+from profilers.clusters import host_id, owner
 from profilers.clusters.fleet import VARIABLE
 from reports import plots, runtime_plot
+from tests.leftovers import left_behind
 from tests.pipelines.runtime.jobs import FAST, GLOBAL_BATCH, SAMPLES, SLOW, profile, write_job
 from tests.profilers.clusters.machines import machines
 from warehouse.landing import read_tables, run_folders
@@ -63,12 +64,6 @@ def run(
     performance = profile({FAST: devices}).performance
     keeper, state = train(job, performance, backend, home, lambda _: None, abort)
     return Trained(home, keeper.folder, state, keeper.story)
-
-
-def left_behind() -> list[str]:
-    """Return every namespace and control group of ours."""
-    spaces = [name for name in netns.namespaces() if name.startswith(owner.PREFIX)]
-    return spaces + cgroups.names(owner.PREFIX)
 
 
 @pytest.fixture(scope="module")

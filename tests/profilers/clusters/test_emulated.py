@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from profilers import links
-from profilers.clusters import cgroups, netns, open_cluster, owner, reap
+from profilers.clusters import open_cluster, reap
 from profilers.clusters.emulated import EmulatedCluster
 from profilers.clusters.node_types import node_group
 from profilers.result import RunContext
 from profilers.steady.hostlock import host_lock
+from tests.leftovers import left_behind
 from warehouse.records import BadInput, NodeGroup
 
 pytestmark = pytest.mark.cluster
@@ -30,19 +31,13 @@ def alone() -> Iterator[None]:
         yield
 
 
-def ours() -> list[str]:
-    """Every namespace and control group that any Stepcast process has made."""
-    spaces = [name for name in netns.namespaces() if name.startswith(owner.PREFIX)]
-    return spaces + cgroups.names(owner.PREFIX)
-
-
 def test_leaves_nothing_behind() -> None:
-    before = ours()
+    before = left_behind()
     with open_cluster("emulated", (SERVER, WORKERS), 100) as cluster:
-        assert len(ours()) > len(before)
+        assert len(left_behind()) > len(before)
         assert cluster.facts()["congestion_control"] == "cubic"
         cluster.popen(cluster.nodes[0], ["sleep", "1000"])
-    assert ours() == before
+    assert left_behind() == before
 
 
 def test_links_are_shaped_in_both_directions(tmp_path: Path) -> None:
@@ -66,10 +61,10 @@ def test_nodes_come_and_go_and_the_others_stay() -> None:
         sleeper = cluster.popen(first, ["sleep", "1000"])
         assert listener.stdout is not None
         assert listener.stdout.readline() == "ready\n"
-        before = ours()
+        before = left_behind()
         cluster.remove(first)
         assert sleeper.returncode is not None
-        gone = set(before) - set(ours())
+        gone = set(before) - set(left_behind())
         assert {name.rpartition("-")[2] for name in gone} == {first.name}
         (third,) = cluster.add(WORKERS.one)
         assert third.name not in (first.name, second.name)
@@ -121,13 +116,13 @@ def test_what_a_killed_owner_left_is_reaped() -> None:
     )
     assert owning.stdout is not None
     prefix = owning.stdout.readline().strip()
-    left = {name for name in ours() if name.startswith(prefix)}
+    left = {name for name in left_behind() if name.startswith(prefix)}
     assert left
     assert not left & set(reap()), "reaped a living owner's cluster"
     owning.kill()
     owning.wait()
     assert left <= set(reap())
-    assert not {name for name in ours() if name.startswith(prefix)}
+    assert not {name for name in left_behind() if name.startswith(prefix)}
 
 
 OWN = """
