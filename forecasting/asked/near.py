@@ -134,8 +134,11 @@ def how_far(
 
 
 def by_distance(at: Coordinates, some: Iterable[Neighbour], split: str | None) -> list[Near]:
-    """Return judged scenarios with their distances, those of a split first, the nearest first."""
-    return sorted(
+    """Return judged scenarios with their distances, those of a split first, the nearest first.
+
+    A scenario of which forecasts of several splits were judged is there once.
+    """
+    ranked = sorted(
         (Near(one, at.distance(one.at)) for one in some),
         key=lambda one: (
             split is not None and one.neighbour.split != split,
@@ -143,6 +146,10 @@ def by_distance(at: Coordinates, some: Iterable[Neighbour], split: str | None) -
             one.neighbour.label,
         ),
     )
+    first: dict[str, Near] = {}
+    for one in ranked:
+        first.setdefault(one.neighbour.scenario_id, one)
+    return list(first.values())
 
 
 def _far(at: Coordinates, known: Sequence[Coordinates]) -> str | None:

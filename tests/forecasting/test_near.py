@@ -148,6 +148,15 @@ def test_the_same_split_comes_first() -> None:
     assert [one.neighbour.error for one in case.nearest] == [4, 5, 6, 8, 1]
 
 
+def test_a_scenario_that_was_judged_in_two_splits_is_there_once() -> None:
+    (other,) = judged({scenario(2): 9.0}).of["srift", "step_time_s"]
+    ours = [replace(other, split="held_out_dnn", size=3.0), replace(other, split="seen")]
+    known = Judged({("srift", "step_time_s"): ours})
+    for split, size in (("held_out_dnn", 3.0), ("seen", 9.0)):
+        case = how_far(known, "srift", "step_time_s", scenario(1), split)
+        assert [one.neighbour.size for one in case.nearest] == [size]
+
+
 def test_nothing_is_known_of_a_system_that_nobody_judged() -> None:
     case = how_far(judged({scenario(): 1.0}), "ceer", "step_time_s", scenario())
     assert (case.nearest, case.error, case.far) == ((), None, None)

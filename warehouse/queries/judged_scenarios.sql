@@ -1,4 +1,4 @@
--- How wrong has each system been of each scenario ($backend), those that were merely asked for included?
+-- How wrong has each system been of each scenario of a split ($backend), those merely asked for included?
 -- $known_by: those that no run had judged by then are left out; NULL: none are.
 -- error_percent: mean of its forecasts that were judged while the host was not busy, percent; inside: how many of
 -- those with_interval had what was measured in their interval.
@@ -16,7 +16,7 @@ WITH judged AS (
 )
 SELECT
     judged.system, judged.metric, judged.scenario_id, any_value(judged.label) AS label,
-    any_value(scenario.canonical) AS canonical, min(judged.split) AS split,
+    any_value(scenario.canonical) AS canonical, judged.split,
     avg(judged.error_percent) AS error_percent, avg(judged.ape_percent) AS ape_percent,
     count(*) AS judged_n, count(judged.inside_interval) AS with_interval,
     count(*) FILTER (judged.inside_interval) AS inside,
@@ -33,5 +33,5 @@ WHERE judged.ape_percent IS NOT NULL AND NOT judged.host_busy
         JOIN raw.run AS run USING (run_id)
         WHERE run.started_at <= $known_by::TIMESTAMPTZ
     ))
-GROUP BY judged.system, judged.metric, judged.scenario_id
-ORDER BY judged.system, judged.metric, label, judged.scenario_id;
+GROUP BY judged.system, judged.metric, judged.scenario_id, judged.split
+ORDER BY judged.system, judged.metric, label, judged.scenario_id, judged.split;

@@ -200,7 +200,9 @@ def test_what_happened_lands_and_can_be_drawn(killed: Trained) -> None:
     assert tables["run"]["cost_usd"].to_pylist() == [pytest.approx(killed.state.spent_usd)]
     events = tables["runtime_event"]["event"].to_pylist()
     assert events == frame(killed.story)["event"].to_list()
-    kinds = [one for one in events if one not in ("progress", "saved", "launch", "launched")]
+    # Whether the other rank tells of a broken exchange before the loss is known is up to chance.
+    seldom = ("progress", "saved", "launch", "launched", "broken")
+    kinds = [one for one in events if one not in seldom]
     assert kinds == [
         "began", "planned", "training", "lost", "saving", "planned", "training",
         "released", "released", "released", "finished",

@@ -189,6 +189,10 @@ class World:
         """Return what lives, or will without being asked for again."""
         return [one for one in self.instances.values() if one.end_s > self.at_s]
 
+    def shown(self) -> list[str]:
+        """Return the ids of what the provider knows of by now, living or not."""
+        return [one.id for one in self.instances.values() if self._is_shown(one)]
+
     def usd(self, until_s: float = float("inf")) -> float:
         """Return what everything costs by then; by default: in the end, if nothing is ended."""
         return sum(one.usd(until_s) for one in self.instances.values())
