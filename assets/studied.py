@@ -8,7 +8,7 @@ from pathlib import Path
 from dagster import AssetKey
 
 from forecasting.chosen import asking, systems_of
-from forecasting.resting import probes_asked, rested_on
+from forecasting.resting import probes_asked, rests
 from models.system import System
 from profilers.probe import Need
 from profilers.probes import PROBES
@@ -88,14 +88,4 @@ def studied(path: Path, backend: Backend = "emulated") -> Studied:
         needed = needs(study, backend, asking(systems))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
-    rests = {}
-    for system in systems:
-        found = {
-            need
-            for curve in study.curves
-            if curve.is_judged
-            for need in rested_on(system, curve, needed, backend, study.learns_from)
-        }
-        if found or (system.travels and study.learns_from):
-            rests[system] = tuple(need for need in needed if need in found)
-    return Studied(path, study, needed, rests, backend)
+    return Studied(path, study, needed, rests(systems, study, needed, backend), backend)

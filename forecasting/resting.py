@@ -10,6 +10,7 @@ from profilers.scenarios import alone
 from studies.curve import Curve
 from studies.needs import resolved
 from studies.rounds import Round
+from studies.study import Study
 from warehouse.asks import Ask, Refusal, serves
 from warehouse.records import Backend, Run, Scenario
 
@@ -61,6 +62,24 @@ def rested_on(
 ) -> tuple[Need, ...]:
     """Return all of a study that a system's forecasts of a curve rest on; see `resting`."""
     return _in_order(resting(system, curve, needed, backend, learns_from).values(), needed)
+
+
+def rests(
+    systems: Iterable[System], study: Study, needed: Sequence[Need], backend: Backend
+) -> dict[System, tuple[Need, ...]]:
+    """Return all of a study that each system's forecasts rest on.
+
+    Systems that refuse all test scenarios are left out; those that only learn from other studies
+    rest on nothing of this one.
+    """
+    judged = [curve for curve in study.curves if curve.is_judged]
+    found = {}
+    for system in systems:
+        ours = (rested_on(system, one, needed, backend, study.learns_from) for one in judged)
+        all_of_it = _in_order(ours, needed)
+        if all_of_it or (system.travels and study.learns_from):
+            found[system] = all_of_it
+    return found
 
 
 def resting_in(round_: Round, system: System, curve: Curve) -> Resting:
@@ -122,9 +141,10 @@ def _is_profiled(round_: Round, curve: Curve, systems: Sequence[System]) -> bool
 def _in_order(
     found: Iterable[Sequence[Need] | Refusal], needed: Sequence[Need]
 ) -> tuple[Need, ...]:
-    """Return each need once, as needed; refusals rest on nothing."""
-    wanted = {need for some in found if not isinstance(some, Refusal) for need in some}
-    return tuple(need for need in needed if need in wanted)
+    """Return each need once, as needed; refusals rest on nothing. What is found is of `needed`."""
+    # By identity: a need is hashed with its whole scenario, and lineage asks for thousands.
+    wanted = {id(need) for some in found if not isinstance(some, Refusal) for need in some}
+    return tuple(need for need in needed if id(need) in wanted)
 
 
 def _met(

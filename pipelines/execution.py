@@ -28,7 +28,7 @@ from assets.studied import Studied, studied
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag
 from fleet.agenda import Item
 from pipelines import fleet
-from pipelines.definitions import definitions
+from pipelines.lineage import definitions
 from pipelines.resources import resources
 from studies.progress import Progress
 from warehouse.records import Backend, StepcastError

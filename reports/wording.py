@@ -1,9 +1,12 @@
 """How figures read in tables: a missing one is a dash, never 0."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from forecasting.results import Summary
 from studies.words import count
+
+if TYPE_CHECKING:
+    from forecasting.results import Summary
 
 DASH = "—"
 
@@ -41,14 +44,14 @@ def link_speed(mbps: float | None) -> str:
     return "not shaped" if mbps is None else f"{mbps:g} Mb/s"
 
 
-def floor(result: Summary) -> str:
+def floor(result: "Summary") -> str:
     """Return the noise floor, and over how many scenarios, or why there is none."""
     if result.noise_floor is None:
         return f"{DASH} (known from the second round on)"
     return f"{percent(result.noise_floor)} (n = {result.noise_n})"
 
 
-def opening(scenarios: int, result: Summary, baseline: str) -> str:
+def opening(scenarios: int, result: "Summary", baseline: str) -> str:
     """Return the sentence above the table of a round of so many scenarios."""
     done = f"{count(scenarios, 'scenario')} forecast from profiles, and only then measured"
     if result.error is None:
@@ -58,12 +61,12 @@ def opening(scenarios: int, result: Summary, baseline: str) -> str:
     return f"{done}: {several}forecasts are off by {percent(result.error)} in the mean{beside}."
 
 
-def against(result: Summary, words: str) -> str:
+def against(result: "Summary", words: str) -> str:
     """Return the baseline's error after the words; nothing where no baseline was judged."""
     return "" if result.linear_error is None else f"{words} {percent(result.linear_error)}"
 
 
-def headline(result: Summary, baseline: str) -> str:
+def headline(result: "Summary", baseline: str) -> str:
     """Return the one line that says how wrong the predictions were, and the baseline's."""
     busy = f" Not counted, the host being busy: {result.busy_n}." if result.busy_n else ""
     if result.error is None:

@@ -29,15 +29,23 @@ class Task:
     kind: str = ""
 
 
-def tasks(round_: Round, taken: Taken | None = None, *, judged: bool = True) -> tuple[Task, ...]:
+def tasks(
+    round_: Round,
+    taken: Taken | None = None,
+    *,
+    judged: bool = True,
+    forecasting: Iterable[str] | None = None,
+) -> tuple[Task, ...]:
     """Return what is still to be done in a round, in order.
 
     Args:
         round_: that is to be done.
         taken: what has landed: runs take as long as those like them did. None: as probes expect.
         judged: whether forecasts are judged as well; else it ends with them.
+        forecasting: the systems that forecast any of it, by name; None: all that it chooses.
     """
-    return tuple(_tasks(round_, taken, judged=judged))
+    systems = round_.asking.systems if forecasting is None else tuple(forecasting)
+    return tuple(_tasks(round_, taken, systems, judged=judged))
 
 
 def fit_name(system: str) -> str:
@@ -50,11 +58,13 @@ def prediction_name(system: str) -> str:
     return f"predict by {system}"
 
 
-def _tasks(round_: Round, taken: Taken | None, *, judged: bool) -> Iterator[Task]:
+def _tasks(
+    round_: Round, taken: Taken | None, systems: Sequence[str], *, judged: bool
+) -> Iterator[Task]:
     missing, every = round_.missing, _Anchors(round_)
     yield from every.among(_of([need for need in missing if need.profiles], taken))
     yield from every.at_the_end()
-    yield from _forecasts(round_)
+    yield from _forecasts(round_, systems)
     if not judged:
         return
     yield from every.among(_of([need for need in missing if not need.profiles], taken))
@@ -64,13 +74,12 @@ def _tasks(round_: Round, taken: Taken | None, *, judged: bool) -> Iterator[Task
         yield Task(REPORT_NAME, expected_s, "report")
 
 
-def _forecasts(round_: Round) -> Iterator[Task]:
+def _forecasts(round_: Round, systems: Sequence[str]) -> Iterator[Task]:
     judged = (curve for curve in round_.study.curves if curve.is_judged)
     scenarios = sum(len(curve.scenarios(round_.backend)) for curve in judged)
     expected_s = _FORECAST_S + _FORECAST_PER_SCENARIO_S * scenarios
-    systems = round_.asking.systems if scenarios else ()
-    yield from (Task(fit_name(one), expected_s, "fit") for one in systems)
-    yield from (Task(prediction_name(one), expected_s, "predict") for one in systems)
+    for name, kind in ((fit_name, "fit"), (prediction_name, "predict")):
+        yield from (Task(name(one), expected_s, kind) for one in systems if scenarios)
 
 
 class _Anchors:

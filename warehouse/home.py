@@ -1,12 +1,14 @@
 """Where this project keeps what it remembers."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
 """The checkout; where Stepcast is installed, the folder that holds its packages."""
 
 
+@cache
 def is_checkout() -> bool:
     """Tell whether this is a checkout, and not a package that was installed."""
     return (CHECKOUT / "pyproject.toml").is_file()

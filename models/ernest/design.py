@@ -8,8 +8,8 @@ those whose weight is not small.
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from models.ernest.features import terms
 
@@ -52,7 +52,7 @@ def weights(machines: Sequence[int], images: Sequence[int], budget: float) -> Fl
         information = (rows.T * given) @ rows + _RIDGE * np.eye(rows.shape[1])
         return float(np.trace(np.linalg.inv(information)))
 
-    found = minimize(
+    found = scipy.optimize.minimize(
         uncertainty,
         np.full(len(points), min(budget, 1.0)),
         method="SLSQP",

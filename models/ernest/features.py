@@ -7,8 +7,8 @@ Source: Venkataraman et al., NSDI 2016, section 3.2: θ0 + θ1 (scale / machines
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from models.predictddl.observed import images_per_step
 from warehouse.records import Scenario
@@ -29,5 +29,5 @@ def terms(machines: float, each: float) -> Floats:
 
 def fit(rows: Sequence[Floats], seconds: Sequence[float]) -> Floats:
     """Return coefficients of 0 or more, by least squares of seconds."""
-    found, _ = nnls(np.array(rows), np.array(seconds))
+    found, _ = scipy.optimize.nnls(np.array(rows), np.array(seconds))
     return np.asarray(found)

@@ -17,7 +17,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.predictddl import traversal
 from networks.primitives import PRIMITIVES, PrimitiveGraph
 from warehouse.records import BadInput
 
@@ -109,6 +108,8 @@ class Embedder:
 
     def states(self, graph: PrimitiveGraph) -> Floats:
         """Return the nodes' last states, [nodes, SIZE]."""
+        from models.predictddl import traversal  # numba takes a while to load
+
         states = self.parameters["embed"][types_of(graph)]
         traversal.traverse(states, lengths_of(graph), PASSES, *self._weights)
         return states
@@ -131,6 +132,8 @@ def lengths_of(graph: PrimitiveGraph) -> NDArray[np.int16]:
 
     0 where no path leads, or one of more than `MOST_STEPS`.
     """
+    from models.predictddl import traversal
+
     edges = np.array(sorted(graph.edges), np.int32).reshape(-1, 2)
     first = np.searchsorted(edges[:, 0], np.arange(len(graph.nodes) + 1)).astype(np.int32)
     return traversal.distances(first, np.ascontiguousarray(edges[:, 1]), MOST_STEPS)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +74,7 @@ class GaussianProcess:
         self._kinds = _Scale(rows.kinds)
         self._setups = _Scale(rows.setups)
         self._apart = self._distances(rows)
-        found = minimize(
+        found = scipy.optimize.minimize(
             self._unlikeliness,
             self._USUAL,
             (left,),
@@ -83,14 +82,14 @@ class GaussianProcess:
             options={"maxiter": self._STEPS},
         )
         self._theta = np.asarray(found.x)
-        self._factor = cho_factor(self._noisy(self._theta), lower=True)
-        self._weights = cho_solve(self._factor, left)
+        self._factor = scipy.linalg.cho_factor(self._noisy(self._theta), lower=True)
+        self._weights = scipy.linalg.cho_solve(self._factor, left)
 
     def predict(self, rows: Rows) -> tuple[Floats, Floats]:
         """Return mean and standard deviation, noise included."""
         across = _covariance(self._distances(rows), self._theta)
         itself = np.exp(2 * self._theta[:3]).sum() + _noise(self._theta)
-        explained = (across * cho_solve(self._factor, across.T).T).sum(axis=1)
+        explained = (across * scipy.linalg.cho_solve(self._factor, across.T).T).sum(axis=1)
         return across @ self._weights, np.sqrt(np.maximum(itself - explained, 1e-12))
 
     def _distances(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
@@ -110,10 +109,10 @@ class GaussianProcess:
     def _unlikeliness(self, theta: Floats, left: Floats) -> float:
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                factor = cho_factor(self._noisy(theta), lower=True)
+                factor = scipy.linalg.cho_factor(self._noisy(theta), lower=True)
         except ValueError:  # no covariance, or a search that left what numbers can say
             return 1e10
-        fit = 0.5 * left @ cho_solve(factor, left)
+        fit = 0.5 * left @ scipy.linalg.cho_solve(factor, left)
         size = np.log(np.diag(factor[0])).sum()
         usual = 0.5 * (((theta - self._USUAL) / self._DRAWN) ** 2).sum()
         return float(fit + size + usual)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from warehouse.records import BadInput
 
@@ -53,7 +53,9 @@ class LinearWork:
             scale = np.where(size > 0, size, 1.0)
             drawn = _DRAWN * np.sqrt(len(terms)) * np.eye(len(scale))
             matrix = np.vstack([design / scale, drawn])
-            found, _ = nnls(matrix, np.concatenate([np.ones(len(terms)), np.zeros(len(scale))]))
+            found, _ = scipy.optimize.nnls(
+                matrix, np.concatenate([np.ones(len(terms)), np.zeros(len(scale))])
+            )
             coefficients = found / scale
             chosen = np.array([one[np.argmax(one @ coefficients)] for one in terms])
             if np.array_equal(chosen, slowest):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 Floats = NDArray[np.float64]
 _APART = 0.3
@@ -57,7 +57,7 @@ class Moved:
         if not len(self.left):
             return np.zeros(len(itself)), np.sqrt(itself)
         across = _shared(asked, self.measured)
-        explained = (across * cho_solve(self._factor, across.T).T).sum(axis=1)
+        explained = (across * scipy.linalg.cho_solve(self._factor, across.T).T).sum(axis=1)
         return across @ self._weights, np.sqrt(np.maximum(itself - explained, 1e-12))
 
     def times(self) -> Floats:
@@ -72,12 +72,12 @@ class Moved:
         covariance = _shared(self.measured, self.measured)
         own = (1 - _OF_NETWORK) * self.measured.deviations**2
         covariance[np.diag_indices_from(covariance)] += own
-        factor: tuple[Floats, bool] = cho_factor(covariance, lower=True)
+        factor: tuple[Floats, bool] = scipy.linalg.cho_factor(covariance, lower=True)
         return factor
 
     @cached_property
     def _weights(self) -> Floats:
-        found: Floats = cho_solve(self._factor, self.left)
+        found: Floats = scipy.linalg.cho_solve(self._factor, self.left)
         return found
 
 

@@ -11,10 +11,11 @@ import polars as pl
 import typer
 
 from assets.turns import turn
-from forecasting.chosen import baseline_in_words
+from forecasting.chosen import baseline_in_words, systems_of
 from forecasting.evaluation import evaluate
 from forecasting.findings.standing import filled
 from forecasting.ready import ready, unchecked
+from forecasting.resting import rests
 from forecasting.results import outcome
 from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
@@ -185,7 +186,10 @@ def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = Tr
     here = host_id(found.backend)
     round_ = open_round(found.study, found.asking, found.backend, here, runs)
     taken = Taken(runs, here, place / "landing")
-    return Prospect(round_, found.why, tasks(round_, taken, judged=judged), judged)
+    rest = rests(systems_of(found.study), found.study, round_.needs, found.backend)
+    names = [system.name for system in rest]
+    ahead = tasks(round_, taken, judged=judged, forecasting=names)
+    return Prospect(round_, found.why, ahead, judged)
 
 
 def _announce(ahead: Prospect) -> None:

@@ -13,8 +13,10 @@ from dagster import DagsterRunStatus
 from assets.turns import OWNER_TAG
 from pipelines import history
 from pipelines.cli.main import main
-from pipelines.definitions import defs
+from pipelines.lineage import definitions
+from pipelines.resources import resources
 from tests.synthetic import PaperProbes
+from warehouse.home import CHECKOUT
 
 MEASURED = [
     "measure small_cnn 16px b4, unshaped, W=1",
@@ -22,6 +24,7 @@ MEASURED = [
     "measure alexnet 64px b4, unshaped, W=1",
     "measure alexnet 64px b4, unshaped, W=3",
 ]
+DEMO = CHECKOUT / "studies/demo.yaml"
 ASKED = ["links", "profile small_cnn", "profile alexnet", *MEASURED]
 """What probes are asked for in a whole round of the study."""
 
@@ -89,7 +92,7 @@ def leave_dead_run(home: Path) -> str:
     """Make a run that holds the measuring pool, of a process that ended long ago."""
     with history.instance(home) as instance:
         dead = instance.create_run_for_job(
-            job_def=defs.resolve_job_def("demo"),
+            job_def=definitions(resources(), DEMO).resolve_job_def("demo"),
             tags={OWNER_TAG: "stepcast-1-1-0-run"},
             status=DagsterRunStatus.STARTED,
         )

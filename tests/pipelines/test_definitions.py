@@ -10,8 +10,8 @@ from dagster import AssetKey, Definitions
 
 from assets.fleet import TYPES, WATCHES
 from models.systems import SYSTEMS
-from pipelines import definitions as pipelines
-from pipelines.definitions import STUDIES, defs, study_files
+from pipelines.definitions import defs
+from pipelines.lineage import STUDIES, definitions, study_files, whole
 from pipelines.resources import resources
 from profilers.probes import PROBES
 from studies.study import Study, read_study
@@ -45,7 +45,7 @@ every_forecast = pytest.mark.parametrize(
 
 def made(*files: Path) -> Definitions:
     """Return the definitions of study files."""
-    return pipelines.definitions(resources(), *files)
+    return definitions(resources(), *files)
 
 
 def upstream(of: Definitions, key: AssetKey) -> set[AssetKey]:
@@ -334,8 +334,8 @@ def test_a_study_with_the_name_of_another_job_is_warned_of(
     name: str, tmp_path: Path, warnings: list[str]
 ) -> None:
     study = write_study(tmp_path, STUDY.replace("name: paper", f"name: {name}"))
-    found = pipelines.whole(resources(), study)
-    assert jobs(found) == jobs(pipelines.whole(resources()))
+    found = whole(resources(), study)
+    assert jobs(found) == jobs(whole(resources()))
     assert warnings == [f"study left out of the lineage: {study} has the name of another, {name}"]
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from dagster import AssetSelection, DagsterInstance
 
-from pipelines.definitions import definitions
+from pipelines.lineage import definitions
 from pipelines.resources import resources
 from tests.pipelines.ran import Ran
 from tests.synthetic import FORECASTERS, PaperProbes, by_workers

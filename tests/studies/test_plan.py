@@ -31,6 +31,14 @@ def test_a_plan_is_in_the_order_in_which_things_run(study_file: Path) -> None:
     assert len(set(whole)) == len(whole)
 
 
+def test_only_systems_that_forecast_are_planned(study_file: Path) -> None:
+    study = read_study(study_file)
+    round_ = open_round(study, asking_of(study), "emulated", HOST, ())
+    ahead = tasks(round_, forecasting=["linear"])
+    found = [task.name for task in ahead if task.kind in ("fit", "predict")]
+    assert found == ["fit linear", "predict by linear"]
+
+
 def test_what_has_landed_is_not_planned(study_file: Path) -> None:
     rest = names(study_file, 5)
     assert [name for name in rest if name.startswith("measure")] == [

@@ -47,6 +47,14 @@ def test_a_run_ends_with_the_table_and_where_things_are(
     assert uncounted in " ".join(again.out.split())
 
 
+def test_a_plan_names_the_systems_that_a_run_fits(
+    stepcast: Stepcast, home: Path, first_run: Ran
+) -> None:
+    planned = re.findall(r" fit (\w+)", stepcast("plan", str(first_run.study)).out)
+    assert sorted(planned) == sorted({*re.findall(r"\] fit (\w+)", first_run.answer.err)})
+    assert "async_sgd" in planned
+
+
 def test_loopback_warns_when_workers_exceed_cores(
     stepcast: Stepcast, home: Path, tmp_path: Path
 ) -> None:

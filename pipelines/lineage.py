@@ -1,0 +1,78 @@
+"""Definitions of studies and of what belongs to none, merged; imports no framework."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from dagster import (
+    Definitions,
+    ScheduleDefinition,
+    in_process_executor,
+)
+
+from assets import fleet as fleet_assets
+from assets.definitions import definitions_of
+from assets.embedders import embedder_definitions
+from assets.prices import price_definitions
+from assets.reaping import reaping_definitions
+from pipelines import fleet, hooks
+from pipelines.schedules import schedules
+from pipelines.sensors import receiving
+from warehouse.home import CHECKOUT
+from warehouse.records import Backend, StepcastError
+
+STUDIES = "STEPCAST_STUDIES"
+"""Names further folders or files of studies, as PATH does."""
+
+
+def study_files() -> Iterator[Path]:
+    """Yield the study files that lineage shows: ours, then those that `STUDIES` names."""
+    more = [Path(one) for one in os.environ.get(STUDIES, "").split(os.pathsep) if one]
+    for place in (CHECKOUT / "studies", *more):
+        yield from sorted(place.glob("*.yaml")) if place.is_dir() else (place,)
+
+
+def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
+    """Return everything: definitions of studies, prices, the fleet, and of other sites' runs."""
+    sensors = Definitions(sensors=[fleet.sensor(), hooks.sensor()])
+    own = price_definitions(), embedder_definitions(), fleet_assets.definitions()
+    beside = *own, reaping_definitions(), receiving(), sensors
+    return definitions(with_resources, *files, beside=beside)
+
+
+def definitions(
+    with_resources: Mapping[str, object],
+    *files: Path,
+    backend: Backend = "emulated",
+    beside: Sequence[Definitions] = (),
+) -> Definitions:
+    """Return the definitions of studies on a backend, with the resources of a run.
+
+    `beside` has what belongs to no study; no study may have the name of a job of it.
+
+    A study that is wrong has no assets, and a warning says why; it takes no other with it. Steps
+    run one after another in one process: nothing may run beside what measures.
+    """
+    taken = {job.name for of in beside for job in of.jobs or ()}
+    found: dict[str, Definitions] = {}
+    for file in files:
+        try:
+            of = definitions_of(file, backend)
+        except StepcastError as error:
+            logging.getLogger("dagster").warning("study left out of the lineage: %s", error)
+            continue
+        (job,) = of.jobs or ()
+        if job.name in {*taken, *found}:
+            logging.getLogger("dagster").warning(
+                "study left out of the lineage: %s has the name of another, %s", file, job.name
+            )
+            continue
+        found[job.name] = of
+    planned: list[ScheduleDefinition] = schedules({*taken, *found})
+    merged = Definitions.merge(
+        *found.values(),
+        *beside,
+        Definitions(schedules=planned, resources=with_resources, executor=in_process_executor),
+    )
+    return merged
