@@ -18,7 +18,7 @@ from assets.studied import Studied
 from forecasting.chosen import baseline_in_words
 from forecasting.evaluation import evaluate
 from forecasting.findings.standing import filled
-from forecasting.results import outcome
+from forecasting.results import outcome, scaling
 from reports import plots, report
 from studies.plan import REPORT_NAME
 from studies.progress import Progress
@@ -47,8 +47,7 @@ def table_asset(of: Studied) -> AssetsDefinition:
         rows = filled(round_, outcome(round_, history.accuracy()), history)
         metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
         figures = (
-            plots.scaling(curve, metric, curve["dnn"][0], baseline)
-            for curve in rows.partition_by("curve", maintain_order=True)
+            plots.scaling(curve, metric, curve["dnn"][0], baseline) for curve in scaling(rows)
         )
         shown = of_frame(rows, round_, figures, comments(warehouse, "report.accuracy"))
         lineage = {"dagster/column_lineage": _lineage(of, measured)}

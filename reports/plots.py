@@ -39,6 +39,7 @@ _MOST_NAMES = 24
 _LONGEST_OF_TWO = 36
 """Characters of names of which two stand side by side under a figure."""
 _ABOVE_LEGEND = 24
+_ABOVE_POINTS = 1.08
 
 
 @styled
@@ -94,7 +95,8 @@ def scaling(
             label="measured",
         )
     axes.set(xlabel="workers", ylabel=label, xticks=workers)
-    axes.set_ylim(bottom=0)
+    # Whole marks below the upper end, however close to each other all points are.
+    axes.set_ylim(0, _ABOVE_POINTS * axes.get_ylim()[1])
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0)
     axes.set_title(title, fontsize=11, pad=_ABOVE_LEGEND if title else None)
     return figure

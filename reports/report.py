@@ -8,7 +8,7 @@ import polars as pl
 
 from forecasting.evaluation import Captures, Evaluation
 from forecasting.findings.about import About
-from forecasting.results import Summary, has_several
+from forecasting.results import Summary, has_several, scaling
 from reports import first_screen, folding, page, plots
 from reports.figure_html import MOST_FIGURES, captioned, grid
 from reports.html_table import MOST_ROWS, Cell, table
@@ -90,13 +90,13 @@ def render(evaluation: Evaluation) -> str:
 def _all(evaluation: Evaluation) -> Iterator[str]:
     """Yield all sections; each begins with its heading, or is empty."""
     about = evaluation.about
-    curves = evaluation.rows.partition_by("curve", maintain_order=True)
+    curves = scaling(evaluation.rows)
     drawn = [_curve(curve, about) for curve in curves[:MOST_FIGURES]]
     yield scenarios.section(evaluation.rows, about, evaluation.per_dollar)
     yield published.section(evaluation.published)
     yield decisions.section(evaluation.decisions)
     yield _systems(evaluation.systems)
-    yield f"<h2>Scaling</h2>{grid(drawn, len(curves))}"
+    yield f"<h2>Scaling</h2>{grid(drawn, len(curves))}" if curves else ""
     yield largest_errors.section(evaluation.largest_errors)
     yield from _sections(evaluation)
     yield f"<h2>Links</h2>{_LINKS}{goodput.section(evaluation.links)}"

@@ -19,6 +19,8 @@ LEAST_PERCENT = 0.1
 _APART = 0.15
 """How far kinds of forecasts stand beside each other, in servers."""
 _INCHES_A_ROW = 0.22
+_SHORT = 5.0
+"""An axis whose upper end is less than so many times the lower one may have one of 1, 2 and 5."""
 _MANY_DECADES = 3.5
 """Of an axis, on which 2 and 5 would be too much."""
 
@@ -77,8 +79,9 @@ def by_servers(rows: pl.DataFrame, title: str = "") -> Figure:
         at = of_all["workers"] + beside
         axes.vlines(at, of_all["least"], of_all["most"], color=color, lw=1)
         axes.plot(at, of_all["mean"], "-", lw=1, color=color)
-    axes.set(xlabel="servers", ylabel="mean absolute error, %", yscale="log")
-    axes.set_xticks(rows["workers"].unique().sort().to_list())
+    servers = rows["workers"].unique().sort().to_list()
+    axes.set(xlabel="servers", ylabel="mean absolute error, %", yscale="log", xticks=servers)
+    axes.set_xlim(servers[0] - 0.5, servers[-1] + 0.5)
     _plain_logarithms(axes.yaxis)
     legend_below(figure, axes)
     return figure
@@ -129,9 +132,10 @@ def _series(rows: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
 
 
 def _plain_logarithms(axis: Axis) -> None:
-    """Mark 1, 2, 5, 10 … on an axis of logarithms; of one of many decades powers of 10."""
+    """Mark 1, 2, 5, 10 … on an axis of logarithms; fewer on a long one, and more on a short one."""
     low, high = axis.get_view_interval()
     subs = (1.0, 2.0, 5.0) if high < low * 10**_MANY_DECADES else (1.0,)
+    subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high < low * _SHORT else subs
     axis.set_major_locator(LogLocator(subs=subs, numticks=20))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -1,12 +1,12 @@
 """Decisions on what has been measured: what each system, and rules of thumb, would have rented.
 
-Questions follow a rule and a seed. A menu is all that a round measured of one network, image size,
-batch of a device and link: node types and numbers of workers and servers. A job of a million
-samples is asked about on each, `QUESTIONS` times for the least cost by a deadline and as often for
-the least time on a budget; the limit is drawn between the best and the worst that was measured, as
-likely in each of equal parts of its logarithm. Whoever chooses sees forecasts that were in the
-ledger before the first run of their scenario was loaded, and errors that were known before the
-menu's first run.
+Questions follow a rule and a seed. A menu is all that a round measured, on a host that was not
+busy, of one network, image size, batch of a device and link: node types and numbers of workers and
+servers. A job of a million samples is asked about on each, `QUESTIONS` times for the least cost by
+a deadline and as often for the least time on a budget; the limit is drawn between the best and the
+worst that was measured, as likely in each of equal parts of its logarithm. Whoever chooses sees
+forecasts that were in the ledger before the first run of their scenario was loaded, and errors that
+were known before the menu's first run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

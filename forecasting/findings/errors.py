@@ -15,9 +15,10 @@ class Errors:
 
     Attributes:
         by_batch: dnn, batch_size, and of scenarios with two or more workers n, mean, absolute (mean
-            of absolute errors) and largest; sorted by the first two.
+            of absolute errors) and largest; sorted by the first two. What was measured while the
+            host was busy does not count.
         by_network: the curves of each network with their names, in the order of the study: workers
-            and error_percent.
+            and error_percent. A network without a curve of several numbers of workers has none.
     """
 
     by_batch: pl.DataFrame
@@ -39,12 +40,13 @@ def errors(study: Study, rows: pl.DataFrame) -> Errors | None:
         return None
     error = pl.col("error_percent")
     by_batch = (
-        judged.filter(counts(rows))
+        judged.filter(counts(rows), ~pl.col("host_busy"))
         .group_by("dnn", "batch_size")
         .agg(n=pl.len(), mean=error.mean(), absolute=error.abs().mean(), largest=error.abs().max())
         .sort("dnn", "batch_size")
     )
-    networks = judged.partition_by("dnn", maintain_order=True)
+    several = pl.col("workers").n_unique().over("curve").max().over("dnn") > 1
+    networks = judged.filter(several).partition_by("dnn", maintain_order=True)
     return Errors(by_batch, {one["dnn"][0]: _curves(one) for one in networks})
 
 

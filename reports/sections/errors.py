@@ -10,7 +10,7 @@ _HEAD = ("network", "batch size", "scenarios", "mean error", "mean absolute erro
 
 
 def section(errors: Errors | None) -> str:
-    """Return a table by network and batch size and a figure by network.
+    """Return a table by network and batch size, and a figure of each network with a curve.
 
     Nothing if nothing was judged. Scenarios with one worker are in the figures alone.
     """
@@ -39,6 +39,7 @@ def section(errors: Errors | None) -> str:
         for dnn, curves in errors.by_network.items()
     ]
     return (
-        "<h2>Errors by network and batch size</h2><p>The table is of two or more workers.</p>"
+        "<h2>Errors by network and batch size</h2><p>The table is of two or more workers; what was "
+        "measured while the host was busy is not in it.</p>"
         f"{table(_HEAD, body)}<p></p>{grid(drawn)}"
     )

@@ -17,6 +17,7 @@ from forecasting.results import (
     curves,
     forecasts,
     outcome,
+    scaling,
     summary,
     titles,
     unjudged,
@@ -212,6 +213,13 @@ def test_where_every_scenario_has_one_worker_all_count(round_: Round) -> None:
     assert (found.several, found.n, found.error) == (False, 1, 50.0)
     assert rows.filter(counts(rows))["workers"].min() == 2
     assert headline(found, "linear scaling").startswith("Mean absolute error: 50.0 % (n = 1);")
+
+
+def test_one_number_of_workers_is_no_scaling(round_: Round) -> None:
+    rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
+    assert [one["workers"].to_list() for one in scaling(rows)] == [[1, 2], [1, 3]]
+    alone = rows.filter(pl.col("workers") != 2)
+    assert [one["workers"].to_list() for one in scaling(alone)] == [[1, 3]]
 
 
 def test_what_stands_beside_a_system_does_not_stand_in_for_it(study_file: Path) -> None:

@@ -69,6 +69,14 @@ def test_scaling_shows_what_is_known() -> None:
     assert "measured" not in plots.to_svg(plots.scaling(UNKNOWN, "steps/s"))
 
 
+def test_marks_stay_below_the_upper_end() -> None:
+    """Also where all that is shown is close together, far from 0."""
+    close = ROWS.with_columns(pl.lit(1.45).alias(name) for name in ("predicted", "measured"))
+    (axes,) = plots.scaling(close, "steps/s").axes
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_ylim()[1] > 1.03 * 1.45
+
+
 def test_bars_are_half_the_spread_each_way() -> None:
     (axes,) = plots.scaling(ROWS, "steps/s").axes
     bars: Any

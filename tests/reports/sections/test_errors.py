@@ -17,6 +17,11 @@ def test_errors_are_of_judged_scenarios(round_: Round) -> None:
         ["small_cnn", "4", "1", "+5.0 %", "5.0 %", "5.0 %"],
     ]
     assert headings(html)[1:] == ["small_cnn", "alexnet"]
+    busy = rows.with_columns(host_busy=pl.col("dnn") == "alexnet")
+    assert [row[0] for row in cells(errors.section(found(round_.study, busy)))[1:]] == ["small_cnn"]
+    # One number of workers is no curve: the table tells all of it.
+    alone = rows.filter((pl.col("dnn") == "small_cnn") | (pl.col("workers") == 3))
+    assert headings(errors.section(found(round_.study, alone)))[1:] == ["small_cnn"]
     unknown = rows.with_columns(error_percent=pl.lit(None, pl.Float64))
     assert found(round_.study, unknown) is None
     assert errors.section(None) == ""
