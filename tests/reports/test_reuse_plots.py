@@ -40,7 +40,11 @@ def test_panels_stand_beside_each_other_and_equal_lines_show() -> None:
 
 @pytest.mark.parametrize(
     ("ratios", "told"),
-    [((0.5, 2.0), ["0.5", "1", "2"]), ((1e-7, 90.0), ["0.01", "0.1", "1", "10", "100"])],
+    [
+        ((0.5, 2.0), ["0.5", "0.7", "1", "1.5", "2"]),
+        ((0.3, 3.0), ["0.5", "1", "2"]),
+        ((1e-7, 90.0), ["0.01", "0.1", "1", "10", "100"]),
+    ],
 )
 def test_ratios_stand_at_the_edge_where_they_are_beyond_it(
     ratios: tuple[float, float], told: list[str]
