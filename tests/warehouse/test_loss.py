@@ -93,15 +93,17 @@ def test_killed_at_any_moment(fresh: "Maker", children: Children) -> None:
     before, killed = ledger(fresh), 0
     for moment in range(1, MOMENTS + 1):
         fresh.profile(f"r{moment:04}", fresh.scenario(), repeat=moment)
-        _, ends = children.work(fresh.home, (moment, chance.uniform(0, 0.8 * whole_s)))
+        took_s, ends = children.work(fresh.home, (moment, chance.uniform(0, 0.8 * whole_s)))
         killed += ends == ["killed"]
+        # The first of all, which made the warehouse, may have taken much longer than the others.
+        whole_s = min(whole_s, took_s) if ends == ["done"] else whole_s
         assert ends != ["error"]
         assert_all_there(fresh, moment + 1)
         after = ledger(fresh)
         assert before <= after
         assert len(after) - len(before) in (0, 3)
         before = after
-    assert killed > MOMENTS / 3
+    assert killed >= MOMENTS / 3
 
 
 def test_killed_while_making_the_warehouse(
