@@ -134,8 +134,11 @@ def _series(rows: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
 def _plain_logarithms(axis: Axis) -> None:
     """Mark 1, 2, 5, 10 … on an axis of logarithms; fewer on a long one, and more on a short one."""
     low, high = axis.get_view_interval()
-    subs = (1.0, 2.0, 5.0) if high < low * 10**_MANY_DECADES else (1.0,)
-    subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high < low * _SHORT else subs
+    subs: tuple[float, ...] = (1.0, 2.0, 5.0)
+    if high < low * _SHORT:
+        subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    elif high >= low * 10**_MANY_DECADES:
+        subs = (1.0,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=20))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())

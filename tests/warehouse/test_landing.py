@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,23 @@ def test_unreadable_runs_are_left_to_the_loader(make: "Maker") -> None:
     (make.land(make.run("r2", None, "profile"), None) / "run.parquet").write_bytes(b"PAR1 no")
     (make.home / "landing" / "r3").mkdir()
     assert landed_runs(make.home / "landing") == [run]
+
+
+def test_a_run_is_read_once_and_again_when_its_file_is_another(make: "Maker") -> None:
+    folder = make.land(make.run("r1", None, "profile"), None)
+    (one,) = landed_runs(make.home / "landing")
+    (same,) = landed_runs(make.home / "landing")
+    assert same is one
+    other = make.run("r1", None, "profile", repeat=2)
+    shutil.rmtree(folder)
+    make.land(other, None)
+    assert landed_runs(make.home / "landing") == [other]
+    (folder / "run.parquet").write_bytes(b"PAR1 no")
+    assert landed_runs(make.home / "landing") == []
+    shutil.rmtree(folder)
+    make.land(other, None)
+    (folder / "link").symlink_to("/etc/passwd")
+    assert landed_runs(make.home / "landing") == []
 
 
 def test_a_run_lands_once(make: "Maker") -> None:
