@@ -95,7 +95,7 @@ def train(
     given = dataset(checked_name(name, "dataset"), source)
     folder = home() / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    of = name if iterations is None else f"{name}.{iterations}.{seed}"
+    of = f"{name}.{seed}" if iterations is None else f"{name}.{iterations}.{seed}"
     state = folder / f"{of}.training"
     kept = state.read_bytes() if state.exists() else None
     model, progress = training.train(

@@ -97,6 +97,11 @@ def told_apart(tables: Tables, host_id: str) -> Tables:
     return {**tables, "run": runs.with_columns(elsewhere=pl.col("host_id") != host_id)}
 
 
+def _here(runs: pl.DataFrame) -> list[str]:
+    """Return the host that forecasts of a fit are about, of runs that `told_apart` marked."""
+    return runs.filter(~pl.col("elsewhere"))["host_id"].unique().to_list()
+
+
 def row_filter(system: System) -> str:
     """Return which rows of its runs a fit of a system sees, in the words of its record."""
     return f"all visible rows of these runs in {', '.join(system.tables)}"
@@ -119,6 +124,9 @@ def stored(
     )
     if tables is not None:
         kept = kept.filter(row_count=sum(table.height for table in tables.values()))
+        if (runs := tables.get("run")) is not None and "elsewhere" in runs.columns:
+            # The same runs tell something else to each of their hosts.
+            kept = kept.filter(pl.col("host_id").is_in(_here(runs)))
     wanted = set(run_ids)
     found = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
     return found[-1] if found else None

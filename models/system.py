@@ -71,7 +71,7 @@ class System:
         beside: the system that its figures stand beside; none: reports are not about it.
         in_words: what figures and tables call it.
         only_named: it takes part only in studies and questions that name it: it asks for runs that
-            nobody else needs, or stands for a part of another system.
+            nobody else needs, stands for a part of another system, or is no better than a baseline.
         prepare: reads in one go, before forecasts are made, what those of many scenarios would read
             one by one, such as graphs of networks. It raises nothing: where it fails, the forecast
             of each scenario raises what is wrong.

@@ -6,6 +6,7 @@ Forecasts of unseen networks are judged by family: a ResNet-34 tells much of a R
 import re
 from functools import lru_cache
 
+from networks.catalogue import OWN
 from networks.library import LIBRARY
 
 _FAMILIES = (
@@ -39,7 +40,12 @@ _FAMILIES = (
 
 @lru_cache
 def family(name: str) -> str:
-    """Return the family of a network: by how its name begins, else its name up to a digit."""
+    """Return the family of a network: by how its name begins, else its name up to a digit.
+
+    A model of a user's own is a family of its own.
+    """
+    if name.startswith(OWN):
+        return name
     if name in LIBRARY:
         return LIBRARY[name].family
     for beginning, found in _FAMILIES:

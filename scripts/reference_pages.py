@@ -23,9 +23,10 @@ _CLI_INTRO = """# Which commands are there?
 This page is made from the commands' own help by `python scripts/reference_pages.py`.
 `stepcast COMMAND --help` says the same.
 
-Every command works on the home: `.stepcast` of the current checkout, or the folder that the
-environment variable `STEPCAST_HOME` names. An error is one line; the exit status is 2 for a
-mistake of the caller, 1 for one of Stepcast. `stepcast --debug COMMAND` shows the traceback.
+Every command works on the home: `.stepcast` of the checkout (of the working directory, where
+Stepcast is installed), or the folder that the environment variable `STEPCAST_HOME` names. An error
+is one line; the exit status is 2 for a mistake of the caller, 1 for one of Stepcast, 130 after an
+interruption. `stepcast --debug COMMAND` shows the traceback.
 """
 _DATA_INTRO = """# Which tables and columns does the history have?
 

@@ -136,10 +136,10 @@ class Curve(Record):
                     "an all_reduce has no parameter servers; leave out server, servers and "
                     "cross_traffic"
                 )
+        elif self.framework != "tensorflow":
+            raise ValueError("strategy: PyTorch trains by all_reduce; write strategy: all_reduce")
         elif self.server is None:
             raise ValueError("server: missing; name the node type of the parameter servers")
-        elif self.framework != "tensorflow":
-            raise ValueError("async_parameter_server is TensorFlow's; leave out framework")
         return self
 
     @property

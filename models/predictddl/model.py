@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 COVERAGE = 0.9
 _FAR = 1.5
 """A network is far out beyond so many times the distance of the family that is furthest off."""
+_LEAST_FAR = 1e-6
+"""Cosine distances below that are of equal graphs: sums of 32-bit floats differ by as much."""
 _WORTH = 0.98
 """A more complicated regressor has to err by less than this times what a simpler one does."""
 _DRAWS = 2000
@@ -178,7 +180,7 @@ def far(known: Known) -> float:
             if family(name) != family(dnn)
         ]
         nearest.append(min(others))
-    return _FAR * max(nearest)
+    return max(_FAR * max(nearest), _LEAST_FAR)
 
 
 def _quantile(values: Floats) -> float:

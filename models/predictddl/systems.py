@@ -178,14 +178,11 @@ LOG_LINEAR = replace(
     fit=lambda tables: _LogLinear(known_of(tables, untrained)),
     load=lambda text, tables: _LogLinear(known_of(tables, untrained)),
 )
-PAPER = replace(
-    _variant(
-        "predictddl_paper",
-        "Baseline: PredictDDL as published, GHN-2's embedding into the best of four regressors.",
-        "PredictDDL as published",
-        _published(trained, published.embedding),
-    ),
-    only_named=False,
+PAPER = _variant(
+    "predictddl_paper",
+    "Baseline: PredictDDL as published, GHN-2's embedding into the best of four regressors.",
+    "PredictDDL as published",
+    _published(trained, published.embedding),
 )
 UNTRAINED = _variant(
     "predictddl_untrained",

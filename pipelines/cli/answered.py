@@ -40,7 +40,8 @@ def print_answered(found: Answered, *, with_front: bool) -> None:
 def _question(found: Answered) -> Iterator[str]:
     asked, choice = found.question, found.decision.choice
     limits = "".join(_limits(found))
-    job = f"{asked.samples:,} samples of {asked.dnn} {found.known.image_size}px"
+    pixels = f" {found.known.image_size}px" if found.known.image_size else ""
+    job = f"{asked.samples:,} samples of {asked.dnn}{pixels}"
     yield f"{job}{limits}: least {asked.minimize}"
     if choice is None and not any(one.has_evidence for one in found.candidates):
         yield "No way to run it is known to keep the limits: no past errors say how surely"
@@ -69,7 +70,8 @@ def _rows(found: Answered) -> Iterator[tuple[str, Candidate | None]]:
         yield "choice", found.decision.choice
     for one in found.decision.alternatives:
         yield "next best" if found.aim.admits(one) else "nearest", one
-    yield from found.rules.items()
+    for rule, one in found.rules.items():
+        yield ("cheapest an hour" if rule == "cheapest" else rule), one
 
 
 def _table(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> Table:
@@ -104,16 +106,17 @@ def _risks(found: Answered, one: Candidate) -> Iterator[str]:
         if found.aim.limits.of(limit) is not None:
             chance = one.chance_of_exceeding(found.aim.limits, limit)
             if limit != "usd_per_hour":
-                yield f"{_SAID[limit]}: {_percent(chance) if one.has_evidence else 'not known'}"
+                said = _SAID[limit]
+                yield _risk(said, chance) if one.has_evidence else f"{said}: not known"
             elif chance:
                 yield _SAID[limit]
 
 
-def _percent(chance: float) -> str:
-    """Return a probability, of which only an upper bound is known."""
+def _risk(said: str, chance: float) -> str:
+    """Return the probability of exceeding a limit, of which only an upper bound is known."""
     if chance == 1:
-        return "surely"
-    return "below 1 %" if chance < 0.01 else f"at most {100 * chance:.0f} %"
+        return f"{said} by all that is known"
+    return f"P({said}) < 1 %" if chance < 0.01 else f"P({said}) ≤ {100 * chance:.0f} %"
 
 
 def _agreement(found: Answered) -> Iterator[str]:
@@ -124,7 +127,7 @@ def _agreement(found: Answered) -> Iterator[str]:
     if choice is not None and len(several) > 1:
         same = [one for one in several if one.choice and one.choice.key == choice.key]
         judged = f"{count(len(several), 'system')} that have been judged"
-        yield f"{len(same)} of {judged} choose the same."
+        yield f"Of {judged}, {len(same)} would choose this."
         for one in several:
             if one not in same:
                 yield f"  {one.system} would rent {_chosen(one)}"

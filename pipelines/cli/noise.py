@@ -39,9 +39,9 @@ def noise(
 ) -> None:
     """Show how far means of a few rounds of a study are from the truth, in percent.
 
-    Each round that landed is a visit. The floor of a mean of two is half of what two rounds differ
+    Each round that landed counts once. The floor of a mean of two is half of what two rounds differ
     by; of others it follows, if rounds differ by chance. With --anchors, what those scenarios took
-    in the same visit tells how slow the host was, and what everything took is divided by that.
+    in the same round tells how slow the host was, and what everything took is divided by that.
 
     Example: stepcast noise studies/grid_pilot.yaml --anchors studies/reference_grid.yaml
     """

@@ -25,7 +25,13 @@ def predict(
         ),
     ] = None,
     dnn: Annotated[str | None, typer.Option(help="The network; or several: a,b.")] = None,
-    framework: Annotated[str | None, typer.Option(help="tensorflow or pytorch.")] = None,
+    framework: Annotated[
+        str | None,
+        typer.Option(
+            help="tensorflow, which also needs --server, or pytorch (all-reduce); tensorflow if "
+            "not given. A model of your own decides itself."
+        ),
+    ] = None,
     strategy: Annotated[
         str | None, typer.Option(help="async_parameter_server or all_reduce.")
     ] = None,
@@ -56,21 +62,23 @@ def predict(
     backend: Annotated[
         str | None,
         typer.Option(
-            help="Whose profiles count: emulated, loopback, ssh or ec2; as for --host if not given."
+            help="Use only profiles of this backend: emulated, loopback, ssh or ec2; if not given, "
+            "that of the host that answers."
         ),
     ] = None,
     host: Annotated[
         str | None,
         typer.Option(
-            help="Whose profiles count, as answers name it; if not given, of the hosts with runs "
-            "of the node types asked about this one, else that with the newest."
+            help="Use only profiles of this host, as answers name it; if not given, of the hosts "
+            "with runs of most of the node types asked about this one, else one with runs on such "
+            "links, else that with the newest."
         ),
     ] = None,
     calibrate: Annotated[
         str | None,
         typer.Option(
             help="Correct forecasts by a measured step: workers=1,step_s=0.41 (or steps_per_s); or "
-            "one-node: measure one node now, about a minute."
+            "one-node: measure one node now, about 30 seconds for each node type and batch."
         ),
     ] = None,
     far_out: Annotated[

@@ -124,7 +124,7 @@ def _refusals(answer: Answer, *, named: bool) -> Iterator[str]:
         of = "" if told else f" ({some([label(one) for one in ours])})"
         yield f"{system}: {reason}{about}{of}"
     if foreign:
-        yield f"About other training: {', '.join(foreign)}."
+        yield f"For other kinds of training: {', '.join(foreign)}."
 
 
 def _to_measure(answer: Answer, listed: Listed) -> Iterator[str]:

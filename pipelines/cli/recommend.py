@@ -34,14 +34,16 @@ def recommend(
         str | None, typer.Option(help="Systems that are asked, a,b; all if not given.")
     ] = None,
     samples: Annotated[int | None, typer.Option(help="Samples of the job.")] = None,
-    iterations: Annotated[int | None, typer.Option(help="Or its steps.")] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="Or steps of the job, each of --global-batch samples.")
+    ] = None,
     epochs: Annotated[float | None, typer.Option(help="Or its epochs.")] = None,
     dataset_samples: Annotated[int | None, typer.Option(help="Samples of an epoch.")] = None,
     global_batch: Annotated[
         int | None, typer.Option(help="Samples of a step of all nodes together.")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Or of each device, however many there are.")
+        int | None, typer.Option(help="Or of each device, however many devices there are.")
     ] = None,
     minimize: Annotated[
         Choice, typer.Option(help="What is to be least within the limits: dollars or hours.")
@@ -73,7 +75,7 @@ def recommend(
         float | None, typer.Option(help="Minutes between two; Young's optimum on spot nodes.")
     ] = None,
     preemptions: Annotated[
-        float | None, typer.Option(help="Of a spot node an hour; as prices say if not given.")
+        float | None, typer.Option(help="How often an hour a spot node is lost; as prices say.")
     ] = None,
     market: Annotated[
         Markets, typer.Option(help="Whose prices count; any: both markets are on offer.")
@@ -91,13 +93,13 @@ def recommend(
         int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
     ] = None,
     backend: Annotated[
-        Backend | None, typer.Option(help="Whose profiles to use; as for --host if not given.")
+        Backend | None, typer.Option(help="Use only profiles of this backend; as --host else.")
     ] = None,
     host: Annotated[
         str | None,
         typer.Option(
-            help="The same, of hosts as answers name them; if not given, of the hosts with runs of "
-            "the node types on offer this one, else that with the newest."
+            help="Use only profiles of this host, as answers name it; if not given, of the hosts "
+            "with runs of most of the node types on offer this one, else that with the newest."
         ),
     ] = None,
     front: Annotated[

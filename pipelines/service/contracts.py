@@ -42,7 +42,15 @@ class Dataset(Sent):
 
 
 class Node(Sent):
-    """A primitive of a graph: `networks.primitives.Primitive`."""
+    """A primitive of a graph, of one image: `networks.primitives.Primitive`.
+
+    Attributes:
+        type: of `networks.primitives.PRIMITIVES`.
+        parameters: trained ones that it reads.
+        flops: multiplications and additions, each as one.
+        output_elements: of its result.
+        kernel: elements of the window of a convolution or pool.
+    """
 
     type: Name
     parameters: int = Field(default=0, ge=0, le=10**12)
@@ -162,6 +170,7 @@ class Report(Sent):
         free_memory_bytes: of it, that nobody uses now; none: not known.
         dense_flops: floating-point operations a second in convolutions, of all its cores.
         depthwise_flops: the same, in convolutions of single channels.
+        pointwise_flops: the same, in those of single pixels; none: not known.
         memory_Bps: bytes a second through memory.
         disk_Bps: bytes a second to its disk.
         utilisation: part of its processor time that others use now.
@@ -175,6 +184,7 @@ class Report(Sent):
     free_memory_bytes: int | None = Field(default=None, ge=0, le=10**16)
     dense_flops: Rate
     depthwise_flops: Rate
+    pointwise_flops: Rate | None = None
     memory_Bps: Rate
     disk_Bps: Rate
     utilisation: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
@@ -199,6 +209,7 @@ class Report(Sent):
             results_Bps=results_Bps(self.depthwise_flops / self.cores * free),
             disk_Bps=self.disk_Bps / self.cores * free,
             memory_bytes=memory_bytes,
+            pointwise_part=(self.pointwise_flops or self.dense_flops) / self.dense_flops,
         )
 
 

@@ -16,7 +16,7 @@ from profilers.steady.host import CpuTimes, cpu_times
 from warehouse.records import BadInput, StepcastError
 
 _TIMEOUT_S = 30.0
-_SECONDS = 0.5
+_SECONDS = 0.4
 _RETRIES = 5
 _LONGEST_WAIT_S = 30.0
 _ANSWER_BYTES = 10_000
@@ -52,9 +52,9 @@ def measured(node_type: str, link_mbps: float | None) -> Report:
 
     cores = len(os.sched_getaffinity(0))
     inventory = Inventory(cores, say)
-    for kind in ("dense", "depthwise", "memory", "disk"):
+    for kind in ("dense", "depthwise", "pointwise", "memory", "disk"):
         inventory.do(kind, _SECONDS)
-    dense, depthwise, memory, disk = (amount / wall_s for amount, wall_s in told)
+    dense, depthwise, pointwise, memory, disk = (amount / wall_s for amount, wall_s in told)
     return Report(
         node_type=node_type,
         cores=float(cores),
@@ -62,6 +62,7 @@ def measured(node_type: str, link_mbps: float | None) -> Report:
         free_memory_bytes=free_memory_bytes(),
         dense_flops=dense,
         depthwise_flops=depthwise,
+        pointwise_flops=pointwise,
         memory_Bps=memory,
         disk_Bps=disk,
         gpus=torch.cuda.device_count(),

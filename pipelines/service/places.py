@@ -4,7 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from models.predictddl.observed import DENSE, DEPTHWISE, DISK, MEMORY, Capabilities
+from models.predictddl.observed import (
+    DENSE,
+    DEPTHWISE,
+    DISK,
+    MEMORY,
+    POINTWISE,
+    Capabilities,
+)
 from pipelines.service.contracts import Cluster, Nodes, Report
 from profilers.clusters.node_types import node_group
 from warehouse.records import BadInput, NodeGroup
@@ -137,12 +144,15 @@ def _free(node_type: str, theirs: Sequence[Report]) -> tuple[NodeGroup, dict[str
         threads=max(int(min(one.cores for one in theirs)), 1),
         memory_bytes=int(least.memory_bytes) or None,
     )
-    return group, {
+    rates = {
         DENSE: least.dense_flops,
         DEPTHWISE: least.depthwise_flops,
         MEMORY: least.memory_Bps,
         DISK: least.disk_Bps,
     }
+    if all(one.pointwise_flops for one in theirs):
+        rates[POINTWISE] = least.pointwise_part * least.dense_flops
+    return group, rates
 
 
 def _listed(gpus: Mapping[str, int]) -> str:

@@ -8,6 +8,7 @@ from forecasting.asked.place import place_of_types
 from forecasting.asked.runs import VisibleRun, described, met, newest_of_each
 from models.predictddl.systems import PREDICTDDL
 from pipelines.service.places import Place
+from profilers.clusters.node_types import GPU
 from warehouse.asks import Refusal
 from warehouse.records import Backend, BadInput, Scenario
 
@@ -35,8 +36,8 @@ def rests_of(runs: Sequence[VisibleRun], place: Place, scenario: Scenario) -> Re
 
     Nodes of named types are forecast from the backend and host that `stepcast predict` chooses,
     where a host with few steps is known by its inventory too, and steps of others count. What
-    registered nodes without GPUs can do they tell themselves, so any steps count: this host's, else
-    the newest.
+    registered nodes without GPUs can do they tell themselves, so any steps on processors count:
+    this host's, else the newest.
 
     Args:
         runs: that are visible, the newest first.
@@ -46,11 +47,15 @@ def rests_of(runs: Sequence[VisibleRun], place: Place, scenario: Scenario) -> Re
     Raises:
         BadInput: no steps tell of such nodes, or those of some types are of other hosts.
     """
-    ours = [run for run in runs if run.subject.probe in (_STEPS, _INVENTORY)]
+    names = {group.node_type for group in place.groups} - place.measured.keys()
+    ours = [
+        run
+        for run in runs
+        if run.subject.probe in (_STEPS, _INVENTORY) and (names or not _on_gpus(run))
+    ]
     steps = [run for run in ours if run.subject.probe == _STEPS]
     if not steps:
         raise _lacking("")
-    names = {group.node_type for group in place.groups} - place.measured.keys()
     # Of places alike otherwise, one with steps goes before one with a newer inventory alone.
     inventories = [run for run in ours if run.subject.probe == _INVENTORY] if names else []
     at = place_of_types([*steps, *inventories], names, {place.link_mbps})
@@ -66,6 +71,10 @@ def rests_of(runs: Sequence[VisibleRun], place: Place, scenario: Scenario) -> Re
     if not any(run.subject.probe == _STEPS for run in found):
         raise _lacking(f" that tell of {', '.join(sorted(names))}")
     return Rests(at.backend, at.host_id, tuple(run.run_id for run in found))
+
+
+def _on_gpus(run: VisibleRun) -> bool:
+    return any(name.startswith(GPU) for name in run.subject.worker_types)
 
 
 def _check_together(at: Profiled) -> None:

@@ -40,6 +40,8 @@ class NodeType(Record):
     usd_per_hour: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
+GPU = "gpu."
+"""How types of nodes with GPUs are called: steps on them tell nothing of processors."""
 OWN = "node-types.yaml"
 """The file of a home that lists node types of one's own, in the form of ours."""
 

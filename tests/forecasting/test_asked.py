@@ -237,8 +237,7 @@ def test_refusals_name_what_to_measure(warehouse: Warehouse) -> None:
     answer = asked(warehouse, torch_curves(dnn="resnet18", image_size=64, workers=[2, 4])[1:])
     assert answer.forecasts == ()
     reasons = {one.system.name: one for one in answer.refused if not one.foreign}
-    of_train = {"ceer_pytorch", "ceer_pytorch_paper", "ernest_pooled", "log_linear"}
-    of_train |= {"predictddl", "predictddl_paper"}
+    of_train = {"ceer_pytorch", "ceer_pytorch_paper", "ernest_pooled", "log_linear", "predictddl"}
     assert set(reasons) == {"ideal_scaling", "srift", "srift_paper", *of_train}
     wanted = "no torch_compute of resnet18 64px on emu.avx512.s15"
     assert reasons["srift"].reason == reasons["ideal_scaling"].reason == wanted

@@ -5,9 +5,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forecasting import fits
 from forecasting.asked.answer import Answer, predict_asked
+from forecasting.asked.writing import write
 from forecasting.checks import check_forecasts
 from forecasting.chosen import asking_of, named, systems_of
+from forecasting.fits import stored, told_apart
 from forecasting.fitting import fit_curves, predict_missing
 from models.predictddl import known
 from profilers.clusters import host_id
@@ -145,6 +148,26 @@ def test_few_steps_here_count_beside_many_elsewhere(
     assert hosts() == [{here, THERE}]
     monkeypatch.setattr(known, "OWN_FAMILIES", 4)
     assert hosts() == [{here}]
+
+
+def test_a_fit_about_one_host_is_not_loaded_for_the_other(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fits, "code_version", lambda: "v1-0-g1234567")
+    here = host_id("loopback")
+    take_inventories_there(home)
+    my_history.train(home, here)
+    take_inventory(home, here, FAST)
+    warehouse = Warehouse(home)
+    (now,) = asked(home).forecasts
+    write([now], asked(home).place, warehouse)
+    run_ids = [run.run_id for run in now.fit.runs]
+    tables = warehouse.visible_tables(now.system.tables, run_ids)
+    of_both = told_apart(tables, here)
+    found = stored(now.system, run_ids, of_both, warehouse)
+    assert found is not None
+    assert found["fit_id"] == now.fit.fit_id
+    assert stored(now.system, run_ids, told_apart(tables, THERE), warehouse) is None
 
 
 def test_inventories_of_all_nodes_with_steps_count_on_one_host_too(home: Path) -> None:

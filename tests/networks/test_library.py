@@ -40,6 +40,7 @@ def test_families_are_designs_and_not_modules() -> None:
     assert family("shufflenetv2_w1") == family("shufflenet_v2") != family("shufflenet_g1_w1")
     assert family("mobilenetv2_w1") == family("mobilenet_v2") != family("mobilenet")
     assert family("mobilenetv3_small_w1") == family("mobilenet_v3_small")
+    assert family("own-84aa0012") != family("own-84aa0013")
     assert family("seresnet10") != family("resnet10") != family("resnext14_32x4d")
 
 

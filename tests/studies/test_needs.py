@@ -282,7 +282,7 @@ def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
             STUDY,
             "batch_size: 4,",
             "batch_size: 4, framework: pytorch,",
-            "async_parameter_server is",
+            "PyTorch trains by all_reduce",
         ),
     ],
 )

@@ -8,13 +8,17 @@ if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
 
-def forecast(make: "Maker", study: str, system: str, values: dict[int, float]) -> None:
-    """Record forecasts of a system for scenarios by their numbers of workers."""
+def forecast(
+    make: "Maker", study: str, system: str, values: dict[int, float], host_id: str = "host-1"
+) -> None:
+    """Record forecasts of a system, on a host, for scenarios by their numbers of workers."""
     fit = make.fit("p1", system=system)
     make.warehouse.record_fit(fit)
     make.warehouse.record_predictions(
         [
-            make.prediction(fit, make.scenario(workers), value).model_copy(update={"study": study})
+            make.prediction(fit, make.scenario(workers), value).model_copy(
+                update={"study": study, "host_id": host_id}
+            )
             for workers, value in values.items()
         ]
     )
@@ -42,6 +46,18 @@ def test_systems_of_other_studies_stand_on_a_board_that_they_cover(judged: "Make
         ("ernest", 1, pytest.approx(20)),
         ("lin", 1, pytest.approx(50)),
     ]
+
+
+def test_what_was_judged_on_another_host_stands_on_no_board_of_this_one(judged: "Maker") -> None:
+    forecast(judged, "abroad", "lin", {2: 4.0}, "host-2")
+    judged.measure(
+        "abroad-2", judged.scenario(2), [1.0], minute=9, study="abroad", host_id="host-2"
+    )
+    judged.warehouse.load()
+    board = judged.warehouse.query("board")
+    rows = dict(board.filter(study="part").select("system", "mape").rows())
+    assert rows["lin"] == pytest.approx(50)
+    assert board.filter(study="abroad")["system"].to_list() == ["lin"]
 
 
 def test_one_that_forecast_a_part_does_not_narrow_what_others_are_compared_on(

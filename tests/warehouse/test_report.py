@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.warehouse.conftest import at
-from warehouse.records import Scenario, Strategy
+from warehouse.records import Scenario, Strategy, Workload
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -97,6 +97,16 @@ def test_a_batch_of_its_own_is_in_the_label(make: "Maker") -> None:
     (label,) = make.rows("FROM report.scenario")["label"]
     assert label == scenario.label
     assert label.endswith("W=3 (2 emu.avx2.1c + 1 slow b4)")
+
+
+def test_a_label_without_images_has_no_pixels(make: "Maker") -> None:
+    load = Workload(dnn="gpt2", image_size=0, batch_size=8)
+    scenario = make.scenario(2).model_copy(update={"workload": load})
+    make.land(make.run("r1", scenario, "measurement"), scenario)
+    make.warehouse.load()
+    (label,) = make.rows("FROM report.scenario")["label"]
+    assert label == scenario.label
+    assert label.startswith("gpt2 b8, ")
 
 
 def test_mixed_workers_are_named_together(make: "Maker") -> None:

@@ -1,9 +1,10 @@
 -- Who errs least where all systems of a study ($study NULL: any one) made a forecast, and how much does each cover?
--- Systems of other studies stand on its board where they forecast every scenario that was judged in it.
+-- Systems of other studies stand on its board where they forecast every scenario that was judged in it, and were
+-- judged on the same host.
 WITH own AS (
     SELECT
         study, backend, metric, system, subject_kind, subject_id,
-        avg(ape_percent) AS ape, avg(noise_floor_percent) AS noise_floor
+        avg(ape_percent) AS ape, avg(noise_floor_percent) AS noise_floor, list(DISTINCT host_id) AS hosts
     FROM report.accuracy
     WHERE ape_percent IS NOT NULL AND NOT host_busy
         AND ($systems::VARCHAR IS NULL OR list_contains(string_split($systems, ','), system))
@@ -11,7 +12,10 @@ WITH own AS (
 ),
 subject AS (
     SELECT *, count(*) OVER (PARTITION BY study, backend, metric) AS subjects
-    FROM (SELECT DISTINCT study, backend, metric, subject_kind, subject_id FROM own)
+    FROM (
+        SELECT study, backend, metric, subject_kind, subject_id, flatten(list(hosts)) AS hosts
+        FROM own GROUP BY ALL
+    )
 ),
 elsewhere AS (
     SELECT
@@ -22,6 +26,7 @@ elsewhere AS (
         ON there.study = subject.study AND there.backend = own.backend
         AND there.metric = own.metric AND there.system = own.system
     WHERE subject_kind = 'scenario' AND own.study <> subject.study
+        AND list_has_all(subject.hosts, own.hosts)
     GROUP BY ALL
 ),
 whole AS (
@@ -29,7 +34,7 @@ whole AS (
     GROUP BY ALL HAVING count(*) = any_value(subjects)
 ),
 verdict AS (
-    FROM own
+    SELECT * EXCLUDE (hosts) FROM own
     UNION ALL
     SELECT elsewhere.* EXCLUDE (subjects) FROM elsewhere JOIN whole USING (study, backend, metric, system)
 ),

@@ -92,6 +92,16 @@ def test_seen_and_unseen_networks_have_a_regressor_each(answer: PredictDDL) -> N
     assert known["value"] == pytest.approx(study.step_s(study.scenario("ant", 3, 8)), rel=0.1)
 
 
+def test_where_each_network_has_a_twin_of_another_family_known_ones_have_forecasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+    twins = PredictDDL.fit(study.known(("ant", "axe", "bee", "bat", "cow", "cat")))
+    assert 0 < twins.parameters.far < 1e-5
+    asked = [study.scenario("ant", 3, 8), study.scenario("bird", 3, 8)]
+    assert twins.predict(asked)["value"].null_count() == 0
+
+
 def test_beyond_families_left_out_intervals_widen_with_the_distance(answer: PredictDDL) -> None:
     """Attention takes a share of a network; the more it is, the further off is the network."""
     far = answer.parameters.far

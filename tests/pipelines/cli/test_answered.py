@@ -63,7 +63,7 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
         "linear",
     ]
     assert "What more money buys" in found.out
-    assert "late: " in found.out
+    assert "P(late) " in found.out
     assert "Beside training: launch 2.5 min, loading 0 min, a checkpoint 10 s." in found.out
     assert "3 scenarios, " in found.out
     rows = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()

@@ -327,7 +327,7 @@ def test_what_is_lacking_comes_with_a_study_file(
     answer = predict(stepcast, PYTORCH, dnn="resnet50", image_size="64")
     assert answer.code == 0, answer.err
     assert "srift: no torch_compute of resnet50 64px on emu.avx512.c15; about" in answer.out
-    assert "About other training: async_sgd," in answer.out
+    assert "For other kinds of training: async_sgd," in answer.out
     lines = answer.out.splitlines()
     first = next(place for place, line in enumerate(lines) if line == "  name: asked")
     study = tmp_path / "asked.yaml"

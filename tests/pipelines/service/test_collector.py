@@ -107,8 +107,8 @@ def test_a_question_does_not_wait_for_who_leaves() -> None:
     clock.now_s += 1
     with ThreadPoolExecutor() as pool:
         asking = pool.submit(collector.refreshed)
-        while not asking.running():
-            pass
+        # The node is woken once the question waits for it.
+        asyncio.run(asyncio.wait_for(collector.wanted("a"), FOREVER_S))
         collector.leave("a")
         assert asking.result(FOREVER_S).nodes == []
 

@@ -251,6 +251,17 @@ def test_a_newer_run_elsewhere_hides_no_node_type(
     assert said.endswith("ask about nodes of one host at a time")
 
 
+def test_newer_steps_on_gpus_tell_nothing_of_registered_processors(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up.install(home, monkeypatch)
+    of = made_up.scenario("vgg11", 8, 1).model_copy(update={"nodes": (H100,), "link_mbps": None})
+    made_up.add(home, "torch_throughput", of, "host-2", backend="loopback")
+    place = of_cluster(cluster(report(node_type=NODE_TYPE, link_mbps=None)), None)
+    found = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
+    assert ([one.status for one in found.of], found.host_id) == (["forecast"], "host-1")
+
+
 def test_a_host_that_is_known_by_its_inventory_is_forecast_from_steps_of_another(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.predictddl.observed import DENSE, MEMORY, of_node
+from models.predictddl.observed import DENSE, MEMORY, POINTWISE, of_node
 from pipelines.service.contracts import Cluster, Nodes, Registered, Report
 from pipelines.service.places import of_cluster, of_types
 from profilers.clusters.node_types import node_group
@@ -77,6 +77,15 @@ def test_registered_nodes_can_do_what_the_least_of_their_type_can() -> None:
     assert place.measured[xeon.node_type][DENSE] == 4e10
     assert place.measured[xeon.node_type][MEMORY] == 2e10
     assert of_node(arm, place.measured).dense_flops == 8e10
+
+
+def test_convolutions_of_single_pixels_count_where_all_nodes_of_a_type_timed_them() -> None:
+    timed = report(pointwise_flops=2e10)
+    (group,) = (place := of_cluster(cluster(timed, timed), None)).groups
+    assert of_node(group, place.measured).pointwise_part == 0.25
+    (group,) = (place := of_cluster(cluster(timed, report()), None)).groups
+    assert POINTWISE not in place.measured[group.node_type]
+    assert of_node(group, place.measured).pointwise_part == 1.0
 
 
 @pytest.mark.parametrize(
