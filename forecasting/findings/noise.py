@@ -65,7 +65,7 @@ class Floor:
 
 
 def visits_of(rounds: Iterable[Round], landing: Path) -> pl.DataFrame:
-    """Return `VISITS` of all that rounds of a study measured of whole scenarios.
+    """Return `VISITS` of all that rounds of a study measured anew of whole scenarios.
 
     Args:
         rounds: of one backend and host.
@@ -77,7 +77,9 @@ def visits_of(rounds: Iterable[Round], landing: Path) -> pl.DataFrame:
         for name, probe in PROBES.items()
         if probe.metric is not None
         for need, run in round_.runs_of(name).items()
-        if (value := _mean(landed.table(landing, run, "sample"), probe.metric.name)) is not None
+        # A round may go on with a run of an earlier one.
+        if run.repeat == round_.repeat
+        and (value := _mean(landed.table(landing, run, "sample"), probe.metric.name)) is not None
     ]
     return pl.DataFrame(rows, schema=VISITS, orient="row")
 

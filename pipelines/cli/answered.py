@@ -70,8 +70,8 @@ def _rows(found: Answered) -> Iterator[tuple[str, Candidate | None]]:
         yield "choice", found.decision.choice
     for one in found.decision.alternatives:
         yield "next best" if found.aim.admits(one) else "nearest", one
-    for rule, one in found.rules.items():
-        yield ("cheapest an hour" if rule == "cheapest" else rule), one
+    for rule, taken in found.rules.items():
+        yield ("cheapest an hour" if rule == "cheapest" else rule), taken
 
 
 def _table(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> Table:

@@ -1,17 +1,35 @@
 """Floors of means of rounds, with noise that is known because it was planted."""
 
+from dataclasses import dataclass
 from math import pi, sqrt
+from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import cast
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecasting.findings.noise import FLOORS, VISITS, floors, over_all
+from forecasting.findings.noise import FLOORS, VISITS, floors, over_all, visits_of
+from studies import landed
+from studies.rounds import Round
 from warehouse.records import BadInput
 
 ANCHORS = {"a1", "a2", "a3"}
+PROBE = "torch_throughput"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Stands for a need and for its scenario."""
+
+    label: str
+
+    @property
+    def scenario(self) -> "Measured":
+        return self
 
 
 def visits(values: dict[str, list[float]]) -> pl.DataFrame:
@@ -154,3 +172,17 @@ def test_it_is_the_same_in_any_unit_and_order(
     scaled = visits({"x": [unit * value for value in reversed(values)]})
     assert found == pytest.approx(floors(scaled, set(), rounds)["floor_percent"].item())
     assert found >= 0
+
+
+def test_a_run_that_a_later_round_goes_on_with_is_no_second_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measured(repeat: int, **of: int) -> Round:
+        runs = {Measured(label): SimpleNamespace(repeat=first) for label, first in of.items()}
+        found = SimpleNamespace(repeat=repeat, runs_of=lambda name: runs if name == PROBE else {})
+        return cast("Round", found)
+
+    steps = pl.DataFrame({"metric": ["step_time_s"] * 2, "value": [1.0, 3.0]})
+    monkeypatch.setattr(landed, "table", lambda *_: steps)
+    found = visits_of([measured(1, train=1, test=1), measured(2, train=1, test=2)], Path())
+    assert found.rows() == [(1, "train", 2.0), (1, "test", 2.0), (2, "test", 2.0)]
