@@ -19,8 +19,8 @@ _HEAD = (
 _SAID = (
     "<p>Systems are compared on the scenarios that all of them forecast, of all rounds; beside it "
     "stands how many scenarios each forecasts at all, and how wrong it is there. Systems of other "
-    "studies stand here where they forecast every scenario that was judged in this one. What was "
-    "measured while the host was busy does not count.</p>"
+    "studies stand here where they forecast every scenario that was judged in this one, on the "
+    "same host. What was measured while the host was busy does not count.</p>"
 )
 
 
