@@ -239,7 +239,6 @@ class Scenario(Record):
     def label(self) -> str:
         """Short human name, as tables print it."""
         load, link = self.workload, self.link_mbps
-        pixels = f" {load.image_size}px" if load.image_size else ""
         speed = "unshaped" if link is None else f"{link:g} Mb/s"
         strategy = self.strategy
         placed = f" {strategy.placement}" if strategy.placement != "round_robin" else ""
@@ -250,8 +249,8 @@ class Scenario(Record):
             servers = f", all-reduce{f' of {each} devices each' if each > 1 else ''}"
         others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
         return (
-            f"{load.dnn}{pixels} b{load.batch_size}, {speed}{others}{order}{servers}, "
-            f"W={strategy.workers}{self._kinds}"
+            f"{on_images(load.dnn, load.image_size)} b{load.batch_size}, "
+            f"{speed}{others}{order}{servers}, W={strategy.workers}{self._kinds}"
         )
 
     @property
@@ -389,6 +388,11 @@ class Price(Record):
     usd_per_hour: FiniteFloat = Field(ge=0)
     observed_at: AwareDatetime | None = None
     source: str
+
+
+def on_images(dnn: str, image_size: int) -> str:
+    """Return a network and the side of its images in words; of one that takes none, its name."""
+    return f"{dnn} {image_size}px" if image_size else dnn
 
 
 @lru_cache(maxsize=10_000)

@@ -8,7 +8,7 @@ from profilers.probe import Asked
 from profilers.probes import PROBES
 from studies.needs import expected_s, starts
 from warehouse.asks import Ask
-from warehouse.records import BadInput, Scenario
+from warehouse.records import BadInput, Scenario, on_images
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _of(ask: Ask) -> str:
         if ask.probe == "links":
             return f"{types} nodes" if scenario.link_mbps is None else speed
         return f"{types} on {speed} links"
-    what = f"{load.dnn} {load.image_size}px"
+    what = on_images(load.dnn, load.image_size)
     if ask.any_batch:
         return f"{what} on {types}"
     servers = [one for one in scenario.nodes if one.role == "server"]

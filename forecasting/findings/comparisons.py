@@ -8,6 +8,7 @@ import polars as pl
 
 from studies.curve import Curve
 from studies.study import Study
+from warehouse.records import on_images
 
 Varied = Literal["batch_size", "link_mbps", "order", "servers", "placement"]
 _NAMES: Mapping[Varied, str] = {
@@ -93,7 +94,7 @@ def shared_title(curve: Curve, varied: Varied) -> str:
         "placement": curve.placement if curve.placement != "round_robin" else "",
     }
     named = [text for name, text in parts.items() if text and name != varied]
-    return ", ".join([f"{curve.dnn} {curve.image_size}px", *named])
+    return ", ".join([on_images(curve.dnn, curve.image_size), *named])
 
 
 def _but(curve: Curve, varied: Varied) -> str:

@@ -14,6 +14,7 @@ from pipelines.cli import cautions
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
 from studies.words import count
+from warehouse.records import on_images
 
 _SAID: Mapping[Limit, str] = {
     "deadline_s": "late",
@@ -40,8 +41,7 @@ def print_answered(found: Answered, *, with_front: bool) -> None:
 def _question(found: Answered) -> Iterator[str]:
     asked, choice = found.question, found.decision.choice
     limits = "".join(_limits(found))
-    pixels = f" {found.known.image_size}px" if found.known.image_size else ""
-    job = f"{asked.samples:,} samples of {asked.dnn}{pixels}"
+    job = f"{asked.samples:,} samples of {on_images(asked.dnn, found.known.image_size)}"
     yield f"{job}{limits}: least {asked.minimize}"
     if choice is None and not any(one.has_evidence for one in found.candidates):
         yield "No way to run it is known to keep the limits: no past errors say how surely"

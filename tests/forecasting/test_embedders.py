@@ -53,6 +53,18 @@ def test_equal_iterations_make_equal_embedders(home: Path, monkeypatch: pytest.M
     assert made[0] == made[2] != made[1]
 
 
+def test_trainings_by_the_clock_go_on_each_with_its_own_seed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "IMAGES", 4)
+    monkeypatch.setattr(training, "META_BATCH", 1)
+    monkeypatch.setattr(training, "judge", partial(training.judge, images=8))
+    for seed in (0, 1):
+        embedders.train("digits", minutes=0.005, seed=seed, networks=2)
+    states = [one.read_bytes() for one in (home / embedders.FOLDER).glob("*.training")]
+    assert len(set(states)) == 2
+
+
 def test_iterations_that_time_does_not_suffice_for_are_refused_and_go_on(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

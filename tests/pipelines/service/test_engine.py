@@ -232,12 +232,17 @@ def test_networks_that_nobody_measured_are_traced_by_one_child(
 H100 = NodeGroup(role="worker", node_type="gpu.h100", count=1)
 
 
+def install_beside_newer_gpu_steps(home: Path, patch: pytest.MonkeyPatch) -> None:
+    """Fill a home, and add newer steps of another host on a GPU."""
+    made_up.install(home, patch)
+    of = made_up.scenario("vgg11", 8, 1).model_copy(update={"nodes": (H100,), "link_mbps": None})
+    made_up.add(home, "torch_throughput", of, "host-2", backend="loopback")
+
+
 def test_a_newer_run_elsewhere_hides_no_node_type(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made_up.install(home, monkeypatch)
-    of = made_up.scenario("vgg11", 8, 1).model_copy(update={"nodes": (H100,), "link_mbps": None})
-    made_up.add(home, "torch_throughput", of, "host-2", backend="loopback")
+    install_beside_newer_gpu_steps(home, monkeypatch)
     engine = Engine(Warehouse(home))
     found = engine.forecasts([Workload(dnn="vgg11")], TWO)
     assert [one.status for one in found.of] == ["forecast"]
@@ -254,9 +259,7 @@ def test_a_newer_run_elsewhere_hides_no_node_type(
 def test_newer_steps_on_gpus_tell_nothing_of_registered_processors(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made_up.install(home, monkeypatch)
-    of = made_up.scenario("vgg11", 8, 1).model_copy(update={"nodes": (H100,), "link_mbps": None})
-    made_up.add(home, "torch_throughput", of, "host-2", backend="loopback")
+    install_beside_newer_gpu_steps(home, monkeypatch)
     place = of_cluster(cluster(report(node_type=NODE_TYPE, link_mbps=None)), None)
     found = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
     assert ([one.status for one in found.of], found.host_id) == (["forecast"], "host-1")
