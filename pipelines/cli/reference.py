@@ -5,12 +5,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from pipelines.cli.run import Study
 from warehouse.home import CHECKOUT, home
+
+if TYPE_CHECKING:
+    import polars as pl
 
 REFERENCE = CHECKOUT / "data" / "reference"
 
@@ -86,7 +89,8 @@ def reproduce(
 
     Profiles are loaded, everything is predicted, and only then are the measurements brought in.
     Prints the leaderboard, and the board of all systems where all of a study said something, with
-    what each covers; writes them to leaderboard.json and board.json in the home.
+    what each covers; writes them to leaderboard.json and board.json in the home. accuracy.md there
+    is the page of all error figures, as docs/accuracy.md of all of data/reference.
 
     The home must be a new one, such as STEPCAST_HOME=.stepcast/accuracy.
 
@@ -94,14 +98,17 @@ def reproduce(
     """
     from pipelines import reproduction
     from pipelines.cli.progress import shown
+    from reports import accuracy_page
 
     place = home()
     with shown([]) as progress:
         rounds = reproduction.reproduce(folder, place, progress, study or ())
     typer.echo(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
     _print_leaderboard(place, "leaderboard.json")
-    _print_board(place)
-    _print_sealed(place)
+    board = _print_board(place)
+    sealed = _print_sealed(place)
+    (place / accuracy_page.FILE).write_text(accuracy_page.page(sealed, board))
+    typer.echo(f"page   {place / accuracy_page.FILE}")
 
 
 def reproduce_external(
@@ -126,8 +133,8 @@ def reproduce_external(
     _print_leaderboard(place, "external.json")
 
 
-def _print_board(place: Path) -> None:
-    """Print how systems did on what all of a study forecast, and write it to board.json."""
+def _print_board(place: Path) -> "pl.DataFrame":
+    """Print how systems did on what all of a study forecast, write it to board.json; return it."""
     from polars import selectors
 
     from pipelines.cli.tables import print_table
@@ -138,10 +145,11 @@ def _print_board(place: Path) -> None:
     typer.echo("All systems of a study on what all of them forecast, and what each covers:")
     print_table(board.with_columns(selectors.float().round(2)))
     typer.echo(f"board  {place / 'board.json'}")
+    return board
 
 
-def _print_sealed(place: Path) -> None:
-    """Print how wrong sealed forecasts were, if any of them have been judged."""
+def _print_sealed(place: Path) -> "pl.DataFrame":
+    """Print how wrong sealed forecasts were, if any of them have been judged; return that."""
     import polars as pl
     from polars import selectors
 
@@ -154,6 +162,7 @@ def _print_sealed(place: Path) -> None:
         times = pl.col("sealed_at", "first_measured_at").dt.strftime("%Y-%m-%d %H:%M")
         narrow = found.drop("backend", "metric", "median_ape", "max_ape")
         print_table(narrow.with_columns(selectors.float().round(1), times))
+    return found
 
 
 def _print_leaderboard(place: Path, name: str) -> None:

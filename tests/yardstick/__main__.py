@@ -1,23 +1,31 @@
-"""`python -m tests.yardstick needs | predictions`: compare, or with --write make the yardstick."""
+"""`python -m tests.yardstick needs | predictions`: compare, or with --write make the yardstick.
+
+`python -m tests.yardstick accuracy` compares accuracy.md of the home with docs/accuracy.md, row by
+row, of the studies that the home has; with --write it becomes that page.
+"""
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
 import polars as pl
 
+from reports import accuracy_page
 from tests.yardstick import predictions
 from tests.yardstick.needs import NEEDS, needs
-from warehouse.home import home
+from warehouse.home import CHECKOUT, home
 
+ACCURACY = CHECKOUT / "docs" / "accuracy.md"
+_FIGURE = re.compile(r"\d+\.\d")
 PREDICTIONS = Path(__file__).with_name("predictions.csv")
 
 
 def main() -> int:
     """Compare what the command line names with the yardstick; return 1 if it differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.yardstick", description=__doc__)
-    parser.add_argument("what", choices=["needs", "predictions"])
+    parser.add_argument("what", choices=["needs", "predictions", "accuracy"])
     parser.add_argument("--write", action="store_true", help="make the yardstick anew")
     parser.add_argument(
         "--tolerance", type=float, default=1e-9, help="by which figures may differ, as a share"
@@ -34,17 +42,41 @@ def main() -> int:
             for start in sorted(starts)
         ]
         compared = f"{sum(map(len, found.values()))} starts of {len(found)} rounds"
+    elif asked.what == "accuracy":
+        text = (home() / accuracy_page.FILE).read_text()
+        if asked.write:
+            ACCURACY.write_text(text)
+        then, now = map(accuracy_page.rows_of, (ACCURACY.read_text(), text))
+        lines = [
+            f"{', '.join(key)}: {', '.join(now[key])}, where the page has {', '.join(row)}"
+            for key, row in ((key, then.get(key, ["no such row"])) for key in now)
+            if not _alike(row, now[key])
+        ]
+        compared = f"{len(now)} rows of {home() / accuracy_page.FILE}"
     else:
         rows = predictions.predictions(home())
         if asked.write:
             predictions.write(rows, PREDICTIONS)
         there = pl.col("study").is_in(rows["study"].unique().to_list())
-        then = predictions.read(PREDICTIONS).filter(there)
-        lines = list(predictions.differences(then, rows, asked.tolerance))
+        before = predictions.read(PREDICTIONS).filter(there)
+        lines = list(predictions.differences(before, rows, asked.tolerance))
         compared = f"{rows.height} forecasts of {rows['study'].n_unique()} studies in {home()}"
     sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.write(f"{compared}: {len(lines) or 'no'} differences\n")
     return 1 if lines else 0
+
+
+def _alike(then: list[str], now: list[str]) -> bool:
+    """Return whether cells are equal; figures may differ by their last digit, as processors do."""
+    return len(then) == len(now) and all(
+        before == after
+        or (
+            _FIGURE.fullmatch(before) is not None
+            and _FIGURE.fullmatch(after) is not None
+            and abs(float(before) - float(after)) < 0.15
+        )
+        for before, after in zip(then, now, strict=True)
+    )
 
 
 def _by_name(

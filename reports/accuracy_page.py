@@ -1,0 +1,120 @@
+"""The page of error figures as Markdown: sealed ones, and those of today's code."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+FILE = "accuracy.md"
+_INTRO = """# How wrong were forecasts?
+
+
+`make accuracy` makes this page: it rebuilds every forecast from `data/reference`, judges it, and
+writes `.stepcast/accuracy/accuracy.md`. Errors are absolute and in percent of what was measured.
+*n* counts judged scenarios. The *noise floor* is how far one measurement is off by itself, with
+the number of scenarios that were measured more than once. *Inside* is the share of measurements
+within the forecast's interval, whose nominal share is 90 %. The *split* says how far a scenario
+is from all that the fit had seen ([glossary](glossary.md)). What was measured while the host was
+busy judges nothing.
+"""
+_SEALED = """
+## Sealed
+
+
+These forecasts were published before anything of their study was measured. They are those of the
+code of that day, and never change. `stepcast query sealed` prints the same rows in a home that
+has them; `stepcast reproduce data/reference --study NAME` makes such a home for one study.
+"""
+_TODAY = """
+## Today's code, after the fact
+
+
+The same and further measurements, forecast anew by the code of this checkout. No forecast sees
+the measurement that judges it, but whoever wrote the code had seen many. *Common* are the
+scenarios that all systems of the study forecast; *own* are all that the system forecast itself.
+`stepcast query board` prints these rows.
+"""
+_STUDY = "[`{study}`](../studies/{study}.yaml)"
+_Row = Mapping[str, Any]
+
+
+def page(sealed: pl.DataFrame, board: pl.DataFrame) -> str:
+    """Return the page.
+
+    Args:
+        sealed: rows of the query `sealed`.
+        board: rows of the query `board`.
+    """
+    lines = [_INTRO]
+    if not sealed.is_empty():
+        head = (
+            "study", "split", "system", "n", "mean", "median", "largest", "inside",
+            "noise floor (n)", "sealed, UTC", "first measured",
+        )  # fmt: skip
+        lines += [_SEALED, *_table(head, 3, map(_sealed_cells, sealed.to_dicts()))]
+    head = (
+        "study", "system", "own n", "mean", "common n", "mean", "median", "largest",
+        "noise floor (n)",
+    )  # fmt: skip
+    lines += [_TODAY, *_table(head, 2, map(_board_cells, board.to_dicts()))]
+    return "\n".join(lines) + "\n"
+
+
+def rows_of(text: str) -> dict[tuple[str, ...], list[str]]:
+    """Return the rows of the tables of a page by heading, study, system and split."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    heading, names = "", []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("## "):
+            heading, names = line.removeprefix("## "), []
+        elif line.startswith("| ") and not names:
+            names = cells
+        elif line.startswith("| "):
+            last = names.index("system")
+            rows[heading, *cells[: last + 1]] = cells[last + 1 :]
+    return rows
+
+
+def _table(head: Sequence[str], names: int, rows: Iterator[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table whose first columns are names, the others figures."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * names}{'---:|' * (len(head) - names)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _sealed_cells(row: _Row) -> list[str]:
+    return [
+        _STUDY.format(study=row["study"]),
+        str(row["split"] or "–").replace("_", " "),
+        f"`{row['system']}`",
+        f"{row['n']}",
+        *map(_percent, (row["mape"], row["median_ape"], row["max_ape"])),
+        _percent(row["inside_percent"]),
+        _noise(row),
+        f"{row['sealed_at']:%Y-%m-%d %H:%M}",
+        f"{row['first_measured_at']:%Y-%m-%d %H:%M}",
+    ]
+
+
+def _board_cells(row: _Row) -> list[str]:
+    return [
+        _STUDY.format(study=row["study"]),
+        f"`{row['system']}`",
+        f"{row['covered']}",
+        _percent(row["covered_mape"]),
+        f"{row['n']}",
+        *map(_percent, (row["mape"], row["median_ape"], row["max_ape"])),
+        _noise(row),
+    ]
+
+
+def _noise(row: _Row) -> str:
+    if row["noise_floor"] is None:
+        return "not known"
+    return f"{_percent(row['noise_floor'])} ({row['noise_n']})"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
