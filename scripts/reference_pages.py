@@ -12,6 +12,7 @@ from typing import Protocol, cast, get_args
 
 import typer
 
+from pipelines.cli.commands import loaded
 from pipelines.cli.main import app
 from warehouse.home import CHECKOUT
 from warehouse.warehouse import Warehouse, read_only
@@ -86,7 +87,9 @@ def commands(
         yield name, command
         return
     for each in sorted(children):
-        yield from commands(children[each], f"{name} {each}")
+        # A command of `stepcast` itself is imported by its name.
+        child = loaded(each) if name == "stepcast" else children[each]
+        yield from commands(child, f"{name} {each}")
 
 
 def cli_page() -> str:

@@ -60,18 +60,20 @@ class Round:
         """Whether something has landed that judges it: its forecasts then rest on what it has."""
         return any(run.repeat == self.repeat and run.purpose == "measurement" for run in self.runs)
 
-    @property
+    @cached_property
     def superseded(self) -> dict[str, Need]:
         """The runs that measured other things than the study now asks for, and serve no more."""
         needed = () if self.is_judged else self.needs
-        both = ((run, need) for run in self.runs for need in needed if self._counts(run, need))
-        return {run.run_id: need for run, need in both if is_outdated(need, run)}
+        pairs = ((run, need) for need in needed for run in self._alike.get(_about(need), []))
+        return {
+            run.run_id: need
+            for run, need in pairs
+            if self._counts(run, need) and is_outdated(need, run)
+        }
 
     def run_of(self, need: Need) -> Run | None:
         """Return the newest run that serves as this need, None if it is missing."""
-        scenario = need.subject.scenario
-        about = need.probe, need.purpose, None if scenario is None else scenario.scenario_id
-        alike = self._alike.get(about, [])
+        alike = self._alike.get(_about(need), [])
         done = [run for run in alike if need.is_done_by(run) and self._counts(run, need)]
         if not self.is_judged:
             done = [run for run in done if not is_outdated(need, run)]
@@ -94,6 +96,11 @@ class Round:
         """Tell whether a run is of this round, or of an earlier one that this one goes on with."""
         carried = need.of_train or (need.profiles and self.study.carries_profiles)
         return run.repeat == self.repeat or carried
+
+
+def _about(need: Need) -> tuple[str, Purpose, str | None]:
+    scenario = need.subject.scenario
+    return need.probe, need.purpose, None if scenario is None else scenario.scenario_id
 
 
 def open_round(

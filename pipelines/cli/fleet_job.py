@@ -1,4 +1,4 @@
-"""What `stepcast fleet` does. Imports Dagster, which takes seconds."""
+"""What `stepcast fleet` does; only what changes the fleet or runs imports Dagster, for seconds."""
 
 import os
 import subprocess
@@ -14,20 +14,15 @@ from pydantic import ValidationError
 from fleet import members
 from fleet.agenda import Item, agenda
 from fleet.members import Member, member_of, now, read_members
-from fleet.page import collected
 from fleet.status import status
 from fleet.visits import Visits, visits, watches
 from forecasting.ready import chosen_backend
-from pipelines import execution, history
 from pipelines.cli.errors import explain
 from pipelines.cli.money import agree, check_cap
-from pipelines.cli.progress import shown
 from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
-from pipelines.fleet import SENSOR, keep_partitions
 from profilers.clusters.node_types import node_group
 from profilers.record_file import fault
-from reports import fleet_page
 from studies.checks import check_study
 from studies.plan import tasks
 from studies.renting import allowance, estimate
@@ -45,6 +40,9 @@ def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     Raises:
         BadInput: a field is wrong, it cannot be measured here, or a visit takes more than it may.
     """
+    from pipelines import history
+    from pipelines.fleet import keep_partitions
+
     place = home()
     try:
         member = Member.model_validate({**fields, "added_at": now()})
@@ -122,6 +120,9 @@ def show_status() -> None:
 
 def write_page() -> None:
     """Write the fleet's page, and print where it is."""
+    from fleet.page import collected
+    from reports import fleet_page
+
     place = home()
     typer.echo(fleet_page.write(collected(place), place / fleet_page.FILE))
 
@@ -177,6 +178,9 @@ def switch(*, on: bool) -> None:
     Raises:
         StepcastError: Dagster could not.
     """
+    from pipelines import history
+    from pipelines.fleet import SENSOR
+
     place = home()
     history.prepare(place)
     verb = "start" if on else "stop"
@@ -191,6 +195,10 @@ def switch(*, on: bool) -> None:
 
 
 def _visit(item: Item, place: Path) -> None:
+    from pipelines import execution, history
+    from pipelines.cli.progress import shown
+    from pipelines.fleet import keep_partitions
+
     if item.visits is None:
         raise BadInput(f"{item.member.node_type}: {item.due.why}")
     round_ = item.visits.round_

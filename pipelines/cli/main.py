@@ -7,32 +7,11 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli import (
-    ask,
-    bench,
-    compare,
-    decisions,
-    fleet,
-    history,
-    host,
-    imports,
-    load,
-    noise,
-    predict,
-    prices,
-    profile,
-    recommend,
-    reference,
-    run,
-    serve,
-    timeline,
-    train,
-    warehouse,
-)
-from pipelines.cli.errors import explain
+from pipelines.cli.commands import Commands
 from warehouse.version import version
 
 app = typer.Typer(
+    cls=Commands,
     name="stepcast",
     help="Measure DNN training, predict what nobody has run yet, show how wrong that was.",
     no_args_is_help=True,
@@ -40,45 +19,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (
-    run.run,
-    run.demo,
-    run.plan,
-    ask.sql,
-    ask.query,
-    ask.accuracy,
-    compare.compare,
-    history.history,
-    noise.noise,
-    history.show,
-    load.load,
-    load.push,
-    reference.export,
-    reference.seal,
-    reference.reproduce,
-    reference.reproduce_external,
-    run.report,
-    timeline.timeline,
-    predict.predict,
-    profile.profile,
-    recommend.recommend,
-    decisions.decisions,
-    serve.serve,
-    train.train,
-    host.doctor,
-    host.reap,
-    host.networks,
-    host.node_types,
-    host.ui,
-):
-    app.command()(command)
-app.command("import")(imports.import_)
-app.add_typer(bench.bench)
-app.add_typer(fleet.app)
-app.add_typer(warehouse.app)
-app.add_typer(prices.app)
-app.add_typer(serve.node)
-app.add_typer(serve.embedder)
 
 
 @dataclass
@@ -119,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if given.debug:
             raise
+        # What tells errors apart takes longer to import than help takes.
+        from pipelines.cli.errors import explain
+
         code, line = explain(error)
         typer.echo(f"stepcast: {line}", err=True)
         raise SystemExit(code) from None

@@ -1,4 +1,4 @@
-"""What `stepcast run`, `plan` and `report` do. Imports Dagster, which takes seconds."""
+"""What `stepcast run`, `plan` and `report` do; only what runs imports Dagster, for seconds."""
 
 import os
 import time
@@ -10,17 +10,12 @@ from pathlib import Path
 import polars as pl
 import typer
 
-from assets.turns import turn
 from forecasting.chosen import baseline_in_words, systems_of
-from forecasting.evaluation import evaluate
-from forecasting.findings.standing import filled
 from forecasting.ready import ready, unchecked
 from forecasting.resting import rests
 from forecasting.results import outcome
-from pipelines import execution, history
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import Money, check_cap
-from pipelines.cli.progress import shown
 from pipelines.cli.results import print_results
 from pipelines.cli.tables import print_table
 from pipelines.estimate import readable
@@ -28,7 +23,6 @@ from profilers.clusters import host_id
 from profilers.clusters.fleet import fleet
 from profilers.probe import Need
 from profilers.renting.book import Book
-from reports import report
 from studies import instead
 from studies.changes import changes
 from studies.plan import Task, tasks
@@ -94,6 +88,10 @@ def run_study(
 
 
 def _run_round(path: Path, backend: str | None, money: Money, *, judged: bool) -> None:
+    from assets.turns import turn
+    from pipelines import execution, history
+    from pipelines.cli.progress import shown
+
     place = home()
     with turn(place, _tell), history.instance(place) as instance:
         Warehouse(place).load()  # what landed before a kill, and completed its round
@@ -159,6 +157,9 @@ def show_plan(path: Path, backend: str | None) -> None:
 
 def write_report(path: Path, backend: str | None) -> None:
     """Write the report of the newest round of the whole study again."""
+    from forecasting.evaluation import evaluate
+    from reports import report
+
     found = unchecked(path, backend)
     study, chosen = found.study, found.backend
     if study.only_profiles:
@@ -220,6 +221,9 @@ def _show(round_: Round, place: Path) -> None:
         typer.echo(f"{profiled}, round {round_.repeat}, have landed and are loaded")
         typer.echo(f"warehouse  {place / HISTORY} (stepcast query history)")
         return
+    from forecasting.findings.standing import filled
+    from reports import report
+
     warehouse = Warehouse(place)
     rows = filled(round_, outcome(round_, warehouse.accuracy()), warehouse)
     print_results(rows, round_.study.metric.in_words, baseline_in_words(round_.study))

@@ -1,20 +1,25 @@
 """What holds for every command: help with an example, versions, errors as one line."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipelines.cli import commands
 from pipelines.cli import main as command_line
-from pipelines.cli.main import app, main
+from pipelines.cli.main import main
+from warehouse.home import CHECKOUT
 
-COMMANDS = sorted(
-    command.name or command.callback.__name__.replace("_", "-")
-    for command in app.registered_commands
-    if command.callback is not None
-)
+GROUPS = {"bench", "embedder", "fleet", "node", "prices", "warehouse"}
+COMMANDS = sorted(set(commands.COMMANDS) - GROUPS)
+HEAVY = {"boto3", "dagster", "duckdb", "fastapi", "matplotlib", "numpy", "pandas", "polars"} | {
+    "pyarrow", "scipy", "tensorflow", "torch",
+}  # fmt: skip
+"""What help needs none of, and what takes seconds to import."""
 
 
 def test_there_is_a_command_for_everything() -> None:
@@ -65,6 +70,26 @@ def test_help_lists_the_commands(stepcast: Callable[..., Any]) -> None:
     assert all(f"\n  {command} " in answer.out for command in COMMANDS)
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["bench", "--help"]])
+def test_help_imports_nothing_that_commands_work_with(arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom pipelines.cli.main import main\n"
+        f"try: main({arguments})\n"
+        "finally: print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    assert answer.stdout
+    assert set(answer.stderr.split()) & HEAVY == set()
+
+
+@pytest.mark.parametrize("name", commands.COMMANDS)
+def test_the_summary_of_a_command_is_the_first_sentence_of_its_help(name: str) -> None:
+    summary = commands.COMMANDS[name].summary
+    assert commands.loaded(name).get_short_help_str(limit=200) == summary
+
+
 def test_the_version_is_the_projects(stepcast: Callable[..., Any]) -> None:
     answer = stepcast("--version")
     assert answer.code == 0
@@ -106,8 +131,6 @@ def test_a_study_that_does_not_exist_is_exit_2(stepcast: Callable[..., Any], hom
 
 def test_the_command_line_is_the_console_script() -> None:
     import tomllib
-
-    from warehouse.home import CHECKOUT
 
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"stepcast": f"{command_line.__name__}:main"}

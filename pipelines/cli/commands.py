@@ -1,0 +1,202 @@
+"""The commands of `stepcast` by name; the module of each is imported when it is called.
+
+Help of all of them rests on this table alone: what commands work with takes seconds to import.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+class Command(NamedTuple):
+    """Where a command is, a function or a group of them, and the first sentence of its help."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "run": Command("run", "run", "Profile one worker, predict many, measure them, show the error."),
+    "demo": Command(
+        "run",
+        "demo",
+        "Run the demo study that comes with Stepcast: profile, forecast, measure, show the error.",
+    ),
+    "plan": Command(
+        "run", "plan", "Show what `stepcast run` would do now, and about how long that takes."
+    ),
+    "sql": Command("ask", "sql", "Ask the measurement history in SQL, read-only."),
+    "query": Command("ask", "query", "Run one of the queries that come with Stepcast."),
+    "accuracy": Command(
+        "ask",
+        "accuracy",
+        "Show how wrong each system has been, in percent, beside the noise floor.",
+    ),
+    "compare": Command(
+        "compare",
+        "compare",
+        "Show what differs between two sides of the history, and mark what exceeds its noise "
+        "floor.",
+    ),
+    "history": Command(
+        "history",
+        "history",
+        "Show what a configuration gave over time: run by run, beside its median.",
+    ),
+    "noise": Command(
+        "noise",
+        "noise",
+        "Show how far means of a few rounds of a study are from the truth, in percent.",
+    ),
+    "show": Command(
+        "history",
+        "show",
+        "Show how a run was made: command, configuration, environment, host, price, artefacts.",
+    ),
+    "load": Command("load", "load", "Load landed runs; loading a run twice changes nothing."),
+    "push": Command(
+        "load",
+        "push",
+        "Put landed runs where the warehouse of several sites takes them: a folder, or S3.",
+    ),
+    "export": Command(
+        "reference",
+        "export",
+        "Add the landed runs of a study to a folder of sets, to keep them: a file per day and "
+        "table.",
+    ),
+    "seal": Command(
+        "reference",
+        "seal",
+        "Write the forecasts of a round to a file, before any of it is measured.",
+    ),
+    "reproduce": Command(
+        "reference",
+        "reproduce",
+        "Rebuild every fit, prediction and accuracy figure from runs that are kept, in a fresh "
+        "home.",
+    ),
+    "reproduce-external": Command(
+        "reference",
+        "reproduce_external",
+        "Forecast and judge what others measured, in a fresh home, apart from our own "
+        "measurements.",
+    ),
+    "report": Command(
+        "run", "report", "Write the HTML report of a study again, and print where it is."
+    ),
+    "timeline": Command(
+        "timeline",
+        "timeline",
+        "Show what workers are predicted to do when: a scenario's simulated steps, after warm-up.",
+    ),
+    "predict": Command(
+        "predict",
+        "predict",
+        "Forecast training that nobody has measured, by every system that does not refuse.",
+    ),
+    "profile": Command(
+        "profile",
+        "profile",
+        "Time the passes of your own model on one node of this machine, about a minute or two.",
+    ),
+    "recommend": Command(
+        "recommend",
+        "recommend",
+        "Recommend nodes for a job, and write the recommendation to the ledger.",
+    ),
+    "decisions": Command(
+        "decisions",
+        "decisions",
+        "Let every system and rule of thumb decide what to rent of what was measured, and judge "
+        "them.",
+    ),
+    "serve": Command(
+        "serve",
+        "serve",
+        "Forecast workloads that are asked for over HTTP; /docs describes how.",
+    ),
+    "train": Command(
+        "train",
+        "train",
+        "Train on the nodes that Srift chooses, and choose anew whenever one is taken away.",
+    ),
+    "doctor": Command(
+        "host",
+        "doctor",
+        "Say what this machine can do, what is missing, and the command that mends it.",
+    ),
+    "reap": Command(
+        "host",
+        "reap",
+        "Remove what killed runs of this home left: namespaces, control groups, files, dead runs.",
+    ),
+    "networks": Command(
+        "host",
+        "networks",
+        "List the networks that studies can name, and the smallest image each takes.",
+    ),
+    "node-types": Command(
+        "host",
+        "node_types",
+        "List the node types that studies can name: emulated ones, and those of the fleet file.",
+    ),
+    "ui": Command(
+        "host", "ui", "Start Dagster's web interface on everything that ran; Ctrl-C ends it."
+    ),
+    "import": Command(
+        "imports", "import_", "Bring measurements of others into the history, with their source."
+    ),
+    "bench": Command("bench", "bench", "Measure how fast Stepcast itself is, beside a peer."),
+    "fleet": Command(
+        "fleet", "app", "Profile node types on a schedule, and notice when they change."
+    ),
+    "warehouse": Command(
+        "warehouse", "app", "Check, back up, compact and migrate the measurement history."
+    ),
+    "prices": Command(
+        "prices", "app", "Collect prices of node types, and show what was known when."
+    ),
+    "node": Command("serve", "node", "This machine as a node of a service's cluster."),
+    "embedder": Command("serve", "embedder", "Embedders of DNNs' graphs."),
+}
+"""In the order of help."""
+
+
+class Commands(TyperGroup):
+    """The group of all commands: `commands` only says what help lists of each."""
+
+    def __init__(self, **attributes: Any) -> None:
+        summaries = {
+            name: TyperCommand(name=name, help=command.summary)
+            for name, command in COMMANDS.items()
+        }
+        super().__init__(**{**attributes, "commands": summaries})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command with its options; None if there is none of that name."""
+        return loaded(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands with their summaries."""
+        limit = formatter.width - 6 - max(map(len, self.commands))
+        rows = [(name, one.get_short_help_str(limit)) for name, one in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def loaded(name: str) -> Any:
+    """Return a command, as typer makes it of its function or group."""
+    command = COMMANDS[name]
+    attribute = getattr(import_module(f"pipelines.cli.{command.module}"), command.attribute)
+    if isinstance(attribute, typer.Typer):
+        group = typer.main.get_group(attribute)
+        group.name = name
+        return group
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(name)(attribute)
+    return typer.main.get_command(app)
