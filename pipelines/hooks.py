@@ -16,7 +16,7 @@ from dagster import (
     run_failure_sensor,
 )
 
-from pipelines.notification import Channel, Notice, channels, tell
+from pipelines.notification import Notice, Webhook, configured_webhook, tell
 from warehouse.records import BadInput
 
 UI = "STEPCAST_UI"
@@ -29,18 +29,21 @@ def sensor() -> SensorDefinition:
     return failures(_configured())
 
 
-def failures(to: tuple[Channel, ...]) -> SensorDefinition:
-    """Return a sensor that tells these channels of every run that fails."""
+def failures(webhook: Webhook | None) -> SensorDefinition:
+    """Return a sensor that tells a webhook of every run that fails; off where there is none."""
 
     @run_failure_sensor(
         name="tell_of_failures",
-        description="Tells a webhook and e-mail of every failed run: docs/changes.md.",
+        description="Tells a webhook of every failed run: docs/changes.md.",
         monitor_all_code_locations=True,
-        default_status=DefaultSensorStatus.RUNNING if to else DefaultSensorStatus.STOPPED,
+        default_status=DefaultSensorStatus.RUNNING if webhook else DefaultSensorStatus.STOPPED,
     )
     def tell_of_failures(context: RunFailureSensorContext) -> None:
-        run = context.dagster_run
-        tell(notice_of(run, _error(context), os.environ.get(UI)), to, context.log.warning)
+        if webhook is None:
+            context.log.warning("nobody is told: STEPCAST_WEBHOOK names no webhook")
+            return
+        notice = notice_of(context.dagster_run, _error(context), os.environ.get(UI))
+        tell(notice, webhook, context.log.warning)
 
     return tell_of_failures
 
@@ -84,10 +87,10 @@ def _line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
-def _configured() -> tuple[Channel, ...]:
+def _configured() -> Webhook | None:
     """Return whom to tell; a wrong variable is a warning, as the studies must not be lost to it."""
     try:
-        return channels()
+        return configured_webhook()
     except BadInput as error:
         logging.getLogger("dagster").warning("nobody is told of failures: %s", error)
-        return ()
+        return None

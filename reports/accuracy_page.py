@@ -8,7 +8,6 @@ import polars as pl
 FILE = "accuracy.md"
 _INTRO = """# How wrong were forecasts?
 
-
 `make accuracy` makes this page: it rebuilds every forecast from `data/reference`, judges it, and
 writes `.stepcast/accuracy/accuracy.md`. Errors are absolute and in percent of what was measured.
 *n* counts judged scenarios. The *noise floor* is how far one measurement is off by itself, with
@@ -20,14 +19,12 @@ busy judges nothing.
 _SEALED = """
 ## Sealed
 
-
 These forecasts were published before anything of their study was measured. They are those of the
 code of that day, and never change. `stepcast query sealed` prints the same rows in a home that
 has them; `stepcast reproduce data/reference --study NAME` makes such a home for one study.
 """
 _TODAY = """
 ## Today's code, after the fact
-
 
 The same and further measurements, forecast anew by the code of this checkout. No forecast sees
 the measurement that judges it, but whoever wrote the code had seen many. *Common* are the

@@ -1,7 +1,7 @@
 """How wrong forecasts of like scenarios were: the nearest that were judged, and how far they reach.
 
 `how_far` is what `predict` and `recommend` ask. The check on committed data is
-`benchmarks/near.py`.
+`lab/nearest-and-calibration.md`.
 """
 
 import json

@@ -152,7 +152,7 @@ def are_enough(trained: Collection[Scenario]) -> bool:
 
     Each of the two emulated hosts of `data/reference` was forecast from some of its own steps, and
     from the other's corrected by these: own steps alone were better from about 24 on
-    (`benchmarks.few`).
+    (lab/predictddl-accuracy.md).
     """
     scenarios = set(trained)
     families = {family(one.workload.dnn) for one in scenarios}

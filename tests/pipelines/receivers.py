@@ -1,14 +1,11 @@
-"""A web server and a mail server of this process, which keep what they are told."""
+"""A web server of this process, which keeps what it is told."""
 
 import json
-import socketserver
 from collections.abc import Iterator
 from contextlib import contextmanager
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 
 class Posts(BaseHTTPRequestHandler):
@@ -34,49 +31,8 @@ class WebServer(HTTPServer):
         self.status = 204
 
 
-class Mails(socketserver.StreamRequestHandler):
-    """Speaks as much SMTP (RFC 5321) as taking a message takes."""
-
-    def handle(self) -> None:
-        server = cast("MailServer", self.server)
-        self._say("220 here")
-        while line := self.rfile.readline().decode().strip():
-            verb = line.partition(" ")[0].upper()
-            if verb == "RCPT":
-                server.recipients.append(line)
-                self._say(server.answer)
-            elif verb == "DATA":
-                self._say("354 go on")
-                lines = iter(self.rfile.readline, b".\r\n")
-                content = b"".join(lines)
-                message = message_from_bytes(content, policy=policy.default)
-                server.mails.append(message)
-                self._say("250 taken")
-            elif verb == "QUIT":
-                self._say("221 bye")
-                return
-            else:
-                self._say("250 fine")
-
-    def _say(self, line: str) -> None:
-        self.wfile.write(f"{line}\r\n".encode())
-
-
-class MailServer(socketserver.TCPServer):
-    """A mail server on a free port; `mails` are the messages it took."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Mails)
-        self.mails: list[EmailMessage] = []
-        self.recipients: list[str] = []
-        self.answer = "250 fine"
-
-
-Server = TypeVar("Server", WebServer, MailServer)
-
-
 @contextmanager
-def serving(server: Server) -> Iterator[Server]:
+def serving(server: WebServer) -> Iterator[WebServer]:
     """Serve until the block ends."""
     with server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})

@@ -1,31 +1,24 @@
-"""The committed grid and pilot are what the script makes of its seed, and keep its rule."""
+"""The committed studies of the grid keep the rule in lab/grid.md."""
 
 from collections import Counter
 from functools import cache
 from itertools import product
 
-import pytest
-
 from networks.families import family
 from networks.figures import table
 from networks.library import LIBRARY
-from scripts import reference_grid
-from scripts.reference_grid import (
-    ERNEST,
-    FEW,
-    GRID,
-    H100,
-    H200,
-    MOST_PARAMETERS,
-    MOST_S,
-    OTHER_HOST,
-    PILOT,
-    THIRD,
-    THIRD_TYPE,
-    TYPES,
-)
+from profilers.expected import step_s
+from studies.curve import Curve
 from studies.study import Study, read_study
+from warehouse.home import CHECKOUT
 from warehouse.records import Scenario
+
+STUDIES = CHECKOUT / "studies"
+GRID, PILOT = STUDIES / "reference_grid.yaml", STUDIES / "grid_pilot.yaml"
+ERNEST, THIRD_TYPE = STUDIES / "grid_ernest.yaml", STUDIES / "grid_third.yaml"
+FEW, H100 = STUDIES / "grid_few.yaml", STUDIES / "reference_h100.yaml"
+TYPES, THIRD = ("emu.avx512.s15", "emu.avx2.s15"), "emu.sse41.s15"
+MOST_S, MOST_PARAMETERS = 4.0, 14e6
 
 
 @cache
@@ -40,22 +33,25 @@ def points(part: str) -> list[Scenario]:
     return [one for curve in curves for one in curve.scenarios("emulated")]
 
 
+def expected_step_s(dnn: str) -> float:
+    """Return about what a step takes on eight nodes of the slower type, 12 images each."""
+    curve = Curve(
+        dnn=dnn,
+        framework="pytorch",
+        strategy="all_reduce",
+        image_size=64,
+        batch_size=12,
+        worker=TYPES[1:],
+        link_mbps=500,
+        workers=(8,),
+    )
+    expected_s = step_s(curve.scenario(8, "emulated"))
+    assert expected_s is not None
+    return expected_s
+
+
 def networks_of(part: str) -> set[str]:
     return {one.workload.dnn for one in points(part)}
-
-
-def test_all_files_are_what_the_script_writes() -> None:
-    chosen = reference_grid.choose()
-    assert GRID.read_text() == reference_grid.grid(chosen), "run scripts/reference_grid.py"
-    assert PILOT.read_text() == reference_grid.pilot(chosen), "run scripts/reference_grid.py"
-    assert ERNEST.read_text() == reference_grid.ernest(chosen), "run scripts/reference_grid.py"
-    assert THIRD_TYPE.read_text() == reference_grid.third(chosen), "run scripts/reference_grid.py"
-    assert OTHER_HOST.read_text() == reference_grid.other_host(chosen), (
-        "run scripts/reference_grid.py"
-    )
-    assert FEW.read_text() == reference_grid.few(chosen), "run scripts/reference_grid.py"
-    assert H200.read_text() == reference_grid.h200(chosen), "run scripts/reference_grid.py"
-    assert H100.read_text() == reference_grid.h100(chosen), "run scripts/reference_grid.py"
 
 
 def test_the_study_for_any_host_has_the_runs_that_were_judged() -> None:
@@ -68,7 +64,12 @@ def test_the_study_for_any_host_has_the_runs_that_were_judged() -> None:
 
 
 def test_families_on_the_h100_are_in_no_study_before() -> None:
-    further = reference_grid.further(reference_grid.choose())
+    further = {
+        one.workload.dnn
+        for curve in read_study(H100).curves
+        if curve.is_judged
+        for one in curve.scenarios("loopback")
+    } - networks_of("")
     before = set(map(family, networks_of("")))
     assert len({family(name) for name in further} - before) == len(further) == 8
 
@@ -136,7 +137,7 @@ def test_every_network_is_small_enough() -> None:
     for name in networks_of("train") | networks_of("test"):
         assert name in LIBRARY
         assert table()[name].parameters <= MOST_PARAMETERS
-        assert reference_grid.expected_step_s(name) <= MOST_S
+        assert expected_step_s(name) <= MOST_S
 
 
 def test_six_anchors_are_of_three_networks_on_both_types_and_hidden_from_nobody() -> None:
@@ -147,15 +148,10 @@ def test_six_anchors_are_of_three_networks_on_both_types_and_hidden_from_nobody(
     dnns = {dnn for dnn, _ in kinds}
     assert (len(anchors), len(kinds), len(dnns)) == (6, 6, 3)
     assert not set(anchors) & {*points("test"), *points("reserve")}
-    sizes = sorted(networks_of("train"), key=reference_grid.expected_step_s)
+    sizes = sorted(networks_of("train"), key=expected_step_s)
     assert {sizes[0], sizes[-1]} <= dnns
     pilot = read_study(PILOT)
     found = {one for curve in pilot.curves for one in curve.scenarios("emulated")}
     assert (pilot.only_profiles, len(found)) == (True, 12)
     assert found > set(anchors)
     assert found - set(anchors) <= set(points("train"))
-
-
-def test_a_network_without_figures_has_no_expected_step() -> None:
-    with pytest.raises(KeyError):
-        reference_grid.expected_step_s("resnet1")
