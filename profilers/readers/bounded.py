@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -23,6 +23,7 @@ Duration_us = Annotated[float, msgspec.Meta(ge=0, le=2.0**60)]
 NO_EVENTS = ("", "M", "s", "t", "f")
 """Phases of Chrome's trace format that are no events: names of processes, arrows between events."""
 
+_MOST_POSITIONS = 8
 _MOST_REASONS, _NAME_CHARACTERS = 32, 60
 _OTHERS = "others", None
 _HALF = re.compile("[\ud800-\udfff]")
@@ -62,6 +63,18 @@ def product(factors: Iterable[int]) -> int | None:
         if abs(found) > MOST:
             return None
     return found
+
+
+def repeated(names: Sequence[str], first: int = 1) -> str:
+    """Say which name is there more than once, and where; `first` is the position of the first."""
+    places: dict[str, list[int]] = {}
+    for position, name in enumerate(names, start=first):
+        places.setdefault(name, []).append(position)
+    for name, positions in places.items():
+        if len(positions) > 1:
+            shown = ", ".join(map(str, positions[:_MOST_POSITIONS]))
+            return f"{name!r:.60} is column {shown}{', …' * (len(positions) > _MOST_POSITIONS)}"
+    return ""
 
 
 def clean(text: str) -> str:

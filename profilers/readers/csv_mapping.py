@@ -4,6 +4,7 @@ A mapping is YAML; those of public data sets are in `mappings/`, found by the fi
 """
 
 import difflib
+import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -85,7 +86,8 @@ class CsvMapping(Record):
     Each line gives a row for every entry of `rows` (one, if there are none), with `columns` and
     that entry's. Lines that differ in `runs` or in `host` belong to different runs: the former go
     into the run's config, the latter say which machine it was. `missing` are texts of values that
-    are not there, besides the empty one.
+    are not there, besides the empty one. `delimiter` stands between columns, `decimal` before the
+    fraction of a number and `thousands`, if anything does, between groups of three of its digits.
     """
 
     table: str
@@ -93,10 +95,30 @@ class CsvMapping(Record):
     licence: str | None = None
     url: str | None = None
     missing: tuple[str, ...] = ()
+    delimiter: Literal[",", ";", "\t", "|"] = ","
+    decimal: Literal[".", ","] = "."
+    thousands: Literal[",", ".", "'", "\u2019", " ", "\u00a0", "\u202f", "_"] | None = None
     runs: tuple[str, ...] = ()
     host: Mapping[str, str] = Field(default_factory=dict)
     columns: Mapping[str, Source]
     rows: tuple[Mapping[str, Source], ...] = ({},)
+
+    @model_validator(mode="after")
+    def _marks_differ(self) -> Self:
+        if self.thousands == self.decimal:
+            raise ValueError(f"thousands and decimal are both {self.decimal!r}")
+        return self
+
+    def canonical_json(self) -> str:
+        """Return JSON as `Record` does, without marks that are as in most files.
+
+        A file is not imported again with another mapping, and the first ones had no marks.
+        """
+        unsaid = {
+            name for name in _MARKS if getattr(self, name) == type(self).model_fields[name].default
+        }
+        kept = self.model_dump(mode="json", exclude=unsaid)
+        return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
     def sources(self) -> Iterator[Column]:
         """Yield every source column, those within subjects included."""
@@ -108,6 +130,9 @@ class CsvMapping(Record):
     def source_names(self) -> set[str]:
         """Names that the header of the file must have."""
         return {str(one.column) for one in self.sources()} | {*self.runs, *self.host.values()}
+
+
+_MARKS = ("delimiter", "decimal", "thousands")
 
 
 def find(path: Path, given: Path | None) -> Path:

@@ -4,14 +4,19 @@ Everything is read as text and converted where the mapping says so, so that a va
 is named by its line, not guessed at.
 """
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 import polars as pl
 
+from profilers.readers.bounded import repeated
 from profilers.readers.csv_mapping import Column, CsvMapping, find, load
 from profilers.readers.imported import Imported, Options, lines, read_bytes
+from profilers.readers.nccl_measured import ELEMENT_BYTES
 from profilers.result import Setting
 from warehouse import limits
 from warehouse.records import BadInput, content_hash
@@ -19,6 +24,13 @@ from warehouse.records import BadInput, content_hash
 _LINE = "\x00line"
 _OTHER_PACKERS = (b"\x78\x01", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
 """How zlib's and zstd's bytes begin, which polars would unpack without a limit."""
+_DUPLICATE = re.compile(r"_duplicated_[0-9]+$")
+_AT = re.compile(r"(.+)\[([0-9]{1,6})\]", re.DOTALL)
+_GROUPED = re.compile(
+    "[-+]?[0-9]{1,3}([,.'\u2019 \u00a0\u202f_])[0-9]{3}(?:\\1[0-9]{3})*(?:([.,])[0-9]*)?"
+)
+_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
+_BEGINS_AS_NUMBER = re.compile(r"[-+]?[0-9]")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _DIGITS = 15
 """Significant digits kept of a value times a factor: what doubles hold."""
@@ -42,7 +54,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
             *(pl.col(name).alias(f"\x00{name}") for name in keys),
             pl.col(_LINE),
             *(
-                _expression(column).alias(name)
+                _expression(column, mapping).alias(name)
                 for name, column in {**mapping.columns, **row}.items()
             ),
         )
@@ -113,16 +125,63 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
             infer_schema=False,
             row_index_name=_LINE,
             row_index_offset=2,
+            separator=mapping.delimiter,
             null_values=["", *mapping.missing],
         )
         found = cells.collect_schema().names()[1:]
-    missing = sorted(mapping.source_names() - set(found))
+        chosen = _chosen(found, mapping)
+        cells = cells.rename(chosen)
+    missing = sorted(mapping.source_names() - {*found, *chosen.values()})
     if missing:
+        hint = _other_delimiter(header, mapping) or "another file, or another --mapping?"
         raise BadInput(
-            f"{path}: no column {', '.join(missing):.200}, which {file.name} maps; found "
-            f"{_one_line(', '.join(found)):.400}; another file, or another --mapping?"
+            f"{path}: no column {_one_line(', '.join(missing)):.200}, which {file.name} maps; "
+            f"found {_one_line(', '.join(found)):.400}; {hint}"
         )
+    _check_unambiguous(path, found, mapping, file)
     return cells
+
+
+def _chosen(found: Sequence[str], mapping: CsvMapping) -> dict[str, str]:
+    """Return which columns the mapping names by name and position: `a[3]` of several `a`."""
+    chosen = {}
+    for source in mapping.source_names() - set(found):
+        if (place := _AT.fullmatch(source)) and 0 < int(place[2]) <= len(found):
+            name = found[int(place[2]) - 1]
+            if place[1] in (name, _DUPLICATE.sub("", name)):
+                chosen[name] = source
+    return chosen
+
+
+def _check_unambiguous(path: Path, found: Sequence[str], mapping: CsvMapping, file: Path) -> None:
+    """Refuse a mapping that names one of several columns of the same name.
+
+    Polars calls the second column `a` `a_duplicated_0`; a mapping that says so knows of it.
+
+    Raises:
+        BadInput: it does; the message has the positions.
+    """
+    sources = mapping.source_names()
+    taken = [_DUPLICATE.sub("", name) if name not in sources else name for name in found]
+    for name in sorted(sources & set(found)):
+        if twice := repeated([one if one == name else f"{i}" for i, one in enumerate(taken)]):
+            at = taken.index(name) + 1
+            raise BadInput(
+                f"{path}: two columns of one name ({_one_line(twice)}); name the one that is meant "
+                f"with its position in {file.name}: `{_one_line(name):.60}[{at}]`"
+            )
+
+
+def _other_delimiter(header: str, mapping: CsvMapping) -> str:
+    """Say which other mark stands between the columns of a header, if one does."""
+    for mark in get_args(CsvMapping.model_fields["delimiter"].annotation):
+        names = {name.strip(' "') for name in header.split(mark)}
+        if mark != mapping.delimiter and mapping.source_names() & names:
+            return (
+                f"its columns are separated by {mark!r}: say `delimiter: {json.dumps(mark)}` in "
+                "the mapping"
+            )
+    return ""
 
 
 def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
@@ -130,9 +189,11 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     converted = {
         (str(one.column), one.kind, one.pattern, one.factor): one for one in mapping.sources()
     }
+    if mapping.table == "allreduce":
+        _check_all_reduces(path, cells, mapping)
     first_wrong = {
         f"{i}": pl.col(_LINE)
-        .filter(pl.col(str(one.column)).is_not_null() & _converted(one).is_null())
+        .filter(pl.col(str(one.column)).is_not_null() & _converted(one, mapping).is_null())
         .min()
         for i, one in enumerate(converted.values())
     }
@@ -156,19 +217,90 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     one = list(converted.values())[i]
     with _refused(path, "not a whole CSV file"):
         found = cells.filter(pl.col(_LINE) == line).select(str(one.column))
-        cell = found.collect(engine="streaming").to_series().first()
+        cell = str(found.collect(engine="streaming").to_series().first())
+        place = _place(cells, line)
     expected = f"text like {one.pattern!r}" if one.pattern else f"{one.kind}"
     raise BadInput(
-        f"{path} line {line}, column {_one_line(str(one.column))}: expected {expected}, found "
-        f"{cell!r:.80}; mend the file, or list it under `missing` in the mapping"
+        f"{path} {place}, column {_one_line(str(one.column))}: expected {expected}, found "
+        f"{cell!r:.80}; {_mended(cell, one, mapping)}"
     )
 
 
-def _converted(column: Column) -> pl.Expr:
+def _place(cells: pl.LazyFrame, record: int) -> str:
+    """Return the line in which a record begins: cells and the names of columns may have several."""
+    header = sum(name.count("\n") for name in cells.collect_schema().names())
+    above = cells.filter(pl.col(_LINE) < record).drop(_LINE)
+    counted = above.select(pl.all().str.count_matches("\n", literal=True).sum())
+    return f"line {record + header + sum(counted.collect(engine='streaming').row(0))}"
+
+
+def _mended(cell: str, column: Column, mapping: CsvMapping) -> str:
+    """Say what to do about a value of another kind."""
+    if column.kind in ("integer", "real") and column.pattern is None:
+        if (grouped := _GROUPED.fullmatch(cell.strip())) and grouped[1] != mapping.thousands:
+            mark = json.dumps(grouped[1], ensure_ascii=False)
+            said = f"say `thousands: {mark}` in the mapping if {mark} separates thousands"
+            if grouped[2] == "," and grouped[1] != ",":
+                return f'{said}, and `decimal: ","`'
+            return f'{said}, or `decimal: ","`' if grouped[1] == "," and not grouped[2] else said
+        if _DECIMAL_COMMA.fullmatch(cell.strip()) and mapping.decimal != ",":
+            return 'say `decimal: ","` in the mapping if the comma begins a fraction'
+        if _BEGINS_AS_NUMBER.match(cell.strip()):
+            return (
+                "mend the file, or let a `pattern` in the mapping take the number out of the text"
+            )
+    return "mend the file, or, if it says that there is no value, list it under `missing`"
+
+
+def _check_all_reduces(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
+    """Refuse lines of `allreduce` whose columns say that they are of another collective.
+
+    Whether the mapping names them or not: nccl-tests' columns are `root`, `redop`, `count` and
+    `type`, and `collective` is what their logs are of.
+
+    Raises:
+        BadInput: there is one; the message names its line.
+    """
+    names = set(cells.collect_schema().names())
+    text = {name: pl.col(name).str.strip_chars().str.to_lowercase() for name in names - {_LINE}}
+    foreign: dict[str, pl.Expr] = {}
+    if (collective := text.get("collective")) is not None:
+        foreign["collective"] = ~collective.str.replace_all("[^a-z]", "").str.starts_with(
+            "allreduce"
+        )
+    if (root := text.get("root")) is not None:
+        foreign["root"] = root.cast(pl.Float64, strict=False) != -1
+    if (operation := text.get("redop", text.get("op"))) is not None:
+        foreign["redop" if "redop" in text else "op"] = operation == "none"
+    kind, size = text.get("type", text.get("dtype")), mapping.columns.get("size_bytes")
+    if kind is not None and size is not None and size.column and "count" in text:
+        element_bytes = kind.replace_strict(ELEMENT_BYTES, default=None, return_dtype=pl.Int64)
+        count = text["count"].cast(pl.Float64, strict=False)
+        foreign["count"] = count * element_bytes != _converted(size, mapping)
+    if not foreign:
+        return
+    lines_of = {name: pl.col(_LINE).filter(wrong).min() for name, wrong in foreign.items()}
+    with _refused(path, "not a whole CSV file"):
+        first = cells.select(**lines_of).collect(engine="streaming").row(0, named=True)
+        wrong = [(line, name) for name, line in first.items() if line is not None]
+        if not wrong:
+            return
+        line, name = min(wrong)
+        cell = cells.filter(pl.col(_LINE) == line).select(name).collect(engine="streaming").item()
+        place = _place(cells, line)
+    raise BadInput(
+        f"{path} {place}, column {name}: {cell!r:.40} is not of an all-reduce; remove what other "
+        "collectives did, or rename the column if it says something else"
+    )
+
+
+def _converted(column: Column, mapping: CsvMapping) -> pl.Expr:
     """Return a source column as its kind; NULL where a value is none."""
     text = pl.col(str(column.column))
     if column.pattern is not None:
         text = text.str.extract(column.pattern, 1)
+    if column.kind in ("integer", "real"):
+        text = _plain(text, mapping)
     if column.kind == "flag":
         return text.str.to_lowercase().replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
     if column.kind == "time":
@@ -186,6 +318,25 @@ def _converted(column: Column) -> pl.Expr:
     return pl.coalesce(digits.cast(pl.Int64, strict=False), _integer(pl.when(is_whole).then(real)))
 
 
+def _plain(text: pl.Expr, mapping: CsvMapping) -> pl.Expr:
+    """Return numbers without marks between thousands, and with a point before the fraction.
+
+    Marks anywhere else make a text no number: 1,5 is not 15.
+    """
+    if mapping.thousands is not None:
+        mark, point = re.escape(mapping.thousands), re.escape(mapping.decimal)
+        is_grouped = text.str.contains(
+            rf"^[-+]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:{point}[0-9]*)?$"
+        )
+        ungrouped = text.str.replace_all(mapping.thousands, "", literal=True)
+        text = pl.when(is_grouped).then(ungrouped).otherwise(text)
+    if mapping.decimal == ".":
+        return text
+    # What has a point has none of ours.
+    has_point = text.str.contains(".", literal=True)
+    return pl.when(~has_point).then(text.str.replace(mapping.decimal, ".", literal=True))
+
+
 def _finite(number: pl.Expr) -> pl.Expr:
     return pl.when(number.is_finite()).then(number)
 
@@ -199,13 +350,16 @@ def _integer(number: pl.Expr) -> pl.Expr:
     return number.round().cast(pl.Int64, strict=False)
 
 
-def _expression(column: Column) -> pl.Expr:
+def _expression(column: Column, mapping: CsvMapping) -> pl.Expr:
     if column.subject is not None:
-        parts = [_expression(column.subject[name]).alias(name) for name in sorted(column.subject)]
+        parts = [
+            _expression(column.subject[name], mapping).alias(name)
+            for name in sorted(column.subject)
+        ]
         return pl.struct(parts).struct.json_encode()
     if column.column is None:
         return pl.lit(column.constant)
-    return _converted(column)
+    return _converted(column, mapping)
 
 
 def _completed(table: str, rows: pl.DataFrame) -> pl.DataFrame:

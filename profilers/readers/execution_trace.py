@@ -24,8 +24,9 @@ from profilers.readers.execution_trace_nodes import (
     Node,
     Numbered,
     call_of,
+    has_schema,
     has_tensors,
-    is_operator,
+    is_named_as_operator,
 )
 from profilers.readers.imported import Imported, Kept, Options
 from profilers.readers.json_stream import Members, of_kind
@@ -71,10 +72,12 @@ def _outermost(path: Path, said: dict[str, str], left_out: LeftOut) -> tuple[set
     """Return the ids of operator calls that no operator calls, and the number of steps.
 
     Fills `said` and `left_out` on the way. Left out are nodes with tensors that neither are
-    operators nor are inside of one nor have one inside.
+    operators nor are inside of one nor have one inside. Nodes of autograd and of DDP
+    (`torch::autograd::AccumulateGrad`, `CppNode`) are named as operators are, but have no schema.
     """
     parents: dict[int, int] = {}
     operators: set[int] = set()
+    named: set[int] = set()
     others: dict[int, str] = {}
     steps = 0
     kept = Kept(path)
@@ -89,19 +92,24 @@ def _outermost(path: Path, said: dict[str, str], left_out: LeftOut) -> tuple[set
                 raise BadInput(f"{members}: node {node.id} is listed twice; is it one trace?")
             kept.event()
             parents[node.id] = parent
-            if is_operator(node, members):
+            if has_schema(node, members):
                 operators.add(node.id)
-            elif has_tensors(value):
+                continue
+            if is_named_as_operator(node):
+                named.add(node.id)
+            if has_tensors(value):
                 others[node.id] = clean(node.name[:_SAID_CHARACTERS])
             steps += node.name.startswith(_STEP)
         elif key in _SAID and isinstance(value, str | int | float):
             said[key] = clean(str(value)[:_SAID_CHARACTERS])
+    # Where no node has a schema, it is an old trace: names have to tell.
+    operators = operators or named
     below: dict[int, bool | None] = {}
     for number in parents:
         _find_below(number, parents, operators, below, path)
     above = _above(operators, parents)
     for number, name in others.items():
-        if not below[number] and number not in above:
+        if not below[number] and number not in above and number not in operators:
             left_out.add("calls without a schema", name)
     return {number for number in operators if not below[number]}, steps
 

@@ -11,7 +11,7 @@ from profilers.readers.json_stream import check_depth, of_kind
 from warehouse import limits
 from warehouse.records import BadInput
 
-_OPERATOR = re.compile(r"(?!autograd::|profiler::)\w+::\w")
+_OPERATOR = re.compile(r"(?!(?:torch::)?autograd::|profiler::|torch::distributed::)\w+::\w")
 _TENSOR = "Tensor("
 _SPLITS = re.compile(r"[()\[\],]")
 
@@ -92,13 +92,14 @@ class Call:
     is_kernel: bool
 
 
-def is_operator(node: Node, where: object) -> bool:
+def has_schema(node: Node, where: object) -> bool:
     """Return whether a node calls an operator, or a kernel that a compiler wrote (Triton)."""
-    return bool(
-        _OPERATOR.match(node.name)
-        or _attribute(node, "op_schema", where)
-        or _attribute(node, "kernel_backend", where)
-    )
+    return bool(_attribute(node, "op_schema", where) or _attribute(node, "kernel_backend", where))
+
+
+def is_named_as_operator(node: Node) -> bool:
+    """Return whether a node has an operator's name, as nodes of autograd and DDP may have too."""
+    return bool(_OPERATOR.match(node.name))
 
 
 def has_tensors(node: Any) -> bool:

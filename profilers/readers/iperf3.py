@@ -7,6 +7,7 @@ client sends is uplink, what it receives (`--reverse`) downlink. Figures are the
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,9 +19,11 @@ from profilers.readers.json_stream import documents, of_kind
 from warehouse.records import BadInput
 
 _MICROSECOND_S = 1e-6
-"""The last digit of iperf3's times."""
-_DIGITS = 1e-5
-"""Share by which a bandwidth may be off: first releases print six digits."""
+"""The last digit of iperf3's times, of which start and end are each half a one off."""
+_SINGLE = 2.0**-23
+"""Share by which a time in single precision may be off, as some releases compute it."""
+_FEWEST_DIGITS = 6
+"""Releases print bandwidths with as many digits, or more; zeros at the end are not kept."""
 _NO_END = "tests without an end"
 _SCHEMA = {
     "direction": pl.String,
@@ -209,6 +212,13 @@ def _direction(where: str, start: _Start, sender: _Sender) -> str:
     return "uplink" if sender.sender != is_server else "downlink"
 
 
+def _half_digit(number: float) -> float:
+    """Return half of what the last digit counts with which a number was printed."""
+    printed = Decimal(repr(number)).normalize()
+    digits = max(len(printed.as_tuple().digits), _FEWEST_DIGITS)
+    return float(Decimal(5).scaleb(printed.adjusted() - digits))
+
+
 def _seconds(where: str, received: _Receiver) -> float:
     """Return the time in which bytes have the bandwidth: `seconds` may be the sender's.
 
@@ -219,8 +229,9 @@ def _seconds(where: str, received: _Receiver) -> float:
     for seconds in given:
         if seconds is None or not seconds > 0:
             continue
-        off = abs(received.bytes * 8 - received.bits_per_second * seconds)
-        if off <= received.bits_per_second * (_MICROSECOND_S + _DIGITS * seconds):
+        bps = received.bits_per_second
+        allowed = bps * (_MICROSECOND_S + _SINGLE * seconds) + _half_digit(bps) * seconds
+        if abs(received.bytes * 8 - bps * seconds) <= allowed:
             return seconds
     found = ", ".join(f"{one:g}" for one in given if one is not None)
     raise BadInput(

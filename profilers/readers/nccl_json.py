@@ -19,6 +19,7 @@ from profilers.readers.nccl_measured import (
     Measured,
     Printed,
     check_collective,
+    check_row,
     checked_time,
     nccl_version,
 )
@@ -56,6 +57,8 @@ class _Result(msgspec.Struct):
     size: _Size
     type: str
     redop: str
+    count: _Size | None = None
+    root: int | str | None = None
     out_of_place: _Timed | None = None
     in_place: _Timed | None = None
 
@@ -79,6 +82,8 @@ class _Amd(msgspec.Struct, rename="camel"):
     alg_bw: float
     bus_bw: float
     wrong: str
+    count: _Size | None = None
+    root: int | str | None = None
     ranks: _Count = 1
     gpus_per_rank: _Count = 1
     gpus: _Count = 1
@@ -116,6 +121,7 @@ def _nvidia(
     found.software["nccl"] = nccl_version(report.nccl_version)
     for result in report.results:
         at = f"{where}, size {result.size}"
+        _check_row(at, result)
         for place, timed in (("out", result.out_of_place), ("in", result.in_place)):
             if timed is None:
                 continue
@@ -141,6 +147,7 @@ def _nvidia(
 
 def _amd(where: str, result: _Amd, world_size: int | None, found: Found) -> Iterator[Measured]:
     check_collective(where, "all_reduce" if result.name == "AllReduce" else result.name)
+    _check_row(where, result)
     if result.size == 0:
         found.left_out[ZERO_BYTES] += 1
         return
@@ -157,6 +164,11 @@ def _amd(where: str, result: _Amd, world_size: int | None, found: Found) -> Iter
         _printed(result.bus_bw),
         wrong=result.wrong not in ("0", "N/A"),
     )
+
+
+def _check_row(where: str, result: _Result | _Amd) -> None:
+    root = None if result.root is None else f"{result.root}"
+    check_row(where, result.size, result.count, result.type, result.redop, root)
 
 
 def _printed(number: _Number) -> Printed | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from profilers.readers.bounded import repeated
 from profilers.readers.imported import Kept, lines
 from profilers.readers.launchers import unprefixed
 from profilers.readers.nccl_measured import (
@@ -18,6 +19,7 @@ from profilers.readers.nccl_measured import (
     Measured,
     Printed,
     check_collective,
+    check_row,
     checked_time,
     is_size_over_time,
     nccl_version,
@@ -25,8 +27,10 @@ from profilers.readers.nccl_measured import (
 from warehouse.records import BadInput
 
 _RANK = re.compile(
-    r"#\s+Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?.*?\[[\w:.]+\]\s+(.{1,200})"
+    r"#\s+Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?"
+    r"(?:.*?\[[\w:.]+\]|.*?\bdevice\s+[0-9]{1,9})\s+(.{1,200})"
 )
+_LIKE_A_RANK = re.compile(r"#\s+Rank\s+[0-9]")
 _COLLECTIVE = re.compile(r"#\s*Collective test starting:\s*(\S+)")
 _VERSION = re.compile(r"nccl-library=([0-9]{1,9})|NCCL version ([0-9]{1,4}(?:\.[0-9]{1,4}){1,4})")
 _TESTS_VERSION = re.compile(r"# nccl-tests version (\S{1,60})")
@@ -50,19 +54,27 @@ class _Log:
     prefix: str = ""
     unit_s: float | None = None
     rows: int = 0
+    unread_rank: str = ""
 
-    def header(self, before: str, line: str) -> None:
-        """Take a line from its # on, and what stands before that."""
+    def header(self, where: str, before: str, line: str) -> None:
+        """Take a line from its # on, and what stands before that.
+
+        Raises:
+            BadInput: two columns of one name.
+        """
         words = line.lstrip("# ").split()
         if "Using devices" in line and self.rows:
-            self.ranks, self.rows = {}, 0
+            self.ranks, self.rows, self.unread_rank = {}, 0, ""
         if rank := _RANK.match(line):
             self.kept.event()
             self.kept.text(rank[3])
             self.ranks[int(rank[2] or 0), int(rank[1])] = rank[3].strip()
+        elif _LIKE_A_RANK.match(line):
+            self.unread_rank = self.unread_rank or f"{where}: `{line:.80}`"
         elif "in-place" in words or "out-of-place" in words:
             self.places = [word for word in words if word in ("in-place", "out-of-place")]
         elif words and words[0] in ("size", "bytes") and {"time", "cputime"} & set(words):
+            _check_columns(where, words)
             self.columns, self.unit_s, self.prefix = words, None, before
         elif self.columns and (unit := next((_UNITS_S[w] for w in words if w in _UNITS_S), None)):
             self.unit_s = unit
@@ -73,6 +85,12 @@ class _Log:
         Raises:
             BadInput: no ranks are listed, or not all.
         """
+        if self.unread_rank:
+            raise BadInput(
+                f"{self.unread_rank} lists a rank, but not as nccl-tests do (# Rank 0 … on host "
+                "device 0 name), so it does not count; say how many ranks there were with "
+                "--world-size"
+            )
         if not self.ranks:
             raise BadInput(
                 f"{where}: no line above lists ranks (# Rank 0 …); say how many there were with "
@@ -98,7 +116,7 @@ def read(path: Path, world_size: int | None) -> Found:
             nothing that is a row.
     """
     log, found = _Log(Kept(path)), Found()
-    unread, ranks = "", world_size
+    unread = ""
     for number, raw in lines(path):
         line = unprefixed(raw)
         where = f"{path} line {number}"
@@ -110,14 +128,11 @@ def read(path: Path, world_size: int | None) -> Found:
         if mark and (collective := _COLLECTIVE.match(mark + rest)):
             check_collective(where, collective[1])
         if mark:
-            log.header(before, mark + rest)
+            log.header(where, before, mark + rest)
         line = line.removeprefix(log.prefix).lstrip()
-        if log.columns and _is_row(line):
-            if log.rows == 0 and world_size is None:
-                ranks = log.group_size(where)
-            assert ranks
+        if log.columns and _is_row(line, log.columns):
             found.devices |= set(log.ranks.values()) if log.rows == 0 else set()
-            for one in _row(where, line.split(), log, ranks, found):
+            for one in _row(where, line.split(), log, world_size, found):
                 found.add(one, log.kept)
             log.rows += 1
         elif _ROW_WITHIN.search(line):
@@ -131,13 +146,25 @@ def read(path: Path, world_size: int | None) -> Found:
     return found
 
 
-def _is_row(line: str) -> bool:
+def _check_columns(where: str, columns: Sequence[str]) -> None:
+    """Refuse two columns of one name: those of a place begin with its time, and come again."""
+    starts = [i for i, name in enumerate(columns) if name in ("time", "cputime")]
+    for start, end in itertools.pairwise([0, *starts, len(columns)]):
+        if twice := repeated(columns[start:end], first=start + 1):
+            raise BadInput(f"{where}: two columns of one name: {twice}; rename one")
+
+
+def _is_row(line: str, columns: Sequence[str]) -> bool:
     words = line.split(maxsplit=3)
-    return len(words) > 2 and all(_COUNT.fullmatch(word) for word in words[:2])
+    return (
+        len(words) > 2
+        and bool(_COUNT.fullmatch(words[0]))
+        and bool(_COUNT.fullmatch(words[1]) or (columns[1] == "time" and Printed.of(words[1])))
+    )
 
 
 def _row(
-    where: str, words: Sequence[str], log: _Log, world_size: int, found: Found
+    where: str, words: Sequence[str], log: _Log, world_size: int | None, found: Found
 ) -> Iterator[Measured]:
     names = [name for name in log.columns if name != "timestamp"]
     extra = len(words) - len(names)
@@ -151,11 +178,22 @@ def _row(
     starts = [i for i, name in enumerate(names) if name == "time"]
     common = dict(zip(names[: starts[0]], words, strict=False))
     places = log.places if len(log.places) == len(starts) else []
-    size = int(words[0])
+    size, kind = int(words[0]), common.get("type", "unknown")
+    operation = common.get("redop", common.get("op"))
+    count = common.get("count", common.get("N"))
+    check_row(
+        where,
+        size,
+        int(count) if count and _COUNT.fullmatch(count) else None,
+        kind,
+        operation,
+        common.get("root"),
+    )
+    if size == 0:
+        found.left_out[ZERO_BYTES] += len(starts)
+        return
+    ranks = world_size or log.group_size(where)
     for i, (start, end) in enumerate(itertools.pairwise([*starts, len(names)])):
-        if size == 0:
-            found.left_out[ZERO_BYTES] += 1
-            continue
         cells = dict(zip(names[start:end], words[start:end], strict=True))
         time, algorithm = _number(where, cells, "time"), _number(where, cells, "algbw")
         unit_s = log.unit_s or _inferred_unit_s(where, size, time, algorithm)
@@ -164,9 +202,9 @@ def _row(
         )
         yield Measured(
             where,
-            world_size,
-            common.get("type", "unknown"),
-            common.get("redop", common.get("op", "unknown")),
+            ranks,
+            kind,
+            operation or "unknown",
             size,
             None if place is None else place == "in-place",
             checked_time(where, time, unit_s),

@@ -11,11 +11,27 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Self
+from typing import Literal, Self
 
 from profilers.readers.imported import Kept
 from warehouse.records import BadInput
 
+ELEMENT_BYTES = {
+    "char": 1,
+    "int8": 1,
+    "uint8": 1,
+    "half": 2,
+    "bfloat16": 2,
+    "int": 4,
+    "int32": 4,
+    "uint32": 4,
+    "float": 4,
+    "int64": 8,
+    "uint64": 8,
+    "double": 8,
+}
+"""Bytes of an element by its name; names of eight-bit floats differ in each release."""
+_EIGHT_BIT_FLOATS = ("f8", "fp8")
 CPU_TIME = (
     "the times are those in which the CPU started an all-reduce, not those it took; run "
     "all_reduce_perf without -C"
@@ -118,6 +134,38 @@ def check_collective(where: str, program: str) -> None:
         raise BadInput(f"{where}: measures {program!r:.60}; expected all_reduce_perf")
 
 
+def element_bytes(kind: str) -> int | None:
+    """Return the bytes of an element of a data type; None: not known."""
+    return 1 if kind.startswith(_EIGHT_BIT_FLOATS) else ELEMENT_BYTES.get(kind)
+
+
+def check_row(
+    where: str,
+    size_bytes: int,
+    count: int | None,
+    kind: str,
+    operation: str | None,
+    root: str | None,
+) -> None:
+    """Refuse a row whose columns say that it is no all-reduce; None: there is no such column.
+
+    Source: nccl-tests, `*RunTest` and `TimeTest`. An all-reduce has an operation, no root (−1), and
+    as many bytes as its elements; a reduce-scatter counts the elements of one rank.
+
+    Raises:
+        BadInput: it is of another collective.
+    """
+    if root not in (None, "-1"):
+        why = f"it has root {root:.20}, and an all-reduce has none (-1)"
+    elif operation == "none":
+        why = "it reduces nothing (redop none)"
+    elif count is None or size_bytes == count * (element_bytes(kind) or size_bytes // (count or 1)):
+        return
+    else:
+        why = f"{size_bytes} B are not {count} elements of type {kind:.20}"
+    raise BadInput(f"{where}: {why}, so this is no all-reduce; expected all_reduce_perf")
+
+
 def nccl_version(code: int) -> str:
     """Return 2.19.3 for NCCL's 21903, 2.7.8 for 2708."""
     major, rest = divmod(code, 10000) if code >= 10000 else divmod(code, 1000)
@@ -140,18 +188,43 @@ def check_bandwidths(measured: Sequence[Measured]) -> None:
         BadInput: the message names the line, and how many ranks would have such bandwidths.
     """
     for one in measured:
+        _check_ratio(one)
         if one.algorithm_GBps and not is_size_over_time(
             one.size_bytes, one.time, one.unit_s, one.algorithm_GBps
         ):
+            is_GBps, printed_GBps = _distinct(
+                one.size_bytes / one.seconds / 1e9, one.algorithm_GBps.value, "g"
+            )
             raise BadInput(
-                f"{one.where}: {one.size_bytes} bytes in {one.seconds:g} s are "
-                f"{one.size_bytes / one.seconds / 1e9:.4g} GB/s, but the algorithm bandwidth is "
-                f"{one.algorithm_GBps.value:g}; is the time that of the CPU alone (-C), or was the "
-                "line altered?"
+                f"{one.where}: {one.size_bytes} bytes in {one.seconds:g} s are {is_GBps} GB/s, but "
+                f"the algorithm bandwidth is {printed_GBps}; is the time that of the CPU alone "
+                "(-C), or was the line altered?"
             )
     by_ranks = sorted(measured, key=lambda one: one.world_size)
     for world_size, group in itertools.groupby(by_ranks, lambda one: one.world_size):
         _check_ranks(world_size, list(group))
+
+
+def _check_ratio(one: Measured) -> None:
+    """Refuse bandwidths that all-reduces of no number of ranks have: their ratio is at most 2."""
+    ratio = _ratio(one)
+    if ratio is None or ratio[0] <= 2 * (1 + _SLACK):
+        return
+    assert one.bus_GBps and one.algorithm_GBps
+    found, _ = _distinct(one.bus_GBps.value / one.algorithm_GBps.value, 2, "f")
+    raise BadInput(
+        f"{one.where}: bus / algorithm bandwidth is {found}, which no number of ranks gives (at "
+        "most 2); is it another collective, or was the line altered?"
+    )
+
+
+def _distinct(first: float, second: float, form: Literal["f", "g"]) -> tuple[str, str]:
+    """Return two numbers with as many digits as they differ in, four at least."""
+    for digits in range(4, 18):
+        texts = f"{first:.{digits}{form}}", f"{second:.{digits}{form}}"
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def _check_ranks(world_size: int, rows: Sequence[Measured]) -> None:
@@ -167,11 +240,12 @@ def _check_ranks(world_size: int, rows: Sequence[Measured]) -> None:
     # The largest bandwidth has the most digits.
     first = max(wrong, key=lambda one: one.bus_GBps.value if one.bus_GBps else 0)
     assert first.bus_GBps and first.algorithm_GBps
+    shown, expected_shown = _distinct(
+        first.bus_GBps.value / first.algorithm_GBps.value, expected, "f"
+    )
     raise BadInput(
-        f"{first.where}: bus / algorithm bandwidth is "
-        f"{first.bus_GBps.value / first.algorithm_GBps.value:.4f}, but an all-reduce of "
-        f"{world_size} ranks has {expected:.4f}; "
-        f"{_ranks_told((low, high) for _, low, high in ratios)}"
+        f"{first.where}: bus / algorithm bandwidth is {shown}, but an all-reduce of {world_size} "
+        f"ranks has {expected_shown}; {_ranks_told((low, high) for _, low, high in ratios)}"
     )
 
 
@@ -196,7 +270,9 @@ def _ranks_told(ratios: Iterable[tuple[float, float]]) -> str:
     if fewest > most:
         return "no number of ranks has such bandwidths; is it another collective?"
     if fewest == most:
-        return f"was the list of ranks cut? Such bandwidths are those of --world-size {most}"
+        # Of two ranks, a broadcast or a reduce has the same ratio.
+        other = ", or of another collective" if most == 2 else ""
+        return f"was the list of ranks cut? Such bandwidths are those of --world-size {most}{other}"
     power = 1 << (most.bit_length() - 1)
     near = f"; of powers of two, --world-size {power}" if power >= fewest > power // 2 else ""
     return (

@@ -13,7 +13,8 @@ from profilers.readers.nccl_measured import Measured, check_bandwidths
 from profilers.result import Setting
 from warehouse.records import BadInput
 
-_JSON = re.compile(r"\s*(?:\[\s*)?\{")
+_JSON = re.compile(r'\A\s*(?:\[\s*)?\{|"(?:args|nccl_version|algBw)" ?:')
+"""How a file begins that is JSON, maybe below a warning, which `documents` refuses."""
 _HEAD_CHARACTERS = 1 << 12
 
 
@@ -33,7 +34,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
             contradicts the printed bandwidths.
     """
     with opened(path) as file:
-        is_json = _JSON.match(file.read(_HEAD_CHARACTERS))
+        is_json = _JSON.search(file.read(_HEAD_CHARACTERS))
     found = (nccl_json if is_json else nccl_log).read(path, options.world_size)
     if not found.measured:
         raise BadInput(f"{path}: no row of an all-reduce; expected output of all_reduce_perf")

@@ -17,7 +17,7 @@ from profilers.readers.formats import FORMATS
 from profilers.readers.imported import Options
 from tests.profilers.readers.imports import imported, only
 from warehouse import limits
-from warehouse.records import BadInput
+from warehouse.records import BadInput, content_hash
 from warehouse.tables import SCHEMAS
 
 EXTERNAL = """\
@@ -241,6 +241,140 @@ def test_bad_files_are_refused(csv: Path, mapping: Options, text: str, message: 
         imported("csv", csv, mapping)
 
 
+def with_marks(options: Options, marks: str) -> Options:
+    return edited(options, "source: somebody", f"source: somebody\n{marks}")
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("1,028.5", 'say `thousands: ","` in the mapping if "," separates thousands$'),
+        ("1,028", 'say `thousands: ","` in .*, or `decimal: ","`$'),
+        ("1.028,5", 'say `thousands: "."` in .*, and `decimal: ","`$'),
+        ("1'028'000", 'say `thousands: "\'"` in the mapping'),
+        ("1 028", 'say `thousands: " "` in the mapping'),
+        ("12,5", 'say `decimal: ","` in the mapping if the comma begins a fraction$'),
+        (
+            "95.9 %",
+            "mend the file, or let a `pattern` in the mapping take the number out of the text$",
+        ),
+        ("n.a.", "mend the file, or, if it says that there is no value, list it under `missing`$"),
+    ],
+)
+def test_what_to_do_about_a_number_written_otherwise(
+    csv: Path, mapping: Options, cell: str, says: str
+) -> None:
+    csv.write_text(f'model,n,xla,ms\nvgg,1,0,"{cell}"\n')
+    with pytest.raises(BadInput, match=f"line 2, column ms: expected real, found .*; {says}"):
+        imported("csv", csv, mapping)
+
+
+@pytest.mark.parametrize(
+    ("marks", "cells", "seconds"),
+    [
+        ('thousands: ","', ["1,028.5", "12.5", "-1,000,000", "+7"], [1.0285, 0.0125, -1e3, 7e-3]),
+        ('thousands: "."\ndecimal: ","', ["1.028,5", "12,5", "7"], [1.0285, 0.0125, 7e-3]),
+        ('decimal: ","', ["1028,5", "1e-3"], [1.0285, 1e-6]),
+        ('thousands: "\'"', ["1'028.5"], [1.0285]),
+    ],
+)
+def test_marks_in_numbers(
+    csv: Path, mapping: Options, marks: str, cells: list[str], seconds: list[float]
+) -> None:
+    csv.write_text("model,n,xla,ms\n" + "".join(f'vgg,1,0,"{cell}"\n' for cell in cells))
+    values = only("csv", csv, with_marks(mapping, marks)).tables["external"]["value"]
+    assert values.to_list() == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("marks", "cell"),
+    [('thousands: ","', "1,5"), ('thousands: ","', "10,28.5"), ('decimal: ","', "1028.5")],
+)
+def test_marks_where_none_belong_are_refused(
+    csv: Path, mapping: Options, marks: str, cell: str
+) -> None:
+    csv.write_text(f'model,n,xla,ms\nvgg,1,0,"{cell}"\n')
+    with pytest.raises(BadInput, match="line 2, column ms: expected real, found"):
+        imported("csv", csv, with_marks(mapping, marks))
+
+
+def test_integers_have_thousands(csv: Path, mapping: Options) -> None:
+    csv.write_text('model,n,xla,ms\nvgg,"9,007,199,254,740,993",0,1\n')
+    row = only("csv", csv, with_marks(mapping, 'thousands: ","')).tables["external"]
+    assert json.loads(row["subject"][0])["workers"] == 2**53 + 1
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_another_delimiter_is_named(csv: Path, mapping: Options, mark: str) -> None:
+    csv.write_text("model,n,xla,ms\nvgg,1,0,12\n".replace(",", mark))
+    option = f"delimiter: {json.dumps(mark)}"
+    with pytest.raises(BadInput, match=r"no column .*; its columns are separated by ") as told:
+        imported("csv", csv, mapping)
+    assert f"say `{option}` in the mapping" in str(told.value)
+    assert only("csv", csv, with_marks(mapping, option)).tables["external"]["value"][0] == 0.012
+
+
+def test_two_columns_of_one_name_are_refused_with_positions(csv: Path, mapping: Options) -> None:
+    csv.write_text("\ufeffmodel,n,xla,n,ms,other,other\nvgg,1,0,8,12,x,y\n")
+    with pytest.raises(BadInput, match=r"two columns of one name \('n' is column 2, 4\); name"):
+        imported("csv", csv, mapping)
+    for position, workers in ((2, 1), (4, 8)):
+        chosen = edited(mapping, "column: n,", f"column: 'n[{position}]',")
+        rows = only("csv", csv, chosen).tables["external"]
+        assert json.loads(rows["subject"][0])["workers"] == workers
+    with pytest.raises(BadInput, match=r"no column n\[3\]"):
+        imported("csv", csv, edited(mapping, "column: n,", "column: 'n[3]',"))
+
+
+def test_lines_are_counted_through_names_and_cells_of_several(csv: Path, mapping: Options) -> None:
+    csv.write_text('model,n,xla,ms,"a\nb"\n"v\ngg",1,0,1,\nvgg,x,0,1,\n')
+    with pytest.raises(BadInput, match="line 5, column n: expected integer, found 'x'"):
+        imported("csv", csv, mapping)
+
+
+def test_a_mapping_without_marks_has_the_identity_it_had() -> None:
+    """A file that was imported with it before is not refused as imported with another one."""
+    assert "delimiter" not in load(FOLDER / "node_prices.yaml").canonical_json()
+    hashed = content_hash(load(FOLDER / "allreduce_nccl_tests.yaml").canonical_json())
+    assert hashed == "93e8968fa43d3f73"
+
+
+ALL_REDUCES = """\
+table: allreduce
+source: somebody
+columns:
+  library: {constant: nccl}
+  world_size: {column: ranks, type: integer}
+  size_bytes: {column: size, type: integer}
+  seconds: {column: us, factor: 1.0e-6}
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "right", "wrong"),
+    [
+        ("collective", ["all_reduce", "AllReduce", "all_reduce_perf"], "reduce_scatter"),
+        ("root", ["-1", "-1.0"], "0"),
+        ("redop", ["sum", "max"], "none"),
+        ("op", ["sum"], "none"),
+        ("count", ["250", "250.0"], "125"),
+    ],
+)
+def test_lines_of_other_collectives_are_refused(
+    csv: Path, tmp_path: Path, column: str, right: list[str], wrong: str
+) -> None:
+    file = tmp_path / "allreduces.yaml"
+    file.write_text(ALL_REDUCES)
+    lines = [f"2,1000,10,float,{cell}\n" for cell in right]
+    csv.write_text(f"ranks,size,us,type,{column}\n" + "".join(lines))
+    rows = only("csv", csv, Options(mapping=file)).tables["allreduce"]
+    assert rows.height == len(right)
+    csv.write_text(csv.read_text() + f"2,1000,10,float,{wrong}\n")
+    where = f"line {len(right) + 2}, column {column}"
+    with pytest.raises(BadInput, match=f"{where}: '{wrong}' is not of an all-reduce; remove"):
+        imported("csv", csv, Options(mapping=file))
+
+
 def test_what_is_malformed_when_it_is_read_again_is_refused(csv: Path, mapping: Options) -> None:
     csv.write_text('model,n,xla,ms,host\n,{",a"\n\n')
     with pytest.raises(BadInput, match=r"not a whole CSV file|expected integer"):
@@ -287,6 +421,8 @@ def test_what_is_malformed_when_it_is_read_again_is_refused(csv: Path, mapping: 
         ("{constant: s}", "{constant: 99999999999999999999}", "is no 64 bit integer"),
         ("factor: 0.001", "factor: .inf", "expected a finite number"),
         ("{dnn: model,", "{dnn: {column: model, pattern: '('},", "pattern"),
+        ("missing: [n/a]", 'thousands: "."', "thousands and decimal are both '.'"),
+        ("missing: [n/a]", 'delimiter: ";;"', "delimiter: "),
         ("missing: [n/a]", "missing: [n/a", r"mine\.yaml line \d+: not valid YAML: "),
     ],
 )

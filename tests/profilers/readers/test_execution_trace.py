@@ -143,6 +143,35 @@ def test_kernels_without_a_schema_are_operations(file: Path) -> None:
     )
 
 
+def test_nodes_of_autograd_and_ddp_hide_no_operators(file: Path) -> None:
+    """They are named as operators are, but have no schema."""
+    inside = [
+        node(50, 2, "torch::autograd::AccumulateGrad"),
+        node(51, 50, "aten::add_", ADD_),
+        node(52, 2, "torch::autograd::CppNode<SplitLookupFunction>"),
+        node(53, 52, "aten::relu", RELU),
+        node(54, 2, "torch::distributed::reducer::mul_out"),
+        node(55, 54, "aten::mul", RELU),
+        node(56, 2, "somebodys::annotation"),
+        node(57, 56, "aten::relu", RELU),
+    ]
+    alone = node(
+        58, 2, "torch::autograd::AccumulateGrad", "", sides([tensor(13, 4)], [[2, 2]], [FLOAT])
+    )
+    file.write_text(json.dumps({"nodes": [*NODES, *inside, alone]}))
+    run = only("execution-trace", file)
+    names = ["aten::add_#51", "aten::relu#53", "aten::mul#55", "aten::relu#57"]
+    assert run.tables["operation"]["name"].to_list()[4:] == names
+    assert run.left_out == {"calls without a schema 'torch::autograd::AccumulateGrad'": 1}
+
+
+def test_names_tell_operators_where_no_node_has_a_schema(file: Path) -> None:
+    nodes = [node(1, 1, "process"), node(2, 1, "torch::autograd::CppNode<F>")]
+    file.write_text(json.dumps({"nodes": [*nodes, node(3, 2, "aten::relu")]}))
+    run = only("execution-trace", file)
+    assert run.tables["operation"]["name"].to_list() == ["aten::relu#3"]
+
+
 def test_calls_that_are_no_operations_are_counted(file: Path) -> None:
     tensors = sides([tensor(13, 4)], [[2, 2]], [FLOAT])
     others = [

@@ -195,7 +195,7 @@ def test_a_timestamp_is_two_words_of_one_column(log: Path) -> None:
 
 def test_data_types_are_runs_of_their_own(log: Path) -> None:
     row = NEW.splitlines()[-4]
-    log.write_text(NEW + row.replace("float", " half") + "\n")
+    log.write_text(NEW + row.replace("256 float", "512  half") + "\n")
     assert [run.config["data_type"] for run in imported("nccl-tests", log)] == ["float", "half"]
 
 
@@ -235,6 +235,63 @@ def test_ranks_that_no_header_names_come_from_the_option(log: Path) -> None:
 def test_what_is_refused(log: Path, text: str, message: str) -> None:
     log.write_text(text)
     with pytest.raises(BadInput, match=message):
+        imported("nccl-tests", log)
+
+
+ROW = "1024     256 float   sum   -1"
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ("1024     256 float   sum    0", "it has root 0, and an all-reduce has none"),
+        ("1024     256 float  none   -1", "it reduces nothing"),
+        ("1024     128 float   sum   -1", "1024 B are not 128 elements of type float"),
+        ("1024     256  half   sum   -1", "1024 B are not 256 elements of type half"),
+        ("1024     256 f8e4m3  sum   -1", "1024 B are not 256 elements of type f8e4m3"),
+        ("1024     300 other   sum   -1", "1024 B are not 300 elements of type other"),
+        ("1024       0 float   sum   -1", "1024 B are not 0 elements of type float"),
+    ],
+)
+def test_rows_whose_columns_say_another_collective(log: Path, columns: str, why: str) -> None:
+    """Of two ranks, other collectives have the same ratio of bandwidths."""
+    for text in (NEW, NEW.replace(RANKS, "")):
+        log.write_text(text.replace(ROW, columns))
+        with pytest.raises(BadInput, match=f"line [0-9]+: {why}.*, so this is no all-reduce"):
+            imported("nccl-tests", log)
+
+
+@pytest.mark.parametrize("kind", ["fp8_e4m3", "uint8", "somebodys"])
+def test_types_of_elements(log: Path, kind: str) -> None:
+    log.write_text(NEW.replace("256 float", f"1024 {kind}"))
+    assert {run.config["data_type"] for run in imported("nccl-tests", log)} == {kind, "float"}
+
+
+def test_a_rank_in_an_unknown_form(log: Path) -> None:
+    log.write_text(NEW.replace("device  0 ", "").replace("device  1 ", "").replace("[0000:", "("))
+    with pytest.raises(BadInput, match=r"line 6: `#  Rank  0 .*lists a rank, but not as nccl"):
+        imported("nccl-tests", log)
+    assert only("nccl-tests", log, Options(world_size=2)).tables["allreduce"].height == 3
+
+
+def test_two_columns_of_one_name(log: Path) -> None:
+    log.write_text(NEW.replace("redop root", "type root"))
+    with pytest.raises(BadInput, match=r"line 10: two columns .* 'type' is column 3, 4; rename"):
+        imported("nccl-tests", log)
+    log.write_text(NEW.replace("algbw  busbw #wrong   time", "busbw  busbw #wrong   time"))
+    with pytest.raises(BadInput, match=r"line 10: two columns .* 'busbw' is column 7, 8; rename"):
+        imported("nccl-tests", log)
+
+
+def test_times_with_fractions_in_the_second_column(log: Path) -> None:
+    log.write_text(f"{RANKS}# size time algbw busbw\n 4000000 400.50 9.99 9.99\n")
+    (run,) = imported("nccl-tests", log)
+    assert run.tables["allreduce"]["seconds"].to_list() == pytest.approx([4.005e-4])
+
+
+def test_figures_have_as_many_digits_as_differ(log: Path) -> None:
+    log.write_text(cut(("10.0002", "10.0002")).replace("99998.0", "100000.0"))
+    with pytest.raises(BadInput, match=r"s are 10 GB/s, but .* is 10\.0002;"):
         imported("nccl-tests", log)
 
 
@@ -364,6 +421,21 @@ def amd(**values: object) -> str:
     return json.dumps(line | values)
 
 
+def result(**values: object) -> str:
+    """Return what --output_file holds, with other columns of its row."""
+    whole = report()
+    results = whole["results"]
+    assert isinstance(results, list)
+    results[0] |= {"count": 250_000, "root": -1} | values
+    return json.dumps(whole)
+
+
+def test_json_with_all_columns(log: Path) -> None:
+    for root in (-1, "-1"):
+        log.write_text(result(root=root))
+        assert only("nccl-tests", log).tables["allreduce"].height == 2
+
+
 @pytest.mark.parametrize("between", ["{}\n{}\n{}", "[\n{},\n{},\n{}\n]"])
 def test_json_of_amd(log: Path, between: str) -> None:
     log.write_text(between.format(amd(), amd(inPlace=1), amd(wrong="3")))
@@ -379,7 +451,21 @@ def test_json_of_amd(log: Path, between: str) -> None:
     ("text", "message"),
     [
         (amd(name="AllGather"), "line 1: measures 'AllGather'"),
+        (amd(root=0), "line 1: it has root 0, and an all-reduce has none"),
+        (amd(redop="none"), "line 1: it reduces nothing"),
+        (amd(count=125_000), "line 1: 1000000 B are not 125000 elements of type float"),
+        (result(root=0), "size 1000000: it has root 0"),
+        (result(root="0"), "size 1000000: it has root 0"),
+        (result(redop="none"), "size 1000000: it reduces nothing"),
+        (result(count=125_000), "size 1000000: 1000000 B are not 125000 elements"),
+        (f"WARNING: no RoCE\n{amd()}", "text stands before the JSON, which begins in line 2"),
+        (
+            "WARNING: no RoCE\n" + json.dumps(report(), indent=1),
+            "text stands before the JSON, which begins in line 2: 'WARNING: no RoCE'; remove",
+        ),
         (amd(ranks=4), r"is 1\.5000, but an all-reduce of 8 ranks .* --world-size 4"),
+        # A broadcast has the same.
+        (amd(busBw=10.0), r"--world-size 2, or of another collective$"),
         (amd(time=10.0), "line 1: 1000000 bytes in 1e-05 s are 100 GB/s"),
         (amd(size="big"), "line 1: size: expected `int`"),
         (amd(size=2**70), "line 1: size: "),

@@ -1,0 +1,92 @@
+"""Small public files that importers once took for something else; hosts in them are replaced.
+
+Of `public/`: nccl-ranks-cut, nccl-no-type-columns and nccl-one-rank-listed-busbw-3x are from public
+threads and guides, nccl-reduce-scatter-no-header-name from nccl-tests' issue 128,
+iperf3-receiver-seconds is a public result of iperf 3.9 with `-n`, kineto-unknown-device-category an
+excerpt of facebookresearch/HolisticTraceAnalysis, execution-trace-triton one of
+facebookresearch/param (`pt2_et.json`), tf-timeline-gpu-lanes-twice of a timeline of TensorFlow 1.
+"""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from profilers.readers.imported import Options
+from tests.profilers.readers.imports import imported, only
+from warehouse.records import BadInput
+
+PUBLIC = Path(__file__).parent / "public"
+
+
+def test_a_list_of_ranks_cut_at_100_of_1024() -> None:
+    """Bus / algorithm bandwidth is 1.998 throughout; 100 ranks have 1.98."""
+    file = PUBLIC / "nccl-ranks-cut.log"
+    with pytest.raises(BadInput, match=r"100 ranks has 1\.9800; .*, --world-size 1024$"):
+        imported("nccl-tests", file)
+    rows = only("nccl-tests", file, Options(world_size=1024)).tables["allreduce"]
+    assert rows.height == 10
+    first = rows.filter(in_place=False).sort("size_bytes").row(0, named=True)
+    assert first["seconds"] == pytest.approx(0.019355)
+    assert first["bus_bandwidth_Bps"] == pytest.approx(110.84e9, rel=1e-4)
+
+
+def test_ranks_without_a_bus_id_and_rows_without_a_type() -> None:
+    run = only("nccl-tests", PUBLIC / "nccl-no-type-columns.log")
+    assert run.tables["allreduce"].select("world_size", "seconds", "in_place").rows() == [
+        (4, pytest.approx(0.1078), None)
+    ]
+    assert run.host == {"gpu": "Tesla V100-PCIE-16GB"}
+    assert run.config["data_type"] == "unknown"
+
+
+@pytest.mark.parametrize("options", [Options(), Options(world_size=8)])
+def test_a_ratio_that_no_number_of_ranks_gives(options: Options) -> None:
+    with pytest.raises(BadInput, match=r"line 10: .* is 3\.2349, which no number of ranks gives"):
+        imported("nccl-tests", PUBLIC / "nccl-one-rank-listed-busbw-3x.log", options)
+
+
+@pytest.mark.parametrize("options", [Options(), Options(world_size=8), Options(world_size=2)])
+def test_a_reduce_scatter_is_refused_without_a_hint(options: Options) -> None:
+    with pytest.raises(BadInput, match="line 6: 128 B are not 4 elements of type float") as told:
+        imported("nccl-tests", PUBLIC / "nccl-reduce-scatter-no-header-name.log", options)
+    assert "--world-size" not in str(told.value)
+
+
+def test_bytes_and_seconds_of_a_receiver_give_its_bandwidth() -> None:
+    row = only("iperf3", PUBLIC / "iperf3-receiver-seconds.json").tables["link"].row(0, named=True)
+    assert (row["bytes"], row["seconds"]) == (202_362_368, 19.440951)
+    assert row["bandwidth_Bps"] == pytest.approx(10_409_077.6)
+
+
+def test_events_of_a_device_that_is_no_gpu_are_counted() -> None:
+    run = only("kineto", PUBLIC / "kineto-unknown-device-category.json")
+    assert run.tables["operation"].height == 6
+    assert run.left_out == {
+        "events of category 'mtia_ccp_events'": 4,
+        "events of category 'mtia_runtime'": 2,
+    }
+    assert run.notes == ("no ProfilerStep in it: taken as one step",)
+
+
+def test_kernels_of_triton_are_operations() -> None:
+    tables = only("execution-trace", PUBLIC / "execution-trace-triton.json").tables
+    kernel = "triton_poi_fused_add_cos_neg_sin_0"
+    assert tables["operation"]["type"].to_list() == ["aten::mm", kernel] * 2
+    assert tables["edge"].rows() == [(0, 1), (2, 3)]
+
+
+def test_what_a_gpu_did_counts_once_though_two_lanes_list_it() -> None:
+    run = only("chrome-timeline", PUBLIC / "tf-timeline-gpu-lanes-twice.json")
+    rows = run.tables["operation"].join(run.tables["timing"], on="operation")
+    assert rows.height == 10
+    times_us = rows.group_by("type").agg(pl.col("duration_us").sort()).rows()
+    # Kernels take 97 us, copies 3; beside them stands what the host did.
+    assert dict(times_us) == {
+        "Prod": [4, 125],
+        "Cast": [3, 36],
+        "Div": [4, 25],
+        "MatMul": [86, 112_787],
+        "MEMCPYHtoD": [1, 2],
+    }
+    assert run.left_out == {"executions listed in a second lane of their GPU": 6}
