@@ -153,8 +153,9 @@ def by_distance(at: Coordinates, some: Iterable[Neighbour], split: str | None) -
 
 
 def _far(at: Coordinates, known: Sequence[Coordinates]) -> str | None:
-    """Return in which coordinate a scenario is farther out than any forecast was judged."""
-    return "; ".join(_beyond(at, known)) or None
+    """Return in which coordinates a scenario is farther out than any forecast was judged."""
+    beyond = "; ".join(_beyond(at, known))
+    return f"{beyond}; list it under test of a study: `stepcast run` judges it" if beyond else None
 
 
 def _beyond(at: Coordinates, known: Sequence[Coordinates]) -> Iterator[str]:
@@ -166,9 +167,18 @@ def _beyond(at: Coordinates, known: Sequence[Coordinates]) -> Iterator[str]:
             continue
         nearest = reached[0] if value < reached[0] else reached[1]
         yield (
-            f"{value:,.4g} {words}, where forecasts were judged from {values[0]:,.4g} to "
-            f"{values[-1]:,.4g}; measure {nearest:,.4g} first"
+            f"{amount(value)} {words}, where forecasts were judged from {amount(values[0])} to "
+            f"{amount(values[-1])}; first measure a scenario of {amount(nearest)} {words}"
         )
+
+
+def amount(number: float) -> str:
+    """Return a number in four digits, as people read it: 66,600, 13.36 million."""
+    rounded = float(f"{number:.4g}")
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if rounded >= size:
+            return f"{rounded / size:.4g} {word}"
+    return f"{rounded:,.10g}"
 
 
 def reach(values: Sequence[float]) -> tuple[float, float] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from forecasting.asked.coordinates import coordinates
-from forecasting.asked.near import Judged, how_far, reach
+from forecasting.asked.near import Judged, amount, how_far, reach
 from models.predictddl.observed import batch_of
 from models.predictddl.systems import PREDICTDDL
 from models.predictddl.work import ranks_of
@@ -34,9 +34,10 @@ def check_near(scenario: Scenario, judged: Judged, measured: Sequence[Scenario])
             "run` a study that lists some under train"
         )
     case = how_far(judged, PREDICTDDL.name, _METRIC, scenario)
-    far = case.far
-    if far is None and not (case.nearest and "flops" in coordinates(scenario).numbers):
+    far = case.far or ""
+    if not far and not (case.nearest and "flops" in coordinates(scenario).numbers):
         far = "; ".join(_beyond(scenario, measured))
+        far += "; list it under train of a study, and `stepcast run` it" if far else ""
     if far:
         raise BadInput(f"{scenario.label}: far out: {far}")
 
@@ -49,7 +50,8 @@ def _beyond(scenario: Scenario, measured: Sequence[Scenario]) -> Iterator[str]:
             if not least <= value <= most:
                 yield (
                     f"{value:,} {words}, where steps were measured from {known[0]:,} to "
-                    f"{known[-1]:,}; measure {least if value < least else most:,.4g} first"
+                    f"{known[-1]:,}; first measure a scenario of "
+                    f"{amount(least if value < least else most)} {words}"
                 )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecasting.asked.coordinates import UNKNOWN, coordinates
-from forecasting.asked.near import NEAREST, Judged, Neighbour, how_far, reach
+from forecasting.asked.near import NEAREST, Judged, Neighbour, amount, how_far, reach
 from warehouse.records import NodeGroup, Scenario, Strategy, Workload
 
 
@@ -168,9 +168,29 @@ def test_far_out_says_what_to_measure_first() -> None:
     known = judged({scenario(workers): 1.0 for workers in (1, 2, 4, 8)})
     assert how_far(known, "srift", "step_time_s", scenario(16)).far is None
     far = how_far(known, "srift", "step_time_s", scenario(64)).far
-    assert far == "64 workers, where forecasts were judged from 1 to 8; measure 16 first"
+    assert far == (
+        "64 workers, where forecasts were judged from 1 to 8; first measure a scenario of 16 "
+        "workers; list it under test of a study: `stepcast run` judges it"
+    )
     # One judged batch tells nothing about how far others are.
     assert how_far(known, "srift", "step_time_s", scenario(batch_size=64)).far is None
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (8, "8"),
+        (0.5, "0.5"),
+        (66_600, "66,600"),
+        (124_234.0, "124,200"),
+        (999_999, "1 million"),
+        (13_364_321, "13.36 million"),
+        (2.696e11, "269.6 billion"),
+        (3.2e15, "3200 trillion"),
+    ],
+)
+def test_amounts_are_said_as_people_read_them(number: float, said: str) -> None:
+    assert amount(number) == said
 
 
 def test_as_far_as_the_widest_gap_is_trusted() -> None:

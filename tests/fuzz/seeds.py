@@ -2,7 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+_PUBLIC = Path(__file__).parents[1] / "profilers" / "readers" / "public"
+_MOST = 2**63 - 1
+"""One below what no column holds."""
 
 
 def _json(value: object) -> bytes:
@@ -51,6 +56,13 @@ KINETO = (
     ),
     _json({"traceEvents": [_event("cpu_op", "aten::relu", 5.0, 3.0), *_kineto_step(0, 10)[1:]]}),
     _json([_event("Operator", "aten::relu", 5.0, 3.0), _event("Kernel", "relu", 6.0, 1.0)]),
+    _json(
+        [
+            _event("cpu_op", "a", 1, 2, correlation=_MOST, **{"Input Dims": [[1, _MOST]]}),
+            _event("kernel", "k", 1, 2, correlation=_MOST, bytes=_MOST, stream=7, device=0),
+        ]
+    ),
+    (_PUBLIC / "kineto-unknown-device-category.json").read_bytes(),
 )
 
 
@@ -85,6 +97,7 @@ CHROME_TIMELINE = (
             ]
         }
     ),
+    (_PUBLIC / "tf-timeline-gpu-lanes-twice.json").read_bytes(),
 )
 
 
@@ -170,6 +183,21 @@ EXECUTION_TRACE = (
             ],
         }
     ),
+    # Calls inside of calls: one parent changed, and they go round in a ring.
+    _json(
+        {
+            "nodes": [
+                _call(number, number - 1, name, schema, _NOTHING, _NOTHING)
+                for number, name, schema in (
+                    (1, "process", ""),
+                    (2, "torch::autograd::CppNode<F>", ""),
+                    (3, "aten::a", "aten::a() -> ()"),
+                    (4, "aten::b", "aten::b() -> ()"),
+                )
+            ]
+        }
+    ),
+    (_PUBLIC / "execution-trace-triton.json").read_bytes(),
 )
 
 
@@ -211,6 +239,7 @@ IPERF3 = (
     _json(_iperf3(False, reverse=1)) + b"\n" + _json(_iperf3(True, False)),
     json.dumps(_iperf3(True), indent=1).encode(),
     _streamed(_iperf3(True)),
+    (_PUBLIC / "iperf3-receiver-seconds.json").read_bytes(),
 )
 
 _RANKS = """\
@@ -275,16 +304,23 @@ NCCL_TESTS: Sequence[bytes] = (
     _NCCL_OLD.encode(),
     "".join(f"[1,0]<stdout>:{line}\n" for line in _NCCL.splitlines()).encode(),
     _json(_NCCL_JSON),
+    (_PUBLIC / "nccl-no-type-columns.log")
+    .read_bytes()
+    .replace(b"Rank  2", b"other")
+    .replace(b"Rank  3", b"other")
+    .replace(b"1.87", b"1.25"),
 )
 
 CSV = (
     b"model,n,xla,ms,at,host\nvgg,2.0,True,1.1,2024-01-01T00:00:00Z,a1\nalex,1,,n/a,2024-01-02T00:00:00Z,b2\n",
+    b'model,n,xla,ms,at,host\nvgg,"1,024",True,"1,028.5",2024-01-01T00:00:00Z,a1\n',
 )
 MAPPING = (
     b"""\
 table: external
 source: somebody
 missing: [n/a]
+thousands: ","
 runs: [host]
 host: {machine: host}
 columns:

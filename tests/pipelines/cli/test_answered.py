@@ -157,7 +157,10 @@ def test_what_is_far_out_and_what_has_changed_is_said(stepcast: Stepcast, home: 
     found = stepcast(*asked)
     assert found.code == 0, found.err
     assert "Stale: emu.native.s25 has changed since it was profiled" in found.out
-    far = "far out: 64 workers, where forecasts were judged from 1 to 4; measure 8 first; "
+    far = (
+        "far out: 64 workers, where forecasts were judged from 1 to 4; first measure a scenario of "
+        "8 workers; list it under test of a study: `stepcast run` judges it; "
+    )
     assert f"linear: {far}`stepcast predict --far-out` shows the number (1 scenario)" in found.out
     answer = json.loads(stepcast(*asked, "--json").out)
     assert max(one["workers"] for one in answer["candidates"]) == 8

@@ -167,7 +167,10 @@ def test_a_price_of_ones_own_counts(stepcast: Stepcast, history: Path, tmp_path:
 
 
 def test_what_is_far_out_is_refused_unless_asked_for(stepcast: Stepcast, history: Path) -> None:
-    far = "64 workers, where forecasts were judged from 1 to 4; measure 8 first"
+    far = (
+        "64 workers, where forecasts were judged from 1 to 4; first measure a scenario of 8 "
+        "workers; list it under test of a study: `stepcast run` judges it"
+    )
     asked = partial(predict, stepcast, TENSORFLOW, "--dry-run", systems="linear", workers="64")
     answer = asked()
     assert answer.code == 0, answer.err

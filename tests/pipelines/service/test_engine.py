@@ -293,7 +293,11 @@ def test_an_inventory_of_a_foreign_host_does_not_take_the_place_of_steps(
 @pytest.mark.parametrize(
     ("count", "fields", "said"),
     [
-        (64, {}, "64 workers, where steps were measured from 1 to 4; measure 8 first"),
+        (
+            64,
+            {},
+            "64 workers, where steps were measured from 1 to 4; first measure a scenario of 8 w",
+        ),
         (2, {"batch_size": 1000}, "1,000 images a batch, where steps were measured from 4 to 12"),
         (2, {"image_size": 256}, "256 pixels a side, where steps were measured from 64 to 64"),
     ],
