@@ -8,7 +8,7 @@ import networks
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.netns import check_count
-from profilers.clusters.node_types import check_isa, fleet_types, node_group
+from profilers.clusters.node_types import check_host, fleet_types, node_group
 from profilers.clusters.ssh import check_machines
 from profilers.probe import Asked
 from profilers.probes import PROBES
@@ -104,7 +104,8 @@ def _check_type(role: Role, name: str, backend: Backend) -> None:
     group = node_group(role, name, 1)
     if (name in fleet_types()) != (backend in BACKENDS):
         raise BadInput(f"there are no nodes of type {name!r} on backend {backend}")
-    check_isa(group)
+    if backend not in BACKENDS:
+        check_host(group)
 
 
 def _check_network(curve: Curve, field: str) -> None:

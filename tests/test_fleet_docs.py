@@ -14,6 +14,7 @@ from fleet.members import now
 from profilers import torch_passes
 from profilers.clusters import Cluster, node_types
 from profilers.result import ProbeResult, RunContext, finished_run
+from profilers.steady import host
 from tests.fleet.paper_watch import PaperWatch
 from tests.pipelines.ran import stepcast
 from tests.synthetic import PaperProbes
@@ -62,7 +63,8 @@ def paper(probes: PaperProbes, home: Path, monkeypatch: pytest.MonkeyPatch) -> P
     monkeypatch.setattr(visits, "chosen_backend", lambda wanted: ("loopback", "on paper"))
     monkeypatch.setattr(torch_passes, "profile", passes)
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
-    monkeypatch.setattr(node_types, "instruction_sets", lambda: tuple(node_types.ISA_ORDER))
+    any_type = {"instruction_sets": " ".join(node_types.ISA_ORDER)}
+    monkeypatch.setattr(host, "hardware", lambda: any_type)
     PaperWatch(now=now()).install(monkeypatch)
     return probes
 

@@ -1,6 +1,7 @@
 """Is the warehouse sound: the ledger's chain, every run against what has landed, the history."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +16,12 @@ from warehouse.loader import signature_of
 from warehouse.migrations import versions
 from warehouse.publication import is_current
 from warehouse.quarantine import REASON
-from warehouse.records import BadInput
+from warehouse.records import BadInput, NodeGroup
 from warehouse.sums import verify
 from warehouse.upkeep import HISTORY, MAIN, opened
+
+Mismatch = Callable[[NodeGroup, Mapping[str, str]], str | None]
+"""How a machine, as runs describe it, differs from what a node type declares; None: it does not."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,15 @@ class Checked:
         return not any(finding.broken for finding in self.findings)
 
 
-def check(home: Path, *, patience_s: float = PATIENCE_S) -> Checked:
-    """Look for what is lost, doubled or altered; changes nothing.
+def check(
+    home: Path, *, mismatch: Mismatch = lambda *_: None, patience_s: float = PATIENCE_S
+) -> Checked:
+    """Look for what is lost, doubled or altered, or landed under a wrong name; changes nothing.
+
+    Args:
+        home: of the warehouse.
+        mismatch: tells node types from machines; runs on others than they say are findings.
+        patience_s: seconds to wait for another process.
 
     Raises:
         BadInput: there is no warehouse, or newer code made it.
@@ -59,6 +70,7 @@ def check(home: Path, *, patience_s: float = PATIENCE_S) -> Checked:
             *_runs(connection, home / "landing"),
             *_rows(connection),
             *_clock(connection),
+            *_machines(connection, mismatch),
             *_quarantined(home / "landing"),
             *_history(home),
         )
@@ -170,6 +182,33 @@ def _clock(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
     for (run_id,) in backwards:
         text = f"run {run_id} ended before it started: the clock of its host jumped back"
         yield Finding(text, broken=False)
+
+
+def _machines(connection: duckdb.DuckDBPyConnection, mismatch: Mismatch) -> Iterator[Finding]:
+    """Yield runs that landed under a node type which their machine was not."""
+    runs = connection.execute(
+        "SELECT run_id, host::VARCHAR, config ->> '$.worker', canonical::VARCHAR FROM raw.run "
+        "LEFT JOIN raw.scenario USING (run_id) WHERE backend <> 'imported' "
+        "ORDER BY started_at, run_id"
+    ).fetchall()
+    for run_id, host, worker, canonical in runs:
+        for group in _groups(worker, canonical):
+            own = f"{group.node_type} "
+            machine = {key.removeprefix(own): value for key, value in json.loads(host).items()}
+            if (differs := mismatch(group, machine)) is not None:
+                yield Finding(
+                    f"run {run_id} landed as {group.node_type}, which {differs}: forecasts that "
+                    "rest on it are wrong; move its folder to landing/quarantine, put "
+                    f"{MAIN} aside and `stepcast load`"
+                )
+
+
+def _groups(worker: str | None, canonical: str | None) -> list[NodeGroup]:
+    """Return the nodes of a run: its scenario's, or of the types that its configuration names."""
+    if canonical is not None:
+        return [NodeGroup.model_validate(group) for group in json.loads(canonical).get("nodes", ())]
+    names = [name.strip() for name in (worker or "").split("+") if name.strip()]
+    return [NodeGroup(role="worker", node_type=name, count=1) for name in names]
 
 
 def _quarantined(landing: Path) -> Iterator[Finding]:

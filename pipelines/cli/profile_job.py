@@ -12,7 +12,7 @@ from pipelines.cli.own import Own, asked_of, is_target
 from pipelines.cli.progress import shown
 from profilers.clusters import BackendChoice, host_id
 from profilers.clusters.fleet import BACKENDS
-from profilers.clusters.node_types import check_isa, fleet_types, node_group
+from profilers.clusters.node_types import check_host, fleet_types, node_group
 from studies import measuring
 from studies.plan import tasks
 from studies.rounds import Round, open_round
@@ -64,7 +64,7 @@ def profile(
         )
     own = asked_of(target, {**options, "link_mbps": link_mbps or _LINK_MBPS}, sequence_length)
     for name in {name for curve in own.curves for name in curve.worker}:
-        check_isa(node_group("worker", name, 1))
+        check_host(node_group("worker", name, 1))
     probes = probes_of(own, link_mbps)
     chosen, why = chosen_backend(backend)
     warehouse = Warehouse(home())

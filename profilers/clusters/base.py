@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from profilers import clock, commands
+from profilers.clusters.node_types import gpus
 from profilers.steady import host
 from profilers.steady.host import CpuTimes
 from warehouse.records import Backend, NodeGroup, Role
@@ -128,11 +129,16 @@ class Cluster(ABC):
         env: Mapping[str, str] | None = None,
         stderr: Path | None = None,
     ) -> "subprocess.Popen[str]":
-        """Start a process on a node with pipes; it is killed when the cluster or its maker ends."""
+        """Start a process on a node with pipes; it is killed when the cluster or its maker ends.
+
+        On this host, nodes of a type without GPUs see none.
+        """
+        hides = self.here and not gpus(node.group.node_type)
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if hides else {}
         bound = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", UNLESS_ORPHANED, str(os.getpid())]
         with stderr.open("w") if stderr else open("/dev/null", "w") as errors:
             process = subprocess.Popen(
-                [*bound, *self._argv(node, argv, {**self.clock, **(env or {})})],
+                [*bound, *self._argv(node, argv, {**self.clock, **hidden, **(env or {})})],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -10,7 +10,7 @@ from typing import ClassVar
 from profilers import commands
 from profilers.clusters import cgroups, congestion, netns, owner
 from profilers.clusters.base import Cluster, Node, with_env
-from profilers.clusters.node_types import check_isa
+from profilers.clusters.node_types import check_host
 from profilers.clusters.pacer import Pacer
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed
 
@@ -27,7 +27,7 @@ class EmulatedCluster(Cluster):
     Where a type has steady cores, shares follow the speed of the host's (`pacer`).
 
     Raises:
-        BadInput: the shares need more cores than there are, or an instruction set it lacks.
+        BadInput: the shares need more cores than there are, or a type declares what it lacks.
         MissingTool: this host does not permit it; `loopback` runs everywhere.
     """
 
@@ -37,7 +37,7 @@ class EmulatedCluster(Cluster):
         super().__init__(groups, link_mbps)
         check_shares(groups)
         for group in groups:
-            check_isa(group)
+            check_host(group)
         self._network = netns.Network(owner.new_prefix(), link_mbps)
         self._added = count(len(self.planned()))
         self._ports = count(5000)
@@ -58,7 +58,7 @@ class EmulatedCluster(Cluster):
     def add(self, group: NodeGroup, *, spot: bool | None = None) -> tuple[Node, ...]:
         """Create the control groups, namespaces and links of the nodes of one more group."""
         check_shares([group, *(node.group.one for node in self.nodes)])
-        check_isa(group)
+        check_host(group)
         return tuple(self._one_more(group.one) for _ in range(group.count))
 
     def remove(self, node: Node) -> None:

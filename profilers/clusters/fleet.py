@@ -50,12 +50,15 @@ HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_][A-Za-z0-9._:%@+-]{0,254
 class FleetType(Record):
     """A kind of machine: cores that a framework uses inside an operation, and operations at once.
 
-    `memory_bytes` is what a training process may take (None: what the machine has).
+    `memory_bytes` is what a training process may take (None: what the machine has). `gpu`: words of
+    the name that the driver gives each of its GPUs (None: not compared); `gpus`: how many it has.
     """
 
     threads: int = Field(ge=1)
     inter_op_threads: int = Field(default=4, ge=1)
     memory_bytes: int | None = Field(default=None, gt=0)
+    gpu: str | None = Field(default=None, min_length=1)
+    gpus: int = Field(default=1, ge=1)
 
 
 class Machine(Record):

@@ -6,14 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from profilers.clusters.base import Cluster, Node, with_env
+from profilers.clusters.node_types import check_host
 from warehouse.records import Backend, NodeGroup
 
 
 class LoopbackCluster(Cluster):
-    """All nodes share this host's cores and its loopback device; accuracy is not a goal here."""
+    """All nodes share this host's cores and its loopback device; accuracy is not a goal here.
+
+    Raises:
+        BadInput: a node type declares what this host lacks.
+    """
 
     backend: ClassVar[Backend] = "loopback"
     interface: str = "lo"
+
+    def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
+        super().__init__(groups, link_mbps)
+        for group in groups:
+            check_host(group)
 
     def up(self) -> None:
         """Name the nodes; there is nothing to make."""
@@ -24,6 +34,7 @@ class LoopbackCluster(Cluster):
 
     def add(self, group: NodeGroup, *, spot: bool | None = None) -> tuple[Node, ...]:
         """Name the nodes of one more group."""
+        check_host(group)
         added = tuple(
             Node(f"{group.role}{index}", group.role, index, "127.0.0.1", group.one)
             for index in self.next_indices(group)

@@ -1,7 +1,8 @@
 """Node types by name: emulated ones (ours, and of the home), and those of the fleet file."""
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from profilers.clusters.fleet import FleetType, fleet, has_fleet
 from profilers.record_file import fault
-from profilers.steady.host import instruction_sets
+from profilers.steady import host
 from warehouse.documents import read_document
 from warehouse.home import home
 from warehouse.names import checked_name
@@ -23,7 +24,8 @@ class NodeType(Record):
 
     `core_gflops`: the share is of a core that multiplies small float32 matrices that fast, and does
     everything else accordingly (`profilers.steady.pacing`), whatever the host's do at the moment
-    (None: of the host's). `usd_per_hour`: None: not declared.
+    (None: of the host's). `usd_per_hour`: None: not declared. `gpu`: words of the name that the
+    driver gives each of its GPUs, and `gpus` how many it has.
 
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;
@@ -38,6 +40,8 @@ class NodeType(Record):
     memory_bytes: int | None = Field(default=None, gt=0)
     core_gflops: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     usd_per_hour: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    gpu: str | None = Field(default=None, min_length=1)
+    gpus: int = Field(default=1, ge=1)
 
 
 GPU = "gpu."
@@ -95,7 +99,8 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
     """
     known, others = node_types(), fleet_types()
     if name in others:
-        return NodeGroup(role=role, node_type=name, count=count, **others[name].model_dump())
+        fields = others[name].model_dump(exclude={"gpu", "gpus"})
+        return NodeGroup(role=role, node_type=name, count=count, **fields)
     if name not in known:
         near = difflib.get_close_matches(name, [*known, *others], n=3) or sorted(known)
         raise BadInput(f"unknown node type {name!r}; did you mean {', '.join(near)}?")
@@ -127,15 +132,57 @@ def declared_usd_per_hour(groups: Iterable[NodeGroup]) -> float | None:
     return round(total, 9) or None
 
 
-def check_isa(group: NodeGroup) -> None:
-    """Refuse a node type whose instruction set this host lacks.
+def gpus(name: str) -> int:
+    """Return how many GPUs a node of a type has, by what it declares or by its name."""
+    model, count = _declared_gpus(name)
+    return count if name.startswith(GPU) or model is not None else 0
+
+
+def mismatch(group: NodeGroup, hardware: Mapping[str, str]) -> str | None:
+    """Return how a machine differs from what a node type declares; None: it does not.
+
+    Args:
+        group: nodes of the type.
+        hardware: of the machine, as `profilers.steady.host.hardware` describes it. What it does not
+            tell is not compared.
+    """
+    offered = hardware.get("instruction_sets", "").split()
+    if group.isa is not None and "instruction_sets" in hardware and group.isa not in offered:
+        return (
+            f"needs {group.isa}, but its CPU offers "
+            f"{', '.join(offered) or 'none of ' + ', '.join(ISA_ORDER)}"
+        )
+    memory_gib = float(hardware.get("memory_gib", "inf"))
+    # Kernels keep some of a machine's memory, and whole GiB are told.
+    if group.memory_bytes is not None and group.memory_bytes > (memory_gib + 1) * 2**30:
+        return f"needs {group.memory_bytes / 2**30:.1f} GiB of memory, but it has {memory_gib:g}"
+    count, (model, _) = gpus(group.node_type), _declared_gpus(group.node_type)
+    if not count or "cores" not in hardware:
+        return None
+    models = [name.strip() for name in hardware.get("gpu", "").split(",") if name.strip()]
+    like = [name for name in models if model is None or _words(model) <= _words(name)]
+    if len(like) < count:
+        wanted = f"{count} GPU{'' if count == 1 else 's'}{f' {model}' if model else ''}"
+        return f"needs {wanted}, but it has {', '.join(models) or 'none'}"
+    return None
+
+
+def check_host(group: NodeGroup) -> None:
+    """Refuse a node type that this host cannot stand for.
 
     Raises:
-        BadInput: the type asks for more than the host's CPU can do.
+        BadInput: the host lacks what the type declares.
     """
-    if group.isa is not None and group.isa not in instruction_sets():
-        raise BadInput(
-            f"node type {group.node_type!r} needs {group.isa}, but this host's CPU offers "
-            f"{', '.join(instruction_sets()) or 'none of ' + ', '.join(ISA_ORDER)}; "
-            "`stepcast node-types` lists others"
-        )
+    if (differs := mismatch(group, host.hardware())) is not None:
+        here = differs.replace("its CPU", "this host's CPU").replace("it has", "this host has")
+        raise BadInput(f"node type {group.node_type!r} {here}; `stepcast node-types` lists others")
+
+
+def _declared_gpus(name: str) -> tuple[str | None, int]:
+    """Return the model of a type's GPUs, if it declares one, and their number."""
+    kind = fleet_types().get(name) or node_types().get(name)
+    return (None, 1) if kind is None else (kind.gpu, kind.gpus)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", text.lower()))

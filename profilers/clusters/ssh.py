@@ -25,7 +25,8 @@ from pydantic import ValidationError
 
 from profilers.clusters import owner, received
 from profilers.clusters.base import SOURCE, Cluster, Node, with_env
-from profilers.clusters.fleet import Fleet, Machine, fleet
+from profilers.clusters.fleet import Fleet, Machine, fleet, fleet_file
+from profilers.clusters.node_types import mismatch
 from profilers.commands import captured, missing, read
 from profilers.steady.host import CpuTimes, counted
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed, Record, Role
@@ -64,7 +65,8 @@ class SshCluster(Cluster):
     """Machines of the fleet file, each at most one node; nothing is shaped.
 
     Raises:
-        BadInput: no fleet file, or it has too few machines of a type.
+        BadInput: no fleet file, it has too few machines of a type, or one that is not what its
+            type declares.
         MissingTool: there is no ssh.
         ProbeFailed: a machine does not answer, is being measured on already, lacks a package or
             has other versions than the rest.
@@ -221,7 +223,12 @@ class SshCluster(Cluster):
             shlex.join([*self.python(node), "-m", "profilers.steady.host"]),
             timeout_s=_ABOUT_TIMEOUT_S,
         )
-        self._about[node.name] = self._understood(node, told)
+        about = self._about[node.name] = self._understood(node, told)
+        if (differs := mismatch(node.group, about.host)) is not None:
+            raise BadInput(
+                f"{self._named(node)} is not what its type declares: it {differs}; mend the type "
+                f"in {fleet_file()}, or give the machine another"
+            )
 
     def _understood(self, node: Node, told: bytes) -> _About:
         """Return what a machine says of itself."""

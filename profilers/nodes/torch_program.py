@@ -14,9 +14,12 @@ from typing import Protocol, cast
 import polars as pl
 
 from profilers.clusters import Cluster, Node
+from profilers.clusters.node_types import gpus
 from profilers.nodes.programs import Message
 
 START_TIMEOUT_S = 300.0
+_GPUS = "STEPCAST_GPUS"
+"""How many GPUs the node's type declares: PyTorch has to see them."""
 _SIOCGIFMTU = 0x8921
 _CAPABILITIES = {"SSE41": "default", "AVX2": "avx2"}
 """PyTorch's own kernels by oneDNN instruction set; the others have AVX-512."""
@@ -39,6 +42,8 @@ def environment(cluster: Cluster, node: Node) -> dict[str, str]:
         "GLOO_SOCKET_IFNAME": cluster.interface,
         "NCCL_SOCKET_IFNAME": cluster.interface,
     }
+    if wanted := gpus(node.group.node_type):
+        variables[_GPUS] = str(wanted)
     isa = node.group.isa
     if isa is not None:
         variables["ONEDNN_MAX_CPU_ISA"] = isa
@@ -70,12 +75,21 @@ def answers() -> Say:
 
 
 def own_facts(interface: str) -> dict[str, object]:
-    """Return what `Facts` holds of the node that this program runs on."""
+    """Return what `Facts` holds of the node that this program runs on.
+
+    Raises:
+        SystemExit: PyTorch sees fewer GPUs than the node's type declares.
+    """
     import torch
 
-    gpus = range(torch.cuda.device_count())
+    seen, wanted = torch.cuda.device_count(), int(os.environ.get(_GPUS, "0"))
+    if seen < wanted:
+        sys.exit(
+            f"the node's type has {wanted} GPU(s), but PyTorch {torch.__version__} sees {seen}; "
+            "install PyTorch's CUDA build, or mend the driver"
+        )
     return {
-        "devices": [torch.cuda.get_device_name(index) for index in gpus],
+        "devices": [torch.cuda.get_device_name(index) for index in range(seen)],
         "cores": os.cpu_count() or 1,
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "mtu_bytes": mtu_bytes(interface),

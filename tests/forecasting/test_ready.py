@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from forecasting.ready import ready, unchecked
+from profilers.steady import host
 from warehouse.records import BadInput
 
 STUDY = """
@@ -27,7 +28,7 @@ def test_what_ran_elsewhere_is_shown_on_a_processor_that_could_not_run_it(
 ) -> None:
     file = tmp_path / "looked_at.yaml"
     file.write_text(STUDY)
-    monkeypatch.setattr("profilers.clusters.node_types.instruction_sets", lambda: ("SSE41",))
+    monkeypatch.setattr(host, "hardware", lambda: {"instruction_sets": "SSE41"})
     monkeypatch.setattr("forecasting.ready.chosen_backend", lambda wanted: (wanted, "asked for"))
     with pytest.raises(BadInput, match=r"looked_at.yaml: .* needs AVX512_CORE"):
         ready(file, None)

@@ -1,5 +1,6 @@
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from warehouse.check import check
 from warehouse.compact import compact
 from warehouse.loader import signature_of
 from warehouse.migrations import SCHEMA, migrate
+from warehouse.records import NodeGroup
 from warehouse.sums import seal
 
 if TYPE_CHECKING:
@@ -43,6 +45,22 @@ def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:
     assert found.sound
     assert found.summary.startswith("2 runs, 1 fits, 1 predictions, schema version ")
     assert (filled.home / "warehouse.duckdb").read_bytes() == before
+
+
+def test_runs_of_another_machine_than_their_type_are_found(filled: "Maker") -> None:
+    asked: list[tuple[str, Mapping[str, str]]] = []
+
+    def mismatch(group: NodeGroup, hardware: Mapping[str, str]) -> str | None:
+        asked.append((group.node_type, hardware))
+        return "needs 1 GPU H100, but it has none" if group.role == "worker" else None
+
+    found = check(filled.home, mismatch=mismatch)
+    assert [name for name, _ in asked] == ["emu.avx2.1c", "emu.server"] * 2
+    assert not found.sound
+    assert [finding.text.partition(":")[0] for finding in found.findings] == [
+        f"run {run} landed as emu.avx2.1c, which needs 1 GPU H100, but it has none"
+        for run in ("p1", "m1")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ MAPS = """
 
 @pytest.mark.parametrize("by", SIZES)
 def test_one_thing_is_slower_at_a_time(by: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profilers.clusters.emulated.check_isa", lambda _: None)
+    monkeypatch.setattr("profilers.clusters.emulated.check_host", lambda _: None)
     need = need_of("emu.avx2.s15")
     calm = cluster_for(need, None)
     assert (calm.groups, calm.link_mbps) == (need.nodes, 200)

@@ -1,11 +1,15 @@
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from profilers.clusters import node_types
+from profilers.clusters import node_types, open_cluster
 from profilers.clusters.emulated import check_shares
-from profilers.clusters.node_types import check_isa, declared_usd_per_hour, node_group
+from profilers.clusters.loopback import LoopbackCluster
+from profilers.clusters.node_types import check_host, declared_usd_per_hour, node_group
+from profilers.nodes import torch_program
 from profilers.steady import host
 from studies.study import read_study
 from tests.synthetic import STUDY, write_study
@@ -37,10 +41,91 @@ def test_nodes_cost_what_their_types_declare() -> None:
 
 
 def test_an_instruction_set_the_host_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_types, "instruction_sets", lambda: ("SSE41",))
+    monkeypatch.setattr(host, "hardware", lambda: {"instruction_sets": "SSE41"})
     with pytest.raises(BadInput, match="needs AVX2, but this host's CPU offers SSE41"):
-        check_isa(node_group("worker", "emu.avx2.c25", 1))
-    check_isa(node_group("worker", "emu.sse41.c25", 1))
+        check_host(node_group("worker", "emu.avx2.c25", 1))
+    check_host(node_group("worker", "emu.sse41.c25", 1))
+
+
+PLAIN = {"cores": "2", "memory_gib": "24", "instruction_sets": "SSE41 AVX2"}
+
+
+def with_gpus(*models: str) -> dict[str, str]:
+    return {**PLAIN, "gpu": ", ".join(models)}
+
+
+@pytest.mark.parametrize(
+    ("name", "hardware", "differs"),
+    [
+        ("gpu.h100", PLAIN, "needs 1 GPU H100, but it has none"),
+        ("gpu.h100", with_gpus("NVIDIA H200"), "needs 1 GPU H100, but it has NVIDIA H200"),
+        ("gpu.h100", with_gpus("NVIDIA H100 80GB HBM3"), None),
+        ("gpu.h200", with_gpus("NVIDIA H200", "NVIDIA H200"), None),
+        ("emu.avx2.s15", PLAIN, None),
+        ("emu.avx2.s15", with_gpus("NVIDIA H200"), None),
+        ("emu.avx512.s15", PLAIN, "needs AVX512_CORE, but its CPU offers SSE41, AVX2"),
+        ("emu.avx2.s15", {**PLAIN, "memory_gib": "0"}, None),
+    ],
+)
+def test_a_machine_is_compared_with_its_type(
+    name: str, hardware: dict[str, str], differs: str | None
+) -> None:
+    assert node_types.mismatch(node_group("worker", name, 1), hardware) == differs
+
+
+def test_types_of_a_home_declare_gpus_and_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
+    (tmp_path / node_types.OWN).write_text(
+        "box.a100x2: {bandwidth_mbps: 1000, gpu: A100, gpus: 2, memory_bytes: 68719476736}\n"
+        "gpu.some: {bandwidth_mbps: 1000}\n"
+    )
+    two, some = node_group("worker", "box.a100x2", 1), node_group("worker", "gpu.some", 1)
+    large = {**with_gpus("NVIDIA A100-SXM4-80GB"), "memory_gib": "126"}
+    assert node_types.mismatch(two, with_gpus()) == "needs 64.0 GiB of memory, but it has 24"
+    assert node_types.mismatch(two, large) == (
+        "needs 2 GPUs A100, but it has NVIDIA A100-SXM4-80GB"
+    )
+    assert node_types.mismatch(two, {**large, "gpu": f"{large['gpu']}, {large['gpu']}"}) is None
+    assert node_types.mismatch(some, PLAIN) == "needs 1 GPU, but it has none"
+    assert [node_types.gpus(name) for name in ("box.a100x2", "gpu.some", "emu.avx2.s15")] == [
+        2,
+        1,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("backend", ["loopback", "emulated"])
+def test_no_cluster_stands_for_a_type_that_this_host_is_not(
+    backend: Literal["loopback", "emulated"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every probe measures on a cluster that `open_cluster` gives."""
+    monkeypatch.setattr(host, "hardware", lambda: PLAIN)
+    with pytest.raises(BadInput, match=r"^node type 'gpu\.h100' needs 1 GPU H100, but this host "):
+        open_cluster(backend, [node_group("worker", "gpu.h100", 1)], None)
+    with (
+        open_cluster(backend, [], None) as cluster,
+        pytest.raises(BadInput, match="needs 1 GPU H100"),
+    ):
+        cluster.add(node_group("worker", "gpu.h100", 1))
+
+
+def test_processors_see_no_gpu_and_a_gpu_type_asks_pytorch_for_one() -> None:
+    with LoopbackCluster([node_group("worker", "emu.native.c25", 1)], None) as cluster:
+        (node,) = cluster.nodes
+        process = cluster.popen(node, ["sh", "-c", 'echo "[$CUDA_VISIBLE_DEVICES]"'])
+        assert process.communicate(timeout=20)[0] == "[]\n"
+        assert "STEPCAST_GPUS" not in torch_program.environment(cluster, node)
+        gpu = replace(node, group=node_group("worker", "gpu.h100", 1))
+        assert torch_program.environment(cluster, gpu)["STEPCAST_GPUS"] == "1"
+
+
+def test_pytorch_without_the_gpus_of_its_type_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setenv("STEPCAST_GPUS", "1")
+    with pytest.raises(SystemExit, match=r"has 1 GPU\(s\), but PyTorch \S+ sees 0; install"):
+        torch_program.own_facts("lo")
 
 
 def test_more_shares_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
