@@ -60,6 +60,15 @@ class FleetType(Record):
     gpu: str | None = Field(default=None, min_length=1)
     gpus: int = Field(default=1, ge=1)
 
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # Fleets keep the host_id that they had before types could declare GPUs.
+        fields: dict[str, JsonValue] = handler(self)
+        if self.gpu is None:
+            fields.pop("gpu", None)
+            fields.pop("gpus", None)
+        return fields
+
 
 class Machine(Record):
     """One machine: `address` is what others reach it by, `host` what ssh connects to."""

@@ -7,6 +7,7 @@ import pytest
 
 from profilers.clusters import node_types, open_cluster
 from profilers.clusters.emulated import check_shares
+from profilers.clusters.fleet import FleetType
 from profilers.clusters.loopback import LoopbackCluster
 from profilers.clusters.node_types import check_host, declared_usd_per_hour, node_group
 from profilers.nodes import torch_program
@@ -206,3 +207,9 @@ def test_a_type_of_the_home_is_that_of_a_study(home: Path, tmp_path: Path) -> No
     text = STUDY.replace("emu.native.c25", "box")
     (curve, _) = read_study(write_study(tmp_path, text)).curves
     assert curve.scenario(2, "emulated").nodes[0].cpu_share == 0.5
+
+
+def test_a_fleets_type_that_declares_no_gpu_hashes_as_it_did() -> None:
+    plain = FleetType(threads=8)
+    assert plain.canonical_json() == '{"inter_op_threads":4,"memory_bytes":null,"threads":8}'
+    assert '"gpu":"A100","gpus":2' in FleetType(threads=8, gpu="A100", gpus=2).canonical_json()
