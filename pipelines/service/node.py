@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from pipelines.service.contracts import Report
+from profilers.clusters.node_types import check_host, fleet_types, node_group, node_types
 from profilers.nodes.inventory import Inventory
 from profilers.steady.host import CpuTimes, cpu_times
 from warehouse.records import BadInput, StepcastError
@@ -41,6 +42,7 @@ def measured(node_type: str, link_mbps: float | None) -> Report:
     """Time what this machine can do: some two seconds.
 
     Raises:
+        BadInput: it is not what the node type declares.
         RuntimeError: PyTorch cannot.
     """
     told: list[tuple[float, float]] = []
@@ -51,6 +53,8 @@ def measured(node_type: str, link_mbps: float | None) -> Report:
     import torch
 
     cores = len(os.sched_getaffinity(0))
+    if node_type in {**node_types(), **fleet_types()}:
+        check_host(node_group("worker", node_type, 1))
     inventory = Inventory(cores, say)
     for kind in ("dense", "depthwise", "pointwise", "memory", "disk"):
         inventory.do(kind, _SECONDS)

@@ -144,26 +144,28 @@ def mismatch(group: NodeGroup, hardware: Mapping[str, str]) -> str | None:
     Args:
         group: nodes of the type.
         hardware: of the machine, as `profilers.steady.host.hardware` describes it. What it does not
-            tell is not compared.
+            tell is not compared. Values of several machines stand between ` | `; each counts.
     """
-    offered = hardware.get("instruction_sets", "").split()
-    if group.isa is not None and "instruction_sets" in hardware and group.isa not in offered:
-        return (
-            f"needs {group.isa}, but its CPU offers "
-            f"{', '.join(offered) or 'none of ' + ', '.join(ISA_ORDER)}"
-        )
-    memory_gib = float(hardware.get("memory_gib", "inf"))
-    # Kernels keep some of a machine's memory, and whole GiB are told.
-    if group.memory_bytes is not None and group.memory_bytes > (memory_gib + 1) * 2**30:
-        return f"needs {group.memory_bytes / 2**30:.1f} GiB of memory, but it has {memory_gib:g}"
+    for offered in _values(hardware, "instruction_sets"):
+        if group.isa is not None and group.isa not in offered.split():
+            sets = ", ".join(offered.split()) or "none of " + ", ".join(ISA_ORDER)
+            return f"needs {group.isa}, but its CPU offers {sets:.200}"
+    for gib in _values(hardware, "memory_gib"):
+        # Kernels keep some of a machine's memory, and whole GiB are told.
+        if group.memory_bytes is not None and group.memory_bytes > (_number(gib) + 1) * 2**30:
+            return f"needs {group.memory_bytes / 2**30:.1f} GiB of memory, but it has {gib:.20}"
+    for cores in _values(hardware, "cores"):
+        if group.cpu_share is not None and group.cpu_share > _number(cores):
+            return f"needs {group.cpu_share:g} cores, but it has {cores:.20}"
     count, (model, _) = gpus(group.node_type), _declared_gpus(group.node_type)
     if not count or "cores" not in hardware:
         return None
-    models = [name.strip() for name in hardware.get("gpu", "").split(",") if name.strip()]
-    like = [name for name in models if model is None or _words(model) <= _words(name)]
-    if len(like) < count:
-        wanted = f"{count} GPU{'' if count == 1 else 's'}{f' {model}' if model else ''}"
-        return f"needs {wanted}, but it has {', '.join(models) or 'none'}"
+    for told in _values(hardware, "gpu") or [""]:
+        models = [name.strip() for name in told.split(",") if name.strip()]
+        like = [name for name in models if model is None or _words(model) <= _words(name)]
+        if len(like) < count:
+            wanted = f"{count} GPU{'' if count == 1 else 's'}{f' {model}' if model else ''}"
+            return f"needs {wanted}, but it has {', '.join(models)[:200] or 'none'}"
     return None
 
 
@@ -176,6 +178,18 @@ def check_host(group: NodeGroup) -> None:
     if (differs := mismatch(group, host.hardware())) is not None:
         here = differs.replace("its CPU", "this host's CPU").replace("it has", "this host has")
         raise BadInput(f"node type {group.node_type!r} {here}; `stepcast node-types` lists others")
+
+
+def _values(hardware: Mapping[str, str], key: str) -> list[str]:
+    return hardware[key].split(" | ") if key in hardware else []
+
+
+def _number(text: str) -> float:
+    """Return the number that a machine tells; what is none is nothing, for it is not trusted."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def _declared_gpus(name: str) -> tuple[str | None, int]:

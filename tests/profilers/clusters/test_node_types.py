@@ -5,6 +5,7 @@ from typing import Literal
 
 import pytest
 
+from pipelines.service.node import measured
 from profilers.clusters import node_types, open_cluster
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.fleet import FleetType
@@ -66,6 +67,19 @@ def with_gpus(*models: str) -> dict[str, str]:
         ("emu.avx2.s15", with_gpus("NVIDIA H200"), None),
         ("emu.avx512.s15", PLAIN, "needs AVX512_CORE, but its CPU offers SSE41, AVX2"),
         ("emu.avx2.s15", {**PLAIN, "memory_gib": "0"}, None),
+        ("emu.sse41.s15", {"cores": "none"}, "needs 0.15 cores, but it has none"),
+        ("emu.avx2.1c", {**PLAIN, "cores": "4 | 0.5"}, "needs 1 cores, but it has 0.5"),
+        ("emu.avx2.c25", {**PLAIN, "memory_gib": "24 | x"}, None),
+        (
+            "emu.avx2.s15",
+            {**PLAIN, "instruction_sets": "SSE41 AVX2 | SSE41"},
+            "needs AVX2, but its CPU offers SSE41",
+        ),
+        (
+            "gpu.h100",
+            with_gpus("NVIDIA H100 PCIe | NVIDIA A100"),
+            "needs 1 GPU H100, but it has NVIDIA A100",
+        ),
     ],
 )
 def test_a_machine_is_compared_with_its_type(
@@ -213,3 +227,9 @@ def test_a_fleets_type_that_declares_no_gpu_hashes_as_it_did() -> None:
     plain = FleetType(threads=8)
     assert plain.canonical_json() == '{"inter_op_threads":4,"memory_bytes":null,"threads":8}'
     assert '"gpu":"A100","gpus":2' in FleetType(threads=8, gpu="A100", gpus=2).canonical_json()
+
+
+def test_a_node_of_the_service_joins_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "hardware", lambda: PLAIN)
+    with pytest.raises(BadInput, match=r"'gpu\.h200' needs 1 GPU H200, but this host has none"):
+        measured("gpu.h200", None)
