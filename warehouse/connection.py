@@ -3,6 +3,8 @@
 import fcntl
 import os
 import re
+import struct
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +15,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from warehouse.records import BadInput, StepcastError, WarehouseBusy
 
 PATIENCE_S = 10.0
+_FLOCK = "hhqqi4x"
+"""Linux's `struct flock`: kind, whence, start, length, process."""
 _MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException)
 """Errors that the machine is to blame for: its disk, its memory."""
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -89,6 +93,28 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     connection.commit()
 
 
+def writer_of(path: Path) -> str | None:
+    """Return which process holds a DuckDB file to write to it; None if none does.
+
+    Takes no lock. Not for a process that has the file open: closing it here would drop its lock.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        kind, *_, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    if kind == fcntl.F_UNLCK:
+        return None
+    # A process of another container has no number here.
+    return f"process {pid}{_command(str(pid))}" if pid > 0 else "another process"
+
+
 def first_line(error: Exception) -> str:
     """Return the first line of DuckDB's message, without the snippet it draws below."""
     return str(error).partition("\n")[0]
@@ -113,7 +139,12 @@ def _lock(descriptor: int, home: Path, alone: bool) -> None:
 
 def _open(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
     try:
-        connection = duckdb.connect(str(path), read_only=read_only, config=_CONFIG)
+        config = _CONFIG
+        if read_only:
+            # What does not fit into memory would else be spilled beside the file.
+            spilled = Path(tempfile.gettempdir(), f"stepcast-spilled-{os.getpid()}")
+            config = _CONFIG | {"temp_directory": str(spilled)}
+        connection = duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.Error as error:
         raise _explained(path, error) from error
     connection.execute("SET TimeZone = 'UTC'")

@@ -2,14 +2,17 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import duckdb
 
-from warehouse.connection import connect
+from warehouse.connection import connect, first_line, writer_of
 from warehouse.durable import remove, sync, temporary
-from warehouse.migrations import migrate
-from warehouse.records import StepcastError
+from warehouse.landing import run_folders
+from warehouse.migrations import migrate, versions
+from warehouse.records import BadInput, StepcastError, WarehouseBusy
 
 _COPY_TIMEOUT_S = 600
 
@@ -38,11 +41,14 @@ def ensure(main: Path) -> None:
     sync(main.parent)
 
 
-def publish(connection: duckdb.DuckDBPyConnection, main: Path, history: Path) -> bool:
+def publish(
+    connection: duckdb.DuckDBPyConnection, main: Path, history: Path, *, verify: bool = False
+) -> bool:
     """Replace `history` by a copy of `main`, on which `connection` is open; return whether it did.
 
     The copy keeps the time of change of `main`: equal times and sizes mean that nothing is new,
-    also when the process that should have published was killed.
+    also when the process that should have published was killed. With `verify` that is believed of
+    equal bytes only: a disk may lose some of them without a change of either.
 
     Raises:
         StepcastError: the copy could not be written.
@@ -50,7 +56,8 @@ def publish(connection: duckdb.DuckDBPyConnection, main: Path, history: Path) ->
     connection.execute("CHECKPOINT")
     state = main.stat()
     if history.exists() and _mark(history.stat()) == _mark(state):
-        return False
+        if not verify or _same_bytes(main, history):
+            return False
     fresh = temporary(main.parent)
     try:
         copy(main, fresh, "history.duckdb was not published")
@@ -61,6 +68,71 @@ def publish(connection: duckdb.DuckDBPyConnection, main: Path, history: Path) ->
         remove(fresh)
     sync(main.parent)
     return True
+
+
+@contextmanager
+def published(
+    main: Path, history: Path, *, any_version: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open `history` for reading: nothing is written beside it, and `main` is left alone.
+
+    Raises:
+        BadInput: nothing is published yet, the file is damaged, or its schema is not the one that
+            this code reads (an earlier one is let through with `any_version`).
+    """
+    if not history.exists():
+        raise BadInput(_unpublished(main))
+    with ExitStack() as stack:
+        try:
+            connection = stack.enter_context(connect(history, read_only=True))
+        except WarehouseBusy:
+            raise
+        except BadInput as error:
+            if not os.access(history, os.R_OK):
+                raise
+            raise _damaged(history, error) from error
+        try:
+            version, newest = versions(connection)
+            if version < newest and not any_version:
+                raise BadInput(earlier(history, version, newest))
+            yield connection
+        except duckdb.Error as error:
+            if not is_damage(error):
+                raise
+            raise _damaged(history, error) from error
+
+
+def is_damage(error: duckdb.Error) -> bool:
+    """Tell whether a statement failed because bytes of the file are not those that were written."""
+    return isinstance(error, duckdb.SerializationException) or any(
+        sign in str(error) for sign in ("Corrupt database file", "checksum", "Could not read")
+    )
+
+
+def earlier(history: Path, version: int, newest: int) -> str:
+    """Say that a history has an earlier schema, and what to do."""
+    return (
+        f"{history} has schema version {version}, and this Stepcast reads {newest}; `stepcast "
+        "warehouse migrate` brings it up to date, of a copy where the home cannot be written"
+    )
+
+
+def _damaged(history: Path, error: Exception) -> BadInput:
+    return BadInput(
+        f"{history} is damaged ({first_line(error)}); `stepcast load` publishes it again"
+    )
+
+
+def _unpublished(main: Path) -> str:
+    home = main.parent
+    if (writer := writer_of(main)) is not None:
+        return (
+            f"nothing has been published in {home} yet, and {writer} is loading: wait until that "
+            "has ended, then try again"
+        )
+    if main.exists() or any(run_folders(home / "landing")):
+        return f"nothing has been published in {home} yet; `stepcast load` does that"
+    return f"no history in {home} yet; run `make demo` or `stepcast run`"
 
 
 def is_current(main: Path, history: Path) -> bool:
@@ -99,6 +171,19 @@ def copy(source: Path, target: Path, failure: str) -> None:
         detail = (getattr(error, "stderr", None) or ended).strip()
         size = source.stat().st_size / 1e6
         raise StepcastError(f"{failure}: {detail}; it needs {size:.1f} MB") from error
+
+
+def _same_bytes(main: Path, history: Path) -> bool:
+    """Compare two files, in another process for the reason that `copy` has."""
+    done = subprocess.run(
+        ["sha256sum", "--", main, history],
+        capture_output=True,
+        text=True,
+        timeout=_COPY_TIMEOUT_S,
+        check=False,
+    )
+    sums = {line.lstrip("\\")[:64] for line in done.stdout.splitlines()}
+    return done.returncode == 0 and len(sums) == 1
 
 
 def _mark(state: os.stat_result) -> tuple[int, int]:

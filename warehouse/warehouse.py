@@ -14,7 +14,7 @@ from warehouse.durable import sweep
 from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord
 from warehouse.loader import LoadReport
-from warehouse.publication import ensure, publish
+from warehouse.publication import ensure, is_damage, publish, published
 from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario
 from warehouse.systems import System
 from warehouse.upkeep import HISTORY, MAIN, bring_up_to_date, drop_spilled
@@ -38,9 +38,12 @@ class Warehouse:
         self._registered: set[str] = set()
         self._held: duckdb.DuckDBPyConnection | None = None
 
-    def load(self) -> LoadReport:
-        """Load new landed runs and publish the history; a second time changes nothing."""
-        with self._changing(files=True) as connection:
+    def load(self, *, verify: bool = False) -> LoadReport:
+        """Load new landed runs and publish the history; a second time changes nothing.
+
+        With `verify` a published copy that was damaged since is published again.
+        """
+        with self._changing(files=True, verify=verify) as connection:
             return loader.load(self.landing, connection)
 
     def visible(self, table: str, run_ids: Sequence[str] | None = None) -> pl.DataFrame:
@@ -214,12 +217,14 @@ class Warehouse:
             yield connection
 
     @contextmanager
-    def _changing(self, *, files: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _changing(
+        self, *, files: bool = False, verify: bool = False
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
         sweep(self.home)
         with self._open(files=files) as connection:
             drop_spilled(self._main)
             yield connection
-            publish(connection, self._main, self.home / HISTORY)
+            publish(connection, self._main, self.home / HISTORY, verify=verify)
 
 
 def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) -> pl.DataFrame:
@@ -231,10 +236,7 @@ def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) 
         BadInput: there is no history yet, the SQL is wrong, it would write, touch a file or change
             a setting, or needs more than `limits.SQL_MEMORY` and `limits.SQL_SPILL`.
     """
-    history = home / HISTORY
-    if not history.exists():
-        raise BadInput(f"no history in {home} yet; run `make demo` or `stepcast run` first")
-    with connect(history, read_only=True) as connection:
+    with published(home / MAIN, home / HISTORY, any_version=True) as connection:
         connection.execute(f"SET memory_limit = '{limits.SQL_MEMORY}'")
         connection.execute(f"SET max_temp_directory_size = '{limits.SQL_SPILL}'")
         confine(connection)
@@ -247,6 +249,8 @@ def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) 
                 raise BadInput(f"the history is read-only: it takes SELECT, not {writing[0]}")
             return connection.execute(sql, values or None).pl()
         except duckdb.Error as error:
+            if is_damage(error):
+                raise
             raise BadInput(first_line(error)) from error
         except pl.exceptions.ComputeError as error:
             raise BadInput(f"{first_line(error)}; cast the column, e.g. with epoch()") from error

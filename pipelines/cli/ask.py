@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.tables import Format, print_frame
+from warehouse.history import History, condition, why_unwritable
 from warehouse.home import home
 from warehouse.records import BadInput
+from warehouse.upkeep import MAIN
 from warehouse.warehouse import Warehouse, read_only
 
 LEADERBOARD = (
@@ -33,6 +35,7 @@ def sql(statement: Annotated[str, typer.Argument(help="A SELECT.")], form: Form 
 
     Example: stepcast sql "SELECT label, predicted, measured FROM report.accuracy" --format csv
     """
+    _tell_condition()
     print_frame(read_only(home(), statement), form)
 
 
@@ -62,16 +65,35 @@ def accuracy(
     print_frame(board, "json" if as_json else "table")
 
 
-def history_here() -> Warehouse:
-    """Return the warehouse of this home.
+def history_here() -> History:
+    """Return the published history of this home for reading; a line on stderr says if it is old.
 
     Raises:
-        BadInput: there is none yet.
+        BadInput: nothing is published yet, or what is is damaged or of an earlier schema.
     """
-    warehouse = Warehouse(home())
-    if not (warehouse.home / "warehouse.duckdb").exists():
-        raise BadInput(f"no warehouse in {warehouse.home} yet; run `make demo` or `stepcast run`")
-    return warehouse
+    _tell_condition()
+    return History(home())
+
+
+def warehouse_here() -> Warehouse:
+    """Return the warehouse of this home for an answer that is to be written to the ledger.
+
+    Where it cannot be written, the published history, and a line on stderr says that nothing is.
+
+    Raises:
+        BadInput: there is none, or as `history_here`.
+    """
+    if not (home() / MAIN).exists():
+        raise BadInput(f"no warehouse in {home()} yet; run `make demo` or `stepcast run`")
+    if (reason := why_unwritable(home())) is None:
+        return Warehouse(home())
+    typer.echo(f"the answer is not written to the ledger: {reason}", err=True)
+    return history_here()
+
+
+def _tell_condition() -> None:
+    if (said := condition(home())) is not None:
+        typer.echo(said, err=True)
 
 
 def _parameter(text: str) -> tuple[str, str | int | float]:

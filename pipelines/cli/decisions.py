@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.ask import history_here
+from pipelines.cli.ask import warehouse_here
 from pipelines.cli.tables import Format, print_frame
+from warehouse.history import History
 from warehouse.records import BadInput
 
 
@@ -27,7 +28,9 @@ def decisions(
     """
     from forecasting.decisions.board import decisions as decided
 
-    warehouse = history_here()
+    warehouse = warehouse_here()
+    if isinstance(warehouse, History):
+        raise BadInput("decisions are kept in the warehouse; try again when it can be written")
     rows = decided(warehouse, seed, questions)
     if rows.is_empty():
         raise BadInput(

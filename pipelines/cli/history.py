@@ -14,6 +14,7 @@ from pipelines.cli.pictures import check_picture, write_picture
 from pipelines.cli.tables import console, print_frame
 from reports.wording import percent
 from studies.words import count
+from warehouse.history import History
 from warehouse.records import BadInput
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def history(
     Example: stepcast history links --type emu.avx2.s15
     """
     check_picture(picture)
-    rows = history_here().query("figures", words=configuration, metric=metric, node_type=node_type)
+    warehouse = history_here()
+    rows = warehouse.query("figures", words=configuration, metric=metric, node_type=node_type)
     if rows.is_empty():
-        raise BadInput(_nothing(configuration, metric, node_type))
+        raise BadInput(_nothing(warehouse, configuration, metric, node_type))
     series = [one for _, one in rows.group_by(_KEYS, maintain_order=True)]
     if form != "table":
         print_frame(rows, form)
@@ -67,9 +69,11 @@ def _runs(rows: pl.DataFrame) -> int:
     return rows["run_id"].n_unique()
 
 
-def _nothing(configuration: str | None, metric: str | None, node_type: str | None) -> str:
+def _nothing(
+    warehouse: History, configuration: str | None, metric: str | None, node_type: str | None
+) -> str:
     """Say that nothing was found, and what there is of what was asked for."""
-    known = history_here().query("figures").unique(["label", "metric", "node_type"])
+    known = warehouse.query("figures").unique(["label", "metric", "node_type"])
     asked = {"metric": metric, "node_type": node_type}
     for column, value in asked.items():
         names = sorted(known[column].drop_nulls().unique())

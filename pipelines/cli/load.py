@@ -49,11 +49,22 @@ def load(
         if known := received.known_bad:
             typer.echo(f"set aside before and not changed since: {len(known)}, first {known[0]}")
         wrong = not_copied(received)
-    report = warehouse.load()
+    report = warehouse.load(verify=True)
     typer.echo(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
     if sets is not None and (sealed := warehouse.load_sealed(sets / FOLDER)):
         typer.echo(f"loaded {sealed:,} published forecasts")
+    tell_dagster(warehouse.home)
     check_all_loaded(report, wrong)
+
+
+def tell_dagster(place: Path) -> None:
+    """Tell Dagster what came into a home, if it was used there before; else `stepcast ui` does."""
+    if (place / "dagster.yaml").exists():
+        from assets.landed import report_landed
+        from pipelines import history
+
+        with history.instance(place) as instance:
+            report_landed(instance, place)
 
 
 def push(

@@ -14,6 +14,7 @@ from forecasting.chosen import baseline_in_words, systems_of
 from forecasting.ready import ready, unchecked
 from forecasting.resting import rests
 from forecasting.results import outcome
+from pipelines.cli.ask import history_here
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import Money, check_cap
 from pipelines.cli.results import print_results
@@ -155,8 +156,12 @@ def show_plan(path: Path, backend: str | None) -> None:
     print_table(pl.DataFrame(rows, schema=["what", "about"], orient="row"))
 
 
-def write_report(path: Path, backend: str | None) -> None:
-    """Write the report of the newest round of the whole study again."""
+def write_report(path: Path, backend: str | None, to: Path | None = None) -> None:
+    """Write the report of the newest round of the whole study again, into the home or a file.
+
+    Raises:
+        BadInput: nothing of the study is judged, or has run; or the file cannot be written.
+    """
     from forecasting.evaluation import evaluate
     from reports import report
 
@@ -165,9 +170,8 @@ def write_report(path: Path, backend: str | None) -> None:
     if study.only_profiles:
         raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")
     place = home()
-    warehouse = Warehouse(place)
-    warehouse.load()
-    runs = landed_runs(warehouse.landing)
+    file = place / report.FILE if to is None else to
+    runs = landed_runs(place / "landing")
     here = host_id(chosen)
     if (host := shown_host(study, chosen, here, runs)) != here:
         _tell(f"nothing of study {study.name} has run on this host; shown is host {host}")
@@ -177,8 +181,10 @@ def write_report(path: Path, backend: str | None) -> None:
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
             f"`stepcast run {path}` does"
         )
-    evaluated = evaluate(whole_round(latest, study, runs), warehouse)
-    typer.echo(report.write(evaluated, place / report.FILE))
+    if not os.access(file.parent, os.W_OK):
+        raise BadInput(f"{file} cannot be written; `--to FILE` puts the report elsewhere")
+    evaluated = evaluate(whole_round(latest, study, runs), history_here())
+    typer.echo(report.write(evaluated, file))
 
 
 def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = True) -> Prospect:

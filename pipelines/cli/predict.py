@@ -8,6 +8,7 @@ import typer
 
 from warehouse.home import home
 from warehouse.records import Backend, BadInput
+from warehouse.upkeep import MAIN
 
 if TYPE_CHECKING:
     from forecasting.asked.steps import Steps
@@ -117,7 +118,6 @@ def predict(
     from pipelines.cli.predicted import print_answer
     from pipelines.cli.predicted_json import print_json
     from pipelines.cli.templates import curves_of, of_file, of_options
-    from warehouse.warehouse import Warehouse
 
     options = {
         "dnn": dnn,
@@ -135,10 +135,9 @@ def predict(
     check_samples(dataset_samples)
     check_writes(calibrate, dry_run)
     chosen = named(_names(systems))
-    warehouse = Warehouse(home())
     own, listed = None, []
     if asked is not None and is_target(asked):
-        _check_history(warehouse)
+        warehouse = _history(calibrate, dry_run=dry_run)
         own = asked_of(asked, options, sequence_length)
         curves = own.curves
     else:
@@ -146,7 +145,7 @@ def predict(
         file = None if asked is None else Path(asked)
         listed = of_options(options) if file is None else of_file(file, options)
         curves = curves_of(listed, file)
-        _check_history(warehouse)
+        warehouse = _history(calibrate, dry_run=dry_run)
     steps = _steps(calibrate, curves, _backend(backend), host, warehouse)
     answer = predict_corrected(
         warehouse,
@@ -192,17 +191,24 @@ def _steps(
     return steps
 
 
-def _check_history(warehouse: "Warehouse") -> None:
-    """Refuse a home in which nothing has been measured.
+def _history(calibrate: str | None, *, dry_run: bool) -> "Warehouse":
+    """Return what forecasts rest on: the warehouse where they are to be written to its ledger.
 
     Raises:
-        BadInput: nothing has.
+        BadInput: nothing has been measured in this home.
     """
-    if not (warehouse.home / "warehouse.duckdb").exists():
+    from pipelines.cli.ask import history_here, warehouse_here
+    from pipelines.cli.calibrating import ONE_NODE
+    from warehouse.warehouse import Warehouse
+
+    if not (home() / MAIN).exists():
         raise BadInput(
-            f"nothing has been measured in {warehouse.home} yet; run a study first: `make demo` or "
+            f"nothing has been measured in {home()} yet; run a study first: `make demo` or "
             "`stepcast run STUDY.yaml`"
         )
+    if calibrate == ONE_NODE:
+        return Warehouse(home())  # what is measured now is loaded
+    return history_here() if dry_run else warehouse_here()
 
 
 def _names(text: str | None) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from pipelines.cli.ask import Form
+from pipelines.cli.ask import Form, history_here
 from pipelines.cli.load import check_all_loaded
 from pipelines.cli.tables import print_frame
 from studies.words import count
@@ -87,7 +87,7 @@ def show(
     Example: stepcast prices show --type p3.2xlarge --as-of 2026-11-01
     """
     when = None if as_of is None else as_of.replace(tzinfo=UTC).isoformat()
-    known = Warehouse(home()).query("prices_as_of", node_type=node_type, market=market, as_of=when)
+    known = history_here().query("prices_as_of", node_type=node_type, market=market, as_of=when)
     date = pl.col("observed_at").dt.convert_time_zone("UTC")
     shown = known.sort(
         ["observed", "observed_at", "node_type", "market", "region", "zone"],

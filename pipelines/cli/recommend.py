@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipelines.cli.ask import history_here
+from pipelines.cli.ask import warehouse_here
 from warehouse.records import Backend, BadInput
 
 Choice = Literal["cost", "time"]
@@ -178,9 +178,9 @@ def recommend(
     shown = Shown(as_json, front, picture)
     if system is not None:
         _check_own_search(system, of_answers)
-        by_one(system, options, job, rented, history_here(), shown)
+        by_one(system, options, job, rented, warehouse_here(), shown)
     else:
-        by_all(options, of_answers, job, rented, history_here(), shown)
+        by_all(options, of_answers, job, rented, warehouse_here(), shown)
 
 
 def _check_amounts(amounts: Mapping[str, float | None], others: Mapping[str, object]) -> None:

@@ -79,7 +79,13 @@ def plan(study: Study = DEMO, backend: Backend = None) -> None:
     main_job.show_plan(_found(study), backend)
 
 
-def report(study: Study = DEMO, backend: Backend = None) -> None:
+def report(
+    study: Study = DEMO,
+    backend: Backend = None,
+    to: Annotated[
+        Path | None, typer.Option(help="The file that is written; report.html of the home if none.")
+    ] = None,
+) -> None:
     """Write the HTML report of a study again, and print where it is.
 
     It shows the round that ran last; where later rounds repeat a part of the study (`again`), the
@@ -90,7 +96,7 @@ def report(study: Study = DEMO, backend: Backend = None) -> None:
     """
     from pipelines.cli import main_job
 
-    main_job.write_report(_found(study), backend)
+    main_job.write_report(_found(study), backend, to)
 
 
 def _found(study: Path) -> Path:

@@ -14,10 +14,10 @@ from types import FrameType
 import typer
 
 from pipelines.cli.errors import Interrupted
+from warehouse.history import History
 from warehouse.home import home
 from warehouse.names import checked_name
 from warehouse.records import BadInput, MissingTool
-from warehouse.warehouse import Warehouse
 
 _TOKEN = re.compile(r"[!-~]{8,200}")
 _ENDING_S = 5
@@ -61,7 +61,7 @@ def _serve(
         raise MissingTool(f"{error}; `make setup` installs what the service needs") from None
 
     collector, checker, slots = Collector(), Checker(datasets, minutes), Slots()
-    app = service(Engine(Warehouse(home())), collector, checker, token, slots)
+    app = service(Engine(History(home())), collector, checker, token, slots)
 
     class Ending(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:

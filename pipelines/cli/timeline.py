@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipelines.cli.ask import history_here
 from pipelines.cli.pictures import check_picture, write, write_picture
 from pipelines.cli.run import Study
 from pipelines.cli.tables import print_table
@@ -53,7 +54,7 @@ def timeline(
     from warehouse.warehouse import Warehouse
 
     check_picture(picture)
-    warehouse = Warehouse(home())
+    warehouse = Warehouse(home()) if save else history_here()
     subject = timelines.find(read_study(study), scenario, landed_runs(warehouse.landing))
     _check_loaded(subject, warehouse)
     fit = fit_curve(ASYNC_SGD, subject.round_, subject.curve, warehouse)

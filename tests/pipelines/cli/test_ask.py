@@ -142,7 +142,7 @@ def test_a_locked_warehouse_is_told_with_the_pid(
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        answer = stepcast("accuracy")
+        answer = stepcast("load")
         holder.communicate("\n", timeout=30)
     assert answer.code == 2
     assert f"is held by process {holder.pid} (python" in answer.err

@@ -1,0 +1,267 @@
+"""Commands that only read: of a home that cannot be written, and beside a process that writes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from pipelines.cli.main import app
+from tests.pipelines.ran import Ran, Stepcast
+from warehouse import publication
+from warehouse.connection import connect
+from warehouse.history import why_unwritable
+from warehouse.home import CHECKOUT
+from warehouse.upkeep import HISTORY, MAIN
+
+READS = (
+    "sql query accuracy compare history noise show report timeline predict plan",
+    "doctor networks node-types warehouse:check prices:show fleet:list fleet:status embedder:list",
+)
+"""Commands that answer from the history, from what has landed, or from neither."""
+WRITES = (
+    "run demo load push export seal reproduce reproduce-external profile recommend decisions serve",
+    "train reap ui import bench:ingest bench:ceer bench:simulator bench:optimizer bench:predictddl",
+    "fleet:add fleet:page fleet:pause fleet:resume fleet:remove fleet:run fleet:on fleet:off",
+    "warehouse:backup warehouse:compact warehouse:migrate prices:collect node:join embedder:train",
+)
+"""Those that measure, load, or are asked for a file or an entry of the ledger."""
+IN_ONE_PROCESS = """
+import contextlib, io, json, sys
+from pipelines.cli.main import main
+for arguments in json.loads(sys.argv[1]):
+    err = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
+            main(arguments)
+    except SystemExit as ended:
+        print(json.dumps([arguments, ended.code, err.getvalue()]))
+"""
+HOLDS = """
+import sys, duckdb
+held = duckdb.connect(sys.argv[1])
+print("held", flush=True)
+input()
+"""
+BOUND = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner"]
+"""Root as permissions bind it."""
+
+
+def arguments_of(home: Path, study: Path, folder: Path) -> dict[str, list[str]]:
+    """Return what each command that answers from the history is called with here."""
+    run = next((home / "landing").glob("*links*"), home)
+    return {
+        "sql": ["SELECT count(*) FROM raw.run"],
+        "query": ["runs"],
+        "accuracy": ["--json"],
+        "compare": ["round:paper/1", "round:paper/1"],
+        "history": ["small_cnn"],
+        "noise": [str(study)],
+        "show": [run.name],
+        "report": [str(study), "--to", str(folder / "report.html")],
+        "timeline": [str(study), "--scenario", "small_cnn 16px b4, unshaped, W=2", "--steps", "2"],
+        "predict": [
+            *("--dnn", "small_cnn", "--image-size", "16", "--batch-size", "4", "--workers", "2"),
+            *("--worker", "emu.native.s25", "--server", "emu.server", "--link-mbps", "200"),
+            *("--systems", "linear", "--dry-run"),
+        ],
+        "warehouse check": [],
+        "prices show": [],
+        "fleet list": [],
+        "fleet status": [],
+    }
+
+
+def ended(home: Path, study: Path, folder: Path, *, bound: bool) -> dict[str, tuple[int, str]]:
+    """Return the exit code and the lines on stderr of each command that reads."""
+    asked = arguments_of(home, study, folder)
+    calls = [[*name.split(), *arguments] for name, arguments in asked.items()]
+    as_root = BOUND if bound and os.geteuid() == 0 else []
+    done = subprocess.run(
+        [*as_root, sys.executable, "-c", IN_ONE_PROCESS, json.dumps(calls)],
+        cwd=CHECKOUT,
+        env={**os.environ, "STEPCAST_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    for answer in answers:
+        if answer[0][0] == "compare":
+            # One round is all that has run: that the history says so is the answer.
+            *err, last = answer[2].splitlines(keepends=True)
+            assert last.endswith("; choose sides that share none\n")
+            answer[1:] = [answer[1] - 2, "".join(err)]
+    return {name: (code, err) for name, (_, code, err) in zip(asked, answers, strict=True)}
+
+
+@contextmanager
+def written_by_another(main: Path) -> Iterator[int]:
+    """Hold a warehouse in another process, as a load does; yield its number."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, main], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline()
+        yield holder.pid
+    finally:
+        holder.communicate(b"\n")
+
+
+def content(home: Path) -> dict[str, Any]:
+    """Return every file and folder of a home with its time of change and, of files, the bytes."""
+    return {
+        str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
+        for path in [home, *home.rglob("*")]
+    }
+
+
+def test_every_command_is_known_to_read_or_to_write() -> None:
+    def leaves(command: Any, *names: str) -> Iterator[str]:
+        if not hasattr(command, "list_commands"):
+            yield ":".join(names)
+            return
+        context = typer.Context(command)
+        for name in command.list_commands(context):
+            yield from leaves(command.get_command(context, name), *names, name)
+
+    told = " ".join((*READS, *WRITES)).split()
+    assert sorted(leaves(typer.main.get_command(app))) == sorted(told)
+    offline = {"plan", "doctor", "networks", "node-types", "embedder:list"}
+    reads = {name.replace(" ", ":") for name in arguments_of(Path(), Path(), Path())}
+    assert reads == set(" ".join(READS).split()) - offline
+
+
+def test_commands_that_read_answer_of_a_home_that_cannot_be_written(
+    finished: Ran, tmp_path: Path
+) -> None:
+    for path in [finished.home, *finished.home.rglob("*")]:
+        path.chmod(path.stat().st_mode & ~0o222)
+    before = content(finished.home)
+    answers = ended(finished.home, finished.study, tmp_path, bound=True)
+    assert answers == dict.fromkeys(answers, (0, ""))
+    assert content(finished.home) == before
+    for path in [finished.home, *finished.home.rglob("*")]:
+        path.chmod(path.stat().st_mode | 0o200)
+
+
+def test_commands_that_read_answer_beside_a_writer_and_say_how_old_that_is(
+    finished: Ran, tmp_path: Path
+) -> None:
+    before = content(finished.home)
+    with written_by_another(finished.home / MAIN) as pid:
+        answers = ended(finished.home, finished.study, tmp_path, bound=False)
+    assert {code for code, _ in answers.values()} == {0}
+    quiet = {"noise", "warehouse check", "fleet list", "fleet status"}
+    for name, (_, err) in answers.items():
+        lines = err.splitlines()
+        assert len(lines) == (name not in quiet), name
+        assert all("this is the history of 20" in line for line in lines)
+        assert all(f"old; process {pid} (" in line for line in lines)
+    left = content(finished.home)
+    (finished.home / f"{MAIN}.wal").unlink(missing_ok=True)
+    del before[str(finished.home)], left[str(finished.home)]
+    assert left == before
+
+
+@pytest.fixture
+def asked(finished: Ran, stepcast: Stepcast, monkeypatch: pytest.MonkeyPatch) -> Stepcast:
+    """Return the command line on a home that this test may change."""
+    monkeypatch.setenv("STEPCAST_HOME", str(finished.home))
+    return stepcast
+
+
+def test_what_has_landed_and_is_not_loaded_is_told(finished: Ran, asked: Stepcast) -> None:
+    landing = finished.home / "landing"
+    first = min(path for path in landing.iterdir() if path.is_dir())
+    shutil.copytree(first, landing / f"{first.name}-again")
+    (line,) = asked("accuracy", "--json").err.splitlines()
+    assert line.endswith("old: 1 landed run is not in it yet; `stepcast load`")
+    shutil.copytree(first, landing / f"{first.name}-more")
+    assert "old: 2 landed runs are not in it yet" in asked("sql", "SELECT 1").err
+
+
+def test_a_recommendation_and_a_forecast_are_given_where_none_can_be_written(
+    finished: Ran, asked: Stepcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    at_once = partial(why_unwritable, patience_s=0.0)
+    monkeypatch.setattr("pipelines.cli.ask.why_unwritable", at_once)
+    arguments = arguments_of(finished.home, finished.study, tmp_path)["predict"]
+    forecast = [one for one in arguments if one != "--dry-run"]
+    with written_by_another(finished.home / MAIN) as pid:
+        answer = asked("predict", *forecast)
+    assert answer.code == 0, answer.err
+    first = answer.err.splitlines()[0]
+    assert first.startswith("the answer is not written to the ledger: ")
+    assert f"is held by process {pid} (" in first
+
+
+@pytest.mark.parametrize("place", [0.0, 0.001, 0.3, 0.6, 0.9])
+def test_a_damaged_history_is_one_line_and_is_published_again(
+    finished: Ran, asked: Stepcast, place: float
+) -> None:
+    history = finished.home / HISTORY
+    state, whole = history.stat(), history.read_bytes()
+    start = int(place * len(whole))
+    spoilt = bytes(byte ^ 0xFF for byte in whole[start : start + 4096])
+    history.write_bytes(whole[:start] + spoilt + whole[start + 4096 :])
+    os.utime(history, ns=(state.st_atime_ns, state.st_mtime_ns))
+    answer = asked("accuracy")
+    if answer.code:
+        assert answer.code == 2
+        (line,) = answer.err.splitlines()
+        assert line.startswith(f"stepcast: {history} is damaged (")
+        assert line.endswith("`stepcast load` publishes it again")
+    assert asked("load").code == 0
+    assert history.read_bytes() == (finished.home / MAIN).read_bytes()
+    assert asked("accuracy").code == 0
+
+
+def test_a_history_that_was_cut_is_damaged_too(finished: Ran, asked: Stepcast) -> None:
+    history = finished.home / HISTORY
+    os.truncate(history, history.stat().st_size // 3)
+    for command in (["accuracy"], ["sql", "SELECT * FROM report.accuracy"], ["query", "runs"]):
+        (line,) = asked(*command).err.splitlines()
+        assert "`stepcast load` publishes it again" in line
+
+
+def test_nothing_published_yet_says_whether_it_is_being_made(
+    asked: Stepcast, finished: Ran
+) -> None:
+    (finished.home / HISTORY).unlink()
+    for command in (["accuracy"], ["sql", "SELECT 1"], ["prices", "show"]):
+        answer = asked(*command)
+        assert answer.code == 2
+        assert answer.err.splitlines() == [
+            f"stepcast: nothing has been published in {finished.home} yet; `stepcast load` does "
+            "that"
+        ]
+    with written_by_another(finished.home / MAIN) as pid:
+        (line,) = asked("sql", "SELECT 1").err.splitlines()
+    assert f"yet, and process {pid} (" in line
+    assert line.endswith("is loading: wait until that has ended, then try again")
+
+
+def test_a_history_of_an_earlier_schema_is_told(
+    finished: Ran, asked: Stepcast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(finished.home / HISTORY) as connection:
+        newest = publication.versions(connection)[1]
+        connection.execute("DELETE FROM meta.migration WHERE version = ?", [newest])
+    answer = asked("accuracy")
+    assert answer.code == 2
+    said = f"has schema version {newest - 1}, and this Stepcast reads {newest}; `stepcast warehouse"
+    assert said in answer.err
+    still = asked("sql", "SELECT count(*) FROM raw.run")
+    assert still.code == 0
+    assert said in still.err

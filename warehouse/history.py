@@ -1,0 +1,133 @@
+"""The history as it was published: read without the warehouse, which another process may hold."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+
+from warehouse import ledger
+from warehouse.connection import PATIENCE_S, confine, writer_of
+from warehouse.landing import landed_run, run_folders
+from warehouse.ledger import FitRecord
+from warehouse.migrations import versions
+from warehouse.publication import earlier, published
+from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario, StepcastError
+from warehouse.systems import System
+from warehouse.upkeep import HISTORY, MAIN
+from warehouse.warehouse import Warehouse, read_only
+
+_LOOKS_S = 0.1
+
+
+class History(Warehouse):
+    """The warehouse of `home` as it was published last: read from history.duckdb, never written.
+
+    Reading takes no lock that a writer waits for, and writes nothing into the home. What it is
+    asked to record is named as the warehouse would name it, and not kept.
+    """
+
+    def record_fit(self, *fits: FitRecord) -> None:
+        """Keep nothing."""
+
+    def record_predictions(self, predictions: Sequence[Prediction]) -> int:
+        """Keep nothing; none is new."""
+        return 0
+
+    def record_asked(
+        self,
+        asked_of: Sequence[System],
+        fits: Sequence[FitRecord],
+        scenarios: Sequence[Scenario],
+        predictions: Sequence[Prediction],
+        prices: Iterable[Sequence[Price]] = (),
+    ) -> int:
+        """Keep nothing; none is new."""
+        return 0
+
+    def record_prices(self, prices: Sequence[Price]) -> str:
+        """Return the id that the set of prices would have."""
+        return ledger.price_snapshot(prices)
+
+    def record_recommendation(self, recommendation: Recommendation) -> str:
+        """Return the id that the recommendation would have."""
+        return ledger.recommendation_id(recommendation)
+
+    def register(self, system: System) -> None:
+        """Keep nothing."""
+
+    @contextmanager
+    def _open(self, *, files: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+        if self._held is not None:
+            yield self._held
+            return
+        with published(self._main, self.home / HISTORY) as connection:
+            confine(connection)
+            yield connection
+
+    @contextmanager
+    def _changing(
+        self, *, files: bool = False, verify: bool = False
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        raise StepcastError(f"{self.home / HISTORY} is for reading; nothing is written to it")
+        yield
+
+
+def condition(home: Path) -> str | None:
+    """Say how old the history of a home is, where it is not all that there is; else None.
+
+    Raises:
+        BadInput: as `published`.
+    """
+    main, history = home / MAIN, home / HISTORY
+    with published(main, history, any_version=True) as connection:
+        version, newest = versions(connection)
+        loaded = {run for (run,) in connection.execute("SELECT run_id FROM meta.loaded").fetchall()}
+    if version < newest:
+        return earlier(history, version, newest)
+    writer = writer_of(main)
+    waiting = sum(folder.name not in loaded for folder in run_folders(home / "landing"))
+    if writer is None and not waiting:
+        return None
+    at = datetime.fromtimestamp(history.stat().st_mtime, UTC)
+    age = f"this is the history of {at:%Y-%m-%d %H:%M} UTC, {_ago(datetime.now(UTC) - at)} old"
+    if writer is not None:
+        return f"{age}; {writer} is writing what is new"
+    landed = "1 landed run is" if waiting == 1 else f"{waiting} landed runs are"
+    return f"{age}: {landed} not in it yet; `stepcast load`"
+
+
+def studies_of(home: Path) -> set[str]:
+    """Return the studies of which runs are in a home, those that are not loaded yet too."""
+    known: dict[str, str] = {}
+    if (home / HISTORY).exists():
+        known = dict(read_only(home, "SELECT run_id, study FROM raw.run").rows())
+    found = set(known.values())
+    for folder in run_folders(home / "landing"):
+        if folder.name not in known:
+            with suppress(BadInput):
+                found.add(landed_run(folder).study)
+    return found
+
+
+def why_unwritable(home: Path, *, patience_s: float = PATIENCE_S) -> str | None:
+    """Say why the warehouse of a home cannot be written, after waiting for another writer."""
+    main = home / MAIN
+    if not os.access(home, os.W_OK) or (main.exists() and not os.access(main, os.W_OK)):
+        return f"{home} is read-only"
+    until_s = time.monotonic() + patience_s
+    while (writer := writer_of(main)) is not None:
+        if time.monotonic() >= until_s:
+            return f"{main} is held by {writer}"
+        time.sleep(_LOOKS_S)
+    return None
+
+
+def _ago(age: timedelta) -> str:
+    minutes = age / timedelta(minutes=1)
+    if minutes < 120:
+        return f"{max(minutes, 0):.0f} minutes"
+    return f"{minutes / 60:.0f} hours" if minutes < 48 * 60 else f"{minutes / 1440:.0f} days"
