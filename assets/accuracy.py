@@ -1,5 +1,6 @@
 """Assets of how wrong forecasts were."""
 
+import polars as pl
 from dagster import (
     AssetKey,
     AssetsDefinition,
@@ -18,7 +19,7 @@ from assets.studied import Studied
 from forecasting.chosen import baseline_in_words
 from forecasting.evaluation import evaluate
 from forecasting.findings.standing import filled
-from forecasting.results import outcome, scaling
+from forecasting.results import by_system, outcome, scaling
 from reports import plots, report
 from studies.plan import REPORT_NAME
 from studies.progress import Progress
@@ -44,16 +45,29 @@ def table_asset(of: Studied) -> AssetsDefinition:
         """Predicted beside measured, one row for each scenario of the round that ran last."""
         round_ = rounds.latest(of.path)
         history = warehouse.open()
-        rows = filled(round_, outcome(round_, history.accuracy()), history)
+        accuracy = history.accuracy()
+        rows = filled(round_, outcome(round_, accuracy), history)
         metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
         figures = (
             plots.scaling(curve, metric, curve["dnn"][0], baseline) for curve in scaling(rows)
         )
         shown = of_frame(rows, round_, figures, comments(warehouse, "report.accuracy"))
         lineage = {"dagster/column_lineage": _lineage(of, measured)}
-        return MaterializeResult(metadata=shown | lineage)
+        return MaterializeResult(metadata=shown | lineage | errors(by_system(round_, accuracy)))
 
     return table
+
+
+def errors(judged: pl.DataFrame) -> dict[str, MetadataValue]:
+    """Return each system's mean absolute error, percent, and its n: Dagster draws their trends.
+
+    `judged` is as `forecasting.results.by_system` has it.
+    """
+    found: dict[str, MetadataValue] = {}
+    for row in judged.filter(pl.col("dnn").is_null(), pl.col("n") > 0).sort("system").to_dicts():
+        found[f"MAPE in percent: {row['system']}"] = MetadataValue.float(row["mean_ape_percent"])
+        found[f"n: {row['system']}"] = MetadataValue.int(row["n"])
+    return found
 
 
 def report_asset(of: Studied) -> AssetsDefinition:

@@ -21,6 +21,9 @@ from assets.simulations import simulations
 from assets.studied import studied
 from warehouse.records import Backend
 
+JOB_OF_STUDY = {"stepcast/job": "study"}
+"""Tag of jobs that run a study, and of their runs: tells them from upkeep in lists."""
+
 
 def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
     """Return what Dagster is to know of a study: only the probes and systems that it concerns.
@@ -47,6 +50,7 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         selection=assets,
         # What measures runs alone: steps one after another, in one process.
         executor_def=in_process_executor,
+        tags=JOB_OF_STUDY,
         description=of.study.description or f"Profile, predict and measure {of.study.name}.",
     )
     with warnings.catch_warnings():

@@ -42,6 +42,7 @@ from warehouse.records import BadInput
 
 TYPES = DynamicPartitionsDefinition(name="node_type")
 GROUP = "fleet"
+ADD = "A partition is a node type of the fleet: `stepcast fleet add` makes one."
 MEASURES = {"stepcast/measures": "this host"}
 """Tag of runs that measure: dagster.yaml lets one of them through at a time."""
 PROFILES, WATCHES = "fleet_profiles", "fleet_watch"
@@ -60,7 +61,7 @@ AFTER = tuple(key(noun) for noun in ("loaded", "forecasts", "checks"))
 def _spec(noun: str, description: str, table: str, kind: str, *deps: str) -> AssetSpec:
     return AssetSpec(
         key(noun),
-        description=description,
+        description=f"{description} {ADD}",
         deps=[key(one) for one in deps],
         skippable=noun in _PROBES,
         group_name=GROUP,
@@ -73,7 +74,8 @@ def _spec(noun: str, description: str, table: str, kind: str, *deps: str) -> Ass
 
 @asset(
     key=key("condition"),
-    description="Whether a node type still is what its profiles say: a new version if it changed.",
+    description="Whether a node type still is what its profiles say: a new version if it changed. "
+    + ADD,
     partitions_def=TYPES,
     group_name=GROUP,
     owners=OWNERS,
@@ -171,6 +173,8 @@ def _chosen(probes: tuple[str, ...], context: AssetExecutionContext) -> list[str
 
 @asset(
     key=key("forecasts"),
+    description="Fits to the newest profiles of a node type, and what they forecast of its "
+    f"networks. {ADD}",
     # Stale as soon as the type has changed: lineage shows that of direct dependencies only.
     deps=[key("loaded"), key("condition")],
     partitions_def=TYPES,
@@ -194,6 +198,8 @@ def forecasts(
 
 @asset(
     key=key("checks"),
+    description="What is wrong with the profiles of a node type: age, drift, unfinished visits, "
+    f"odd links. {ADD}",
     deps=[key("loaded"), key("condition")],
     partitions_def=TYPES,
     group_name=GROUP,

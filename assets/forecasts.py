@@ -20,7 +20,7 @@ def fit_asset(of: Studied, system: System) -> AssetsDefinition:
 
     @asset(
         key=of.key("fits", system.name),
-        description=system.what,
+        description=f"The fit of {system.name}. {system.what}",
         deps=[*(of.key("profiles", probe) for probe in probes), *of.learned(system)],
         group_name=of.name,
         owners=OWNERS,
@@ -56,7 +56,8 @@ def prediction_asset(of: Studied, system: System) -> AssetsDefinition:
 
     @asset(
         key=of.key("predictions", system.name),
-        description=f"{system.what} Written to the ledger before anything is measured.",
+        description=f"What {system.name} forecasts, written to the ledger before anything is "
+        f"measured. {system.what}",
         deps=[of.key("fits", system.name)],
         group_name=of.name,
         owners=OWNERS,

@@ -19,11 +19,14 @@ from assets.reaping import reaping_definitions
 from pipelines import fleet, hooks
 from pipelines.schedules import schedules
 from pipelines.sensors import receiving
+from studies.study import read_study
+from warehouse.history import studies_of
 from warehouse.home import CHECKOUT
-from warehouse.records import Backend, StepcastError
+from warehouse.records import Backend, BadInput, StepcastError
 
 STUDIES = "STEPCAST_STUDIES"
 """Names further folders or files of studies, as PATH does."""
+DEMO = "demo"
 
 
 def study_files() -> Iterator[Path]:
@@ -31,6 +34,30 @@ def study_files() -> Iterator[Path]:
     more = [Path(one) for one in os.environ.get(STUDIES, "").split(os.pathsep) if one]
     for place in (CHECKOUT / "studies", *more):
         yield from sorted(place.glob("*.yaml")) if place.is_dir() else (place,)
+
+
+def shown_files(home: Path) -> Iterator[Path]:
+    """Yield the study files that the web interface shows of a home.
+
+    Those are ours of which something has run there (the demo where nothing has), and all that
+    `STUDIES` names.
+    """
+    try:
+        ran = studies_of(home)
+    except BadInput as error:
+        logging.getLogger("dagster").warning("no study is known to have run: %s", error)
+        ran = set()
+    files = list(study_files())
+    ours = {file: _name(file) for file in files if file.parent == CHECKOUT / "studies"}
+    shown = ran & {*ours.values()} or {DEMO}
+    yield from (file for file in files if file not in ours or ours[file] in shown)
+
+
+def _name(file: Path) -> str | None:
+    try:
+        return read_study(file).name
+    except BadInput:
+        return None
 
 
 def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:

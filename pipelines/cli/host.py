@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -80,9 +81,13 @@ def ui(port: Annotated[int, typer.Option(help="Where it listens.")] = 3000) -> N
 
     Example: stepcast ui --port 3001
     """
+    from assets.landed import report_landed
     from pipelines import history
     from warehouse.home import CHECKOUT, home
+    from warehouse.records import BadInput
 
+    with history.instance(home()) as instance, suppress(BadInput):
+        report_landed(instance, home())
     history.prepare(home())
     os.environ["STEPCAST_HOME"] = str(home())
     module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from pipelines.cli.load import tell_dagster
 from pipelines.cli.run import Study
 from warehouse.home import CHECKOUT, home
 
@@ -103,6 +104,7 @@ def reproduce(
     place = home()
     with shown([]) as progress:
         rounds = reproduction.reproduce(folder, place, progress, study or ())
+    tell_dagster(place)
     typer.echo(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
     _print_leaderboard(place, "leaderboard.json")
     board = _print_board(place)

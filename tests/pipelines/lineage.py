@@ -54,8 +54,9 @@ def _lines(assets: dict[str, list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    from pipelines.definitions import defs
+    from pipelines.lineage import study_files, whole
+    from pipelines.resources import resources
 
     if sys.argv[1:] != ["--write"]:
         sys.exit("usage: python -m tests.pipelines.lineage --write")
-    write(lineage(defs))
+    write(lineage(whole(resources(), *study_files())))

@@ -10,8 +10,7 @@ from dagster import AssetKey, Definitions
 
 from assets.fleet import TYPES, WATCHES
 from models.systems import SYSTEMS
-from pipelines.definitions import defs
-from pipelines.lineage import STUDIES, definitions, study_files, whole
+from pipelines.lineage import STUDIES, definitions, shown_files, study_files, whole
 from pipelines.resources import resources
 from profilers.probes import PROBES
 from studies.study import Study, read_study
@@ -35,6 +34,7 @@ GROUPS = {
 MEASURING = {"profiles", "measured"}
 OTHERS = {"embedders", "fleet", "landing", "prices", "rented"}
 """First parts of the keys of assets that are of no study."""
+defs = whole(resources(), *COMMITTED)
 LISTED = list(defs.resolve_all_asset_specs())
 STUDIED = [read_study(file) for file in COMMITTED]
 every_study = pytest.mark.parametrize("study", STUDIED, ids=lambda one: one.name)
@@ -372,6 +372,39 @@ def test_further_studies_are_named_by_the_environment(
     file.write_text(STUDY.replace("name: paper", "name: single"))
     found = made(*study_files())
     assert jobs(found) == {*jobs(made(*COMMITTED)), "paper", "single"}
+
+
+def test_a_home_shows_the_studies_that_have_run_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = write_study(tmp_path)
+    monkeypatch.setenv(STUDIES, str(mine))
+    home = tmp_path / "home"
+    monkeypatch.setattr("pipelines.lineage.studies_of", lambda _: set())
+    assert [file.stem for file in shown_files(home)] == ["demo", mine.stem]
+    ran = {"reference_ddp", "variance", "fleet.emu.avx2.s15"}
+    monkeypatch.setattr("pipelines.lineage.studies_of", lambda _: ran)
+    assert [file.stem for file in shown_files(home)] == ["reference_ddp", "variance", mine.stem]
+    monkeypatch.setattr("pipelines.lineage.studies_of", lambda _: {"fleet.emu.avx2.s15"})
+    assert [file.stem for file in shown_files(home)] == ["demo", mine.stem]
+
+
+def test_a_fit_and_its_forecasts_are_told_apart_by_what_is_shown_of_them() -> None:
+    told = {spec.key: spec.description or "" for spec in LISTED}
+    fits = [key for key in told if key.path[1] == "fits"]
+    assert fits
+    for key in fits:
+        study, _, system = key.path
+        assert told[key].startswith(f"The fit of {system}. ")
+        forecasts = told[AssetKey([study, "predictions", system])]
+        assert forecasts.startswith(f"What {system} forecasts, ")
+
+
+def test_partitions_say_what_makes_one() -> None:
+    of_types = [spec for spec in LISTED if spec.partitions_def is TYPES]
+    assert of_types
+    for spec in of_types:
+        assert "`stepcast fleet add`" in (spec.description or "")
 
 
 def test_a_place_that_is_not_there_is_warned_of(

@@ -1,0 +1,43 @@
+"""What came into a home without a Dagster run, told to Dagster: its pages show what is there."""
+
+from pathlib import Path
+
+from dagster import AssetKey, AssetMaterialization, DagsterInstance, MetadataValue
+
+from warehouse.warehouse import read_only
+
+_LANDED = Path(__file__).with_name("landed.sql")
+_COUNTED = {
+    "profiles": "runs",
+    "measured": "runs",
+    "fits": "fits",
+    "predictions": "forecasts",
+    "accuracy": "judged forecasts",
+}
+
+
+def report_landed(instance: DagsterInstance, home: Path) -> int:
+    """Tell Dagster of assets that it has not heard of since they changed; return how many.
+
+    Raises:
+        BadInput: nothing is published in the home.
+    """
+    told = 0
+    for study, kind, noun, count, came_at in read_only(home, _LANDED.read_text()).rows():
+        key = AssetKey([study, kind, noun])
+        last = instance.get_latest_materialization_event(key)
+        if last is not None and last.timestamp >= came_at.timestamp():
+            continue
+        instance.report_runless_asset_event(
+            AssetMaterialization(
+                key,
+                description=f"{count:,} {_COUNTED[kind]} that were loaded, or made by a command.",
+                metadata={
+                    "dagster/row_count": MetadataValue.int(count),
+                    "counts": MetadataValue.text(_COUNTED[kind]),
+                    "newest": MetadataValue.timestamp(came_at),
+                },
+            )
+        )
+        told += 1
+    return told
