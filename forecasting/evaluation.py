@@ -28,6 +28,7 @@ from forecasting.findings.reuse import Reuse, reuse
 from forecasting.findings.servers import Placed, servers
 from forecasting.findings.standing import filled
 from forecasting.findings.step_times import StepTimes, step_times
+from forecasting.findings.store import Store
 from forecasting.findings.traced_steps import TracedSteps, traced_steps
 from forecasting.findings.unseen import Unseen, unseen
 from forecasting.findings.windows import Sensitivity, windows
@@ -148,6 +149,8 @@ def evaluated(
         judged: as `forecasting.findings.judged.judged_of` returns it; None: nothing was.
     """
     figures, models = summary(rows), FittedModels(round_, landing, warehouse)
+    name = f"{round_.study.name}.{round_.repeat}.{round_.backend}.{round_.host_id}"
+    store = Store(None if warehouse is None else warehouse.home, name)
     passes = round_.runs_of("torch_compute")
     return Evaluation(
         about=about(round_),
@@ -161,7 +164,7 @@ def evaluated(
         board=None if warehouse is None else board(round_, warehouse),
         reuse=None
         if judged is None or warehouse is None
-        else reuse(round_, judged, landing, warehouse),
+        else reuse(round_, judged, landing, warehouse, store),
         largest_errors=largest_errors(round_, rows, landing, models),
         comparisons=comparisons(round_.study, rows),
         errors=errors(round_.study, rows),

@@ -48,6 +48,11 @@ class Recommended:
     accuracy: pl.DataFrame
     front: Sequence[Option] = ()
 
+    @property
+    def judged(self) -> int:
+        """How many forecasts of the system were judged on the same backend."""
+        return int(self.accuracy["n"].sum())
+
 
 def recommend(
     warehouse: Warehouse,

@@ -1,13 +1,16 @@
 """The first screen of a report: one sentence, one picture, three numbers."""
 
+from collections.abc import Iterable, Iterator
 from html import escape
+
+import polars as pl
 
 from forecasting.evaluation import Evaluation
 from forecasting.findings.opening import Opening
 from forecasting.results import Summary
 from reports import opening_plot, plots
 from reports.figure_html import captioned
-from reports.wording import against, floor, percent
+from reports.wording import against, floor, held, percent
 from studies.words import count
 
 
@@ -29,13 +32,35 @@ def figures(found: Evaluation) -> str:
     """Return three numbers, each with how many it is of, the noise floor, and when it was made."""
     result, opening = found.summary, found.opening
     noise, when = f"noise floor {floor(result)}", made(opening)
-    of = f"n = {result.n}{uncounted(result)}; {noise}"
+    of = f"n = {result.n}; {noise}"
+    mean = f"Mean absolute error{', W ≥ 2' if result.several else ''}"
     cards = (
-        (f"Mean absolute error{', W ≥ 2' if result.several else ''}", result.error, of),
-        ("Nine of ten are off by at most", opening.nine_of_ten, of),
-        ("Measured inside the 90 % interval", opening.inside, f"n = {opening.inside_n}; {noise}"),
+        (mean, percent(result.error), (of, *left_out(found.rows, result), when)),
+        ("Nine of ten are off by at most", percent(opening.nine_of_ten), (of, when)),
+        ("Measured inside the 90 % interval", *_inside(opening, when)),
     )
-    return "\n".join(_card(title, percent(value), (note, when)) for title, value, note in cards)
+    return "\n".join(_card(*card) for card in cards)
+
+
+def _inside(opening: Opening, when: str) -> tuple[str, tuple[str, ...]]:
+    """Return how many measurements were inside, and whether so many can judge intervals."""
+    if not opening.inside_n:
+        return percent(None), ("n = 0", when)
+    value, said = held(opening.inside_count, opening.inside_n)
+    return value, (said, when)
+
+
+def left_out(rows: pl.DataFrame, result: Summary) -> Iterator[str]:
+    """Yield which scenarios the mean leaves out and why, and what it would be with them."""
+    known = rows.filter(pl.col("error_percent").is_not_null())
+    if result.busy_n:
+        whole = count(result.n + result.busy_n, "scenario")
+        yield (
+            f"left out: {result.busy_n} measured while the host was busy; with them "
+            f"{percent(result.whole_error)} of {whole}"
+        )
+    if alone := known.height - result.n - result.busy_n:
+        yield f"left out: {alone} of one worker, which systems profile rather than forecast"
 
 
 def made(opening: Opening) -> str:
@@ -89,7 +114,7 @@ def picture(found: Evaluation) -> str:
     return captioned(opening_plot.errors(points, about.baseline), ". ".join(described), caption)
 
 
-def _card(title: str, value: str, notes: tuple[str, ...]) -> str:
+def _card(title: str, value: str, notes: Iterable[str]) -> str:
     said = "".join(f"<small>{escape(note)}</small>" for note in notes)
     return f"<div><dt>{escape(title)}</dt><dd>{value}{said}</dd></div>"
 

@@ -3,7 +3,7 @@
 import polars as pl
 from matplotlib.figure import Figure
 
-from reports.plots import LINEAR, PREDICTED, blank, styled
+from reports.plots import LINEAR, PREDICTED, SIGNED, blank, styled
 from reports.svg import INK
 
 _ASIDE = 0.16
@@ -49,7 +49,7 @@ def errors(points: pl.DataFrame, baseline: str) -> Figure:
             )
     axes.set_xticks(range(len(places)), labels=[str(one) for one in places])
     axes.set_xlim(-0.6, len(places) - 0.4)
-    axes.set(xlabel="workers", ylabel="error, %")
+    axes.set(xlabel="workers", ylabel=SIGNED)
     axes.margins(y=0.12)
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], names[::-1], loc="best")

@@ -5,8 +5,11 @@ from hashlib import sha256
 from pathlib import Path
 from string import Template
 
+from reports.svg import shared_styles
+
 _HERE = Path(__file__).parent
 _STYLE, _SCRIPT = _HERE / "style.css", _HERE / "page.js"
+_STYLES = "$style"
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; script-src 'sha256-{}'"
@@ -20,6 +23,8 @@ def filled(template: str, **parts: str) -> str:
     """
     script = _SCRIPT.read_text()
     told = b64encode(sha256(script.encode()).digest()).decode()
-    return Template((_HERE / template).read_text()).substitute(
-        style=_STYLE.read_text(), script=script, policy=_POLICY.format(told), **parts
+    page = Template((_HERE / template).read_text()).safe_substitute(
+        script=script, policy=_POLICY.format(told), **parts
     )
+    html, classes = shared_styles(page)
+    return html.replace(_STYLES, f"{_STYLE.read_text()}{classes}\n", 1)

@@ -16,6 +16,8 @@ SERIES = tuple(PALETTE[name] for name in PALETTE if name not in ("grey", "red"))
 """Colours of what has no colour of its own."""
 RESOURCES = dict(zip(("downlink", "worker", "uplink", "ps"), SERIES, strict=False))
 WARNING = PALETTE["red"]
+SIGNED = "error, % (above 0: forecast too high)"
+"""The axis of errors with their sign: (predicted − measured) / measured."""
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "stepcast",

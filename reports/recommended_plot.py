@@ -1,6 +1,6 @@
 """What a recommendation chose from, as a picture: time against cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -12,9 +12,11 @@ from models.choosing.advice import Question
 from models.choosing.candidates import Candidate
 from models.choosing.limits import Limits
 from models.choosing.options import Option, Span
-from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, styled
+from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, WARNING, styled
 
-_INCHES = (8.0, 4.5)
+_INCHES = (8.0, 5.0)
+_RING, _WIDER = 10.0, 4.0
+"""Points across: of the mark of the first rule of thumb, and how much wider the next ones are."""
 
 
 @dataclass(frozen=True)
@@ -76,42 +78,81 @@ def _time_against_cost(
     choice: _Point | None,
     chooser: str,
 ) -> Figure:
-    """Plot the Pareto front, the choice with its intervals, rules of thumb, and the limits."""
+    """Plot the Pareto front, the choice, rules of thumb, all with intervals, and the limits.
+
+    Rules that take the same are one mark, a ring around what lies below it.
+    """
     figure = Figure(figsize=_INCHES, layout="constrained")
     figure.suptitle(title, fontsize=12)
     axes = figure.subplots()
-    if others:
-        axes.plot(*_places(others), "o", ms=3, color=LINEAR, label="other ways to run it")
+    if others := [one for one in others if one not in front]:
+        _draw(axes, others, "o", 3, LINEAR, "other ways to run it")
     if front:
-        axes.plot(*_places(front), "-o", ms=4, color=PREDICTED, label="Pareto front")
-    colours = iter(SERIES[2:])
-    for name, one in rules.items():
-        label = f"{name}: {one.label}"
-        axes.plot(*_places([one]), "s", ms=6, color=next(colours), label=label)
+        places = _places(front)
+        axes.plot(*places, "-", lw=1, color=PREDICTED)
+        _draw(axes, front, "o", 4, PREDICTED, "Pareto front")
     if choice is not None:
-        _draw_choice(axes, choice, f"{chooser}: {choice.label}")
+        _draw(axes, [choice], "*", 13, MEASURED, f"{chooser}: {choice.label}")
+    colours = iter(SERIES[2:])
+    size = _RING
+    for point, names in _alike(rules):
+        label = f"{', '.join(names)}: {point.label}"
+        _draw(axes, [point], "o", size, next(colours), label, is_ring=True)
+        size += _WIDER
     if limits.deadline_s is not None:
-        axes.axvline(limits.deadline_s / 3600, color=LINEAR, ls="--", lw=1)
+        hours = limits.deadline_s / 3600
+        axes.axvline(hours, color=WARNING, ls="--", lw=1, label=f"deadline: {hours:g} h")
     if limits.budget_usd is not None:
-        axes.axhline(limits.budget_usd, color=LINEAR, ls="--", lw=1)
+        usd = limits.budget_usd
+        axes.axhline(usd, color=WARNING, ls=":", lw=1.5, label=f"budget: ${usd:g}")
     axes.set_xlabel("hours")
     axes.set_ylabel("cost, $")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    figure.legend(loc="outside lower left")
+    figure.legend(loc="outside lower left", ncols=2, title="Bars: intervals of time and cost")
     return figure
 
 
-def _draw_choice(axes: Axes, choice: _Point, label: str) -> None:
-    ends = []
-    for span in (choice.hours, choice.usd):
-        low = span.value if span.low is None else span.low
-        high = span.value if span.high is None else span.high
-        ends.append([[span.value - low], [high - span.value]])
-    (hours,), (usd,) = _places([choice])
+def _alike(rules: Mapping[str, _Point]) -> Iterator[tuple[_Point, list[str]]]:
+    """Yield what rules of thumb take, each with the names of all rules that take it."""
+    names: dict[_Point, list[str]] = {}
+    for name, point in rules.items():
+        names.setdefault(point, []).append(name)
+    yield from names.items()
+
+
+def _draw(
+    axes: Axes,
+    points: Sequence[_Point],
+    mark: str,
+    size: float,
+    colour: str,
+    label: str,
+    *,
+    is_ring: bool = False,
+) -> None:
+    """Draw points with the intervals that are known."""
+    known = [[_ends(one.hours), _ends(one.usd)] for one in points]
+    hours, usd = ([[one[axis][side] for one in known] for side in range(2)] for axis in range(2))
     axes.errorbar(
-        hours, usd, xerr=ends[0], yerr=ends[1], fmt="*", ms=13, color=MEASURED, label=label
+        *_places(points),
+        xerr=hours,
+        yerr=usd,
+        fmt=mark,
+        ms=size,
+        mfc="none" if is_ring else colour,
+        mew=1.5 if is_ring else 0,
+        elinewidth=0.7,
+        color=colour,
+        label=label,
     )
+
+
+def _ends(span: Span) -> tuple[float, float]:
+    """Return how far the ends of an interval are below and above its value; 0: not known."""
+    low = span.value if span.low is None else span.low
+    high = span.value if span.high is None else span.high
+    return max(span.value - low, 0.0), max(high - span.value, 0.0)
 
 
 def _places(points: Sequence[_Point]) -> tuple[list[float], list[float]]:

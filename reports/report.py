@@ -1,12 +1,12 @@
 """The report: one HTML file with everything in it, to be read without a network."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 
 import polars as pl
 
-from forecasting.evaluation import Captures, Evaluation
+from forecasting.evaluation import Evaluation
 from forecasting.findings.about import About
 from forecasting.results import Summary, has_several, scaling
 from reports import first_screen, folding, page, plots
@@ -72,7 +72,7 @@ def write(evaluation: Evaluation, path: Path) -> Path:
 def render(evaluation: Evaluation) -> str:
     """Return the report of an evaluated round as HTML."""
     about, rows = evaluation.about, evaluation.rows
-    found = folding.sections(_all(evaluation))
+    found = folding.grouped(_groups(evaluation))
     return page.filled(
         "report.html",
         name=escape(about.study),
@@ -87,21 +87,70 @@ def render(evaluation: Evaluation) -> str:
     )
 
 
-def _all(evaluation: Evaluation) -> Iterator[str]:
-    """Yield all sections; each begins with its heading, or is empty."""
-    about = evaluation.about
-    curves = scaling(evaluation.rows)
+def _groups(found: Evaluation) -> Mapping[str, Iterable[str]]:
+    """Return all sections by the question they answer; each has its heading, or is empty."""
+    return {
+        "How far off are the forecasts?": _accuracy(found),
+        "What should be rented?": [
+            decisions.section(found.decisions),
+            *(
+                []
+                if found.by_operations is None
+                else [choices.section(found.by_operations.choices)]
+            ),
+        ],
+        "How do forecasts of networks that never ran do?": [
+            reuse.section(found.reuse),
+            regressions.section(found.reuse),
+        ],
+        "Which part of a forecast is wrong?": _parts(found),
+        "What was seen in the training?": _seen(found),
+        "Where do the figures come from?": [
+            f"<h2>How the figures were judged</h2>{_judged(found.summary)}",
+            f"<h2>Hosts, nodes and runs</h2>{provenance.section(found.about)}",
+        ],
+    }
+
+
+def _accuracy(found: Evaluation) -> Iterator[str]:
+    """Yield how wrong forecasts were, of scenarios, systems, networks and curves."""
+    about = found.about
+    curves = scaling(found.rows)
     drawn = [_curve(curve, about) for curve in curves[:MOST_FIGURES]]
-    yield scenarios.section(evaluation.rows, about, evaluation.per_dollar)
-    yield published.section(evaluation.published)
-    yield decisions.section(evaluation.decisions)
-    yield _systems(evaluation.systems)
-    yield f"<h2>Scaling</h2>{grid(drawn, len(curves))}" if curves else ""
-    yield largest_errors.section(evaluation.largest_errors)
-    yield from _sections(evaluation)
-    yield f"<h2>Links</h2>{_LINKS}{goodput.section(evaluation.links)}"
-    yield f"<h2>How the figures were judged</h2>{_judged(evaluation.summary)}"
-    yield f"<h2>Where they come from</h2>{provenance.section(about)}"
+    yield scenarios.section(found.rows, about, found.per_dollar)
+    if curves:
+        yield f"<h2>Forecast and measured, by number of workers</h2>{grid(drawn, len(curves))}"
+    yield published.section(found.published)
+    yield _systems(found.systems)
+    yield board.section(found.board)
+    yield errors.section(found.errors)
+    yield step_times.section(found.step_times)
+
+
+def _parts(found: Evaluation) -> Iterator[str]:
+    """Yield where errors come from, and how wrong parts of forecasts are by themselves."""
+    yield largest_errors.section(found.largest_errors)
+    yield components.section(found.components)
+    if found.by_operations is not None:
+        yield unseen.section(found.by_operations.unseen)
+    yield end_times.section(found.captures.end_times)
+    yield windows.section(found.captures.windows)
+
+
+def _seen(found: Evaluation) -> Iterator[str]:
+    """Yield what profiles, probes and packets show, whatever was forecast."""
+    yield comparisons.section(found.comparisons)
+    yield data_parallel.section(found.data_parallel)
+    if (by_operations := found.by_operations) is not None:
+        yield operations.section(by_operations.operations)
+        yield devices.section(by_operations.devices)
+    yield traced_steps.section(found.traced_steps)
+    yield convergence.section(found.convergence)
+    yield servers.section(found.servers)
+    yield f"<h2>Speed of the links</h2>{_LINKS}{goodput.section(found.links)}"
+    yield overhead.section(found.captures.overheads)
+    yield http2.section(found.captures.http2)
+    yield order.section(found.captures.orders)
 
 
 def _warning(about: About, rows: pl.DataFrame) -> str:
@@ -135,7 +184,7 @@ def _systems(systems: pl.DataFrame) -> str:
             ]
         )
     shown = table(["system", *dnns, "all", "scenarios", "one worker"], body)
-    return f"<h2>Beside the baselines</h2><p>{_SYSTEMS}{bound}</p>{shown}"
+    return f"<h2>All systems, by network</h2><p>{_SYSTEMS}{bound}</p>{shown}"
 
 
 def _curve(rows: pl.DataFrame, about: About) -> tuple[str, str]:
@@ -152,48 +201,6 @@ def _curve(rows: pl.DataFrame, about: About) -> tuple[str, str]:
     return title, captioned(drawn, described, caption)
 
 
-def _sections(found: Evaluation) -> list[str]:
-    """Return what only some rounds can show; each section is empty where it has nothing to show."""
-    return [
-        board.section(found.board),
-        comparisons.section(found.comparisons),
-        errors.section(found.errors),
-        step_times.section(found.step_times),
-        data_parallel.section(found.data_parallel),
-        components.section(found.components),
-        reuse.section(found.reuse),
-        regressions.section(found.reuse),
-        *_of_operations(found),
-        traced_steps.section(found.traced_steps),
-        convergence.section(found.convergence),
-        servers.section(found.servers),
-        *_of_captures(found.captures),
-    ]
-
-
-def _of_operations(evaluation: Evaluation) -> list[str]:
-    """Return what operations and steps of a round show."""
-    if (found := evaluation.by_operations) is None:
-        return []
-    return [
-        operations.section(found.operations),
-        devices.section(found.devices),
-        unseen.section(found.unseen),
-        choices.section(found.choices),
-    ]
-
-
-def _of_captures(captures: Captures) -> list[str]:
-    """Return what captured packets show."""
-    return [
-        overhead.section(captures.overheads),
-        http2.section(captures.http2),
-        end_times.section(captures.end_times),
-        order.section(captures.orders),
-        windows.section(captures.windows),
-    ]
-
-
 def _judged(result: Summary) -> str:
     return (
         "<p>A forecast rests on what was profiled and probed, alone; rows of measurements are "
@@ -201,10 +208,11 @@ def _judged(result: Summary) -> str:
         "loaded. <em>Published</em>: a file of forecasts was written before the measurement began "
         "(<code>stepcast seal</code>). <em>Before its run</em>: the forecast was made before the "
         "run began, and nobody else can check that. <em>After the fact</em>: it was made later, "
-        "from profiles. Error is (predicted − measured) / measured. <em>Split</em> says how far a "
-        "scenario is from what the predictor was fitted to. The <em>within-run spread</em> is "
-        "(largest − smallest window) / mean of one run, not a repetition. The <em>noise floor</em> "
-        "is the mean absolute error of forecasting each run by the mean of its runs in other "
+        "from profiles. Error is (predicted − measured) / measured: above 0, the forecast was too "
+        "high. <em>Split</em> says how far a scenario is from what the predictor was fitted to. "
+        "The <em>within-run spread</em> is (largest − smallest window) / mean of one run, not a "
+        "repetition. The <em>noise floor</em> is the mean absolute error of forecasting each run "
+        "by the mean of its runs in other "
         f"rounds, on re-created clusters: {floor(result)}. Judged with two or more workers: "
         f"{count(result.n, 'scenario')}{first_screen.uncounted(result)}.</p>"
         f"<p>{_BOUNDED}</p>"

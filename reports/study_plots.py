@@ -12,6 +12,7 @@ from reports.plots import (
     PREDICTED,
     RESOURCES,
     SERIES,
+    SIGNED,
     blank,
     legend_below,
     styled,
@@ -61,7 +62,7 @@ def errors(series: Named, title: str = "") -> Figure:
     for place, (label, rows) in enumerate(series):
         color = SERIES[place % len(SERIES)]
         axes.plot(rows["workers"], rows["error_percent"], "-o", ms=5, color=color, label=label)
-    axes.set(xlabel="workers", ylabel="error, %", xticks=_workers(rows for _, rows in series))
+    axes.set(xlabel="workers", ylabel=SIGNED, xticks=_workers(rows for _, rows in series))
     legend_below(figure, axes)
     return figure
 

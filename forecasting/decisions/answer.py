@@ -49,6 +49,27 @@ class Says:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """How much of what was asked about has a forecast, and whether past errors are behind it.
+
+    Attributes:
+        asked: ways to run the job: scenarios, without those whose framework or strategy is no
+            system's that was asked.
+        forecast: of these, with a forecast of any system, in time and money.
+        counted: of these, whose forecast counts; those of systems that nobody judged on this
+            backend do not, where another's was judged.
+        is_judged: whether forecasts of the systems that count were judged on this backend.
+        has_evidence: whether past errors, here or elsewhere, say how wrong any of them may be.
+    """
+
+    asked: int
+    forecast: int
+    counted: int
+    is_judged: bool
+    has_evidence: bool
+
+
+@dataclass(frozen=True)
 class Answered:
     """An answer with what it rests on.
 
@@ -64,6 +85,7 @@ class Answered:
         says: what each system would choose.
         measurements: what might change the choice, the most worth first.
         offered: prices, and how often spot nodes are taken away.
+        coverage: how much of what was asked about is known.
         recommendation_id: in the ledger.
     """
 
@@ -77,6 +99,7 @@ class Answered:
     says: Sequence[Says]
     measurements: Sequence[Measurement]
     offered: Offered
+    coverage: Coverage
     recommendation_id: str
 
     @property
@@ -161,7 +184,20 @@ def answer(
         says=list(_says(everything, decision, question.aim)),
         measurements=measurements(chosen, question.aim, scenarios),
         offered=prices,
+        coverage=_coverage(found, everything, chosen),
         recommendation_id=warehouse.record_recommendation(record),
+    )
+
+
+def _coverage(found: Answer, everything: Sequence[Ranked], chosen: Sequence[Candidate]) -> Coverage:
+    scenarios = {one.scenario.scenario_id for one in found.forecasts}
+    scenarios |= {one.scenario.scenario_id for one in found.refused if not one.foreign}
+    return Coverage(
+        asked=len(scenarios),
+        forecast=len({one.scenario_id for _, one in everything}),
+        counted=len({one.scenario_id for one in chosen}),
+        is_judged=not all(rank[0] for rank, _ in everything),
+        has_evidence=any(one.has_evidence for one in chosen),
     )
 
 

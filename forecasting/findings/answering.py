@@ -14,6 +14,7 @@ from time import process_time
 
 import polars as pl
 
+from forecasting.findings.store import Store, digest, known_digest
 from forecasting.findings.waiting import Workloads
 from models.ernest.systems import ERNEST
 from models.predictddl.fitted import PredictDDL
@@ -21,7 +22,7 @@ from models.predictddl.known import Known, key_of
 from models.predictddl.systems import PREDICTDDL
 from models.system import NotCovered
 from models.threads import one_thread
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Scenario
 
 COLUMNS = {
     "workloads": pl.Int64,
@@ -36,7 +37,7 @@ forecasts, and of the runs that it learns from; Ernest's seconds over PredictDDL
 runs and with them."""
 
 
-def answering_s(known: Known, workloads: Workloads) -> list[float]:
+def answering_s(known: Known, workloads: Workloads, store: Store | None = None) -> list[float]:
     """Return seconds of a core until PredictDDL has answered for one workload, two, and so on.
 
     Nothing, where it cannot be fitted. Seconds are of processor time, which a busy host stretches
@@ -45,8 +46,20 @@ def answering_s(known: Known, workloads: Workloads) -> list[float]:
     Args:
         known: the runs that it learns from.
         workloads: in their order.
+        store: keeps the seconds; None: they are measured.
     """
     batches = [[one for _, some in of for one in some] for of in workloads.values()]
+    asked = (" ".join(one.scenario_id for one in batch) for batch in batches)
+    found = (store or Store()).frame(
+        "answering",
+        __name__,
+        digest(known_digest(known), *asked),
+        lambda: pl.DataFrame({"seconds": _measured_s(known, batches)}, {"seconds": pl.Float64}),
+    )
+    return found["seconds"].to_list()
+
+
+def _measured_s(known: Known, batches: Sequence[Sequence[Scenario]]) -> list[float]:
     known.graphs([key_of(one) for batch in batches for one in batch])
     # Of others, embeddings may be at hand.
     fresh = Known(known.runs, known.measured, known.graphs, known.embedder)

@@ -31,6 +31,11 @@ class Opening:
     after: int
     points: pl.DataFrame
 
+    @property
+    def inside_count(self) -> int:
+        """How many measurements were inside."""
+        return round((self.inside or 0.0) * self.inside_n / 100)
+
 
 def opening(rows: pl.DataFrame) -> Opening:
     """Return what the first screen says of rows of `forecasting.findings.standing`.

@@ -5,13 +5,14 @@ runs, judged by the others. Log-linear regression on work stands beside them: wh
 to beat.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from forecasting.findings import left_out
 from forecasting.findings.left_out import RANDOM, Contest, Fitting, regression
+from forecasting.findings.store import Store, digest, known_digest
 from models.predictddl import log_linear, model, published
 from models.predictddl.known import Known
 
@@ -63,26 +64,36 @@ class Regressions:
     amounts: Contest
 
 
-def regressions(known: Known, seen: str = "none", unseen: str = "none") -> Regressions | None:
+def regressions(
+    known: Known, seen: str = "none", unseen: str = "none", store: Store | None = None
+) -> Regressions | None:
     """Return what regressions on some runs do on the others; None: one network was measured.
 
     Args:
         known: all runs.
         seen: the regressor of `models.predictddl.learned` that ours has for networks in the fit.
         unseen: the one that it has for others.
+        store: keeps forecasts, which take minutes; None: they are made.
     """
     if len(known.names) < 2:
         return None
-    contest = left_out.contest
-    boxes = contest(known, _BOXES)
+    rests_on = known_digest(known)
+
+    def kept(name: str, compute: Callable[[], pl.DataFrame], *more: str) -> pl.DataFrame:
+        on = digest(rests_on, *more)
+        return (store or Store()).frame(f"regressions.{name}", __name__, on, compute)
+
+    boxes = kept("boxes", lambda: left_out.contest(known, _BOXES))
+    features = kept("features", lambda: left_out.contest(known, _FEATURES))
+    beside = kept("beside", lambda: _beside(known, seen, unseen), seen, unseen)
     of_two = boxes.filter(pl.col("dnn").is_in(two_shown(boxes)))
     return Regressions(
         boxes=Contest.of(boxes),
         of_two=left_out.scored(of_two, "dnn", "workers"),
-        features=Contest.of(contest(known, _FEATURES)),
-        beside=Contest.of(_beside(known, seen, unseen)),
-        kinds=Contest.of(_of_kinds(known)),
-        amounts=Contest.of(_amounts(known)),
+        features=Contest.of(features),
+        beside=Contest.of(beside),
+        kinds=Contest.of(kept("kinds", lambda: _of_kinds(known))),
+        amounts=Contest.of(kept("amounts", lambda: _amounts(known))),
     )
 
 

@@ -17,6 +17,7 @@ from forecasting.findings.answering import answering_s, compared
 from forecasting.findings.left_out import ROWS, Contest
 from forecasting.findings.regressions import Regressions, regressions
 from forecasting.findings.regressors import regressors
+from forecasting.findings.store import Store
 from forecasting.findings.waiting import waiting, workloads_of
 from forecasting.fits import told_apart
 from models.ernest.systems import ERNEST
@@ -65,7 +66,13 @@ class Reuse:
     compared: pl.DataFrame
 
 
-def reuse(round_: Round, judged: pl.DataFrame, landing: Path, warehouse: Warehouse) -> Reuse | None:
+def reuse(
+    round_: Round,
+    judged: pl.DataFrame,
+    landing: Path,
+    warehouse: Warehouse,
+    store: Store | None = None,
+) -> Reuse | None:
     """Return how reused models did; None where no system of `ABOUT` was judged.
 
     Args:
@@ -73,6 +80,7 @@ def reuse(round_: Round, judged: pl.DataFrame, landing: Path, warehouse: Warehou
         judged: as `forecasting.findings.judged.judged_of` returns it.
         landing: where its runs landed, and those of other studies.
         warehouse: that keeps fits.
+        store: keeps what takes long; None: it is computed.
     """
     about = {system.name for system in systems_of(round_.study)}.intersection(ABOUT)
     if judged.filter(pl.col("system").is_in(about)).is_empty():
@@ -84,14 +92,15 @@ def reuse(round_: Round, judged: pl.DataFrame, landing: Path, warehouse: Warehou
     chosen = regressors(judged, warehouse)
     waited = waiting(round_, workloads, judged, landed_runs(landing))
     is_there = not waited.filter(~pl.col("expected"), system=ERNEST.name).is_empty()
-    ours = answering_s(data.learned, workloads) if is_there and ABOUT[0] in about else []
+    is_compared = is_there and ABOUT[0] in about
+    ours = answering_s(data.learned, workloads, store) if is_compared else []
     return Reuse(
         workloads=_workloads(data, judged),
         judged=Contest.of(rows),
         regressors=chosen,
         noise_floor=sum(floors) / len(floors) if len(floors) else None,
         noise_n=len(floors),
-        regressions=regressions(data.known, *_regressors(chosen)),
+        regressions=regressions(data.known, *_regressors(chosen), store),
         waiting=waited,
         compared=compared(waited, ours),
     )

@@ -43,6 +43,7 @@ def _question(found: Answered) -> Iterator[str]:
     limits = "".join(_limits(found))
     job = f"{asked.samples:,} samples of {on_images(asked.dnn, found.known.image_size)}"
     yield f"{job}{limits}: least {asked.minimize}"
+    yield _known(found)
     if choice is None and not any(one.has_evidence for one in found.candidates):
         yield "No way to run it is known to keep the limits: no past errors say how surely"
     elif choice is None:
@@ -51,6 +52,23 @@ def _question(found: Answered) -> Iterator[str]:
     else:
         hours, cost_usd = _hours(choice.outcome.time_s), choice.outcome.cost_usd
         yield f"Rent {choice.label}: {hours}, ${cost_usd:.4g}"
+
+
+def _known(found: Answered) -> str:
+    """Return of how many ways to run the job something is known, and whether that was judged."""
+    known, on = found.coverage, f"on backend {found.answer.place.backend}"
+    told = f"{known.counted} of {count(known.asked, 'way')} to run it"
+    told += " has a forecast" if known.counted == 1 else " have forecasts"
+    if known.is_judged:
+        told += f" of systems that have been judged {on}"
+        if (more := known.forecast - known.counted) > 0:
+            told += f"; {more} more only of systems that nobody judged there, so not counted"
+    elif known.has_evidence:
+        told += f"; no system behind them has been judged {on}: intervals and probabilities are "
+        told += "guesses"
+    else:
+        told += f"; none has been judged {on}, so nothing says how far off they are"
+    return f"{told}."
 
 
 def _limits(found: Answered) -> Iterator[str]:
@@ -132,13 +150,8 @@ def _agreement(found: Answered) -> Iterator[str]:
             if one not in same:
                 yield f"  {one.system} would rent {_chosen(one)}"
         yield from _apart(found, choice)
-    if unjudged and several:
+    if unjudged and found.coverage.is_judged:
         yield f"Never judged like this on this backend, so not counted: {', '.join(unjudged)}."
-    elif unjudged and any(one.has_evidence for one in found.candidates):
-        yield (
-            "No system that forecasts any of these has been judged on this backend: intervals and "
-            "probabilities are guesses."
-        )
     if blind := dict.fromkeys(one.system for one in found.candidates if not one.has_evidence):
         yield (
             f"{', '.join(blind)}: no evidence of how wrong forecasts of a host with few steps or "
@@ -202,8 +215,8 @@ def _origin(found: Answered) -> Iterator[str]:
     yield from found.answer.place.in_words()
     yield f"Prices: {priced(found.offered.prices)}."
     scenarios = {one.scenario for one in found.answer.forecasts}
-    unsaid = {one.scenario for one in found.answer.refused if not one.foreign} - scenarios
-    lacking = f"; no system forecasts {len(unsaid)} more" if unsaid else ""
+    unsaid = found.coverage.asked - len(scenarios)
+    lacking = f"; no system forecasts {unsaid} more" if unsaid else ""
     yield (
         f"{count(len(scenarios), 'scenario')}, {count(len(found.answer.forecasts), 'forecast')} of "
         f"{count(len(found.says), 'system')}{lacking}."

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import typer
@@ -23,6 +24,7 @@ def print_json(found: Answered, model: Mapping[str, str | int | None] | None) ->
     told = {
         **({} if model is None else {"model": model}),
         "question": found.question.model_dump(mode="json") | known,
+        "coverage": asdict(found.coverage),
         "choice": _candidate(found, decision.choice),
         "alternatives": [_candidate(found, one) for one in decision.alternatives],
         "relaxations": list(decision.relaxations),

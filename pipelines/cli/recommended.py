@@ -14,6 +14,8 @@ from models.choosing.limits import LIMITS, Limit, exceeded
 from models.choosing.options import Option
 from pipelines.cli.priced import priced
 from pipelines.cli.tables import console
+from reports.wording import are_few, held
+from studies.words import count
 
 _SAID: Mapping[Limit, str] = {
     "deadline_s": "time",
@@ -35,6 +37,7 @@ def print_recommended(system: str, question: Question, market: Market, found: Re
         )
     else:
         typer.echo(f"{system} recommends {advice.choice.label}")
+    typer.echo(_judged(system, found))
     rows = list(_rows(system, found))
     if rows:
         console().print(_table(question, rows))
@@ -62,6 +65,7 @@ def print_json(system: str, question: Question, market: Market, found: Recommend
         "backend": found.place.backend,
         "host_id": found.place.host_id,
         "this_host": found.place.is_here,
+        "judged": found.judged,
         "accuracy": found.accuracy.to_dicts(),
         "fit_id": found.fit_id,
         "recommendation_id": found.recommendation_id,
@@ -118,20 +122,34 @@ def _exceeded(question: Question, option: Option) -> Iterator[str]:
             yield f"{_SAID[limit]} may be exceeded"
 
 
+def _judged(system: str, found: Recommended) -> str:
+    """Return how many forecasts of the system were judged where it answers."""
+    on = f"on backend {found.place.backend}"
+    if found.judged:
+        return f"{count(found.judged, 'forecast')} of {system} have been judged {on}."
+    return f"No forecast of {system} has been judged {on}: nothing says how far off this is."
+
+
 def _accuracy(system: str, found: Recommended) -> Iterator[str]:
     """Yield a line for each split: how wrong the system has been there."""
     judged = found.accuracy.filter(pl.col("n") > 0).sort("split")
     if judged.is_empty():
-        yield f"No forecast of {system} has been judged on backend {found.place.backend} yet."
         return
     yield f"How wrong {system} has been on backend {found.place.backend}:"
     for row in judged.to_dicts():
         noise = row["noise_floor"]
         floor = "not measured" if noise is None else f"{noise:.1f} % (n = {row['noise_n']})"
-        inside = row["coverage_percent"]
-        covered = "" if inside is None else f", {inside:.0f} % inside their interval"
+        covered = _covered(row["coverage_percent"], row["coverage_n"])
         yield (
             f"  {row['split'].replace('_', ' ')}: mean error {row['mape']:.1f} %, in 90 % of cases "
             f"underestimated by at most {row['p90_underestimate'] or 0.0:.1f} %{covered}, n = "
             f"{row['n']}; noise floor {floor}"
         )
+
+
+def _covered(percent: float | None, n: int) -> str:
+    """Return how many were inside of their intervals; nothing where there are none."""
+    if percent is None:
+        return ""
+    value, _ = held(round(n * percent / 100), n)
+    return f", {value} inside their interval{', too few to judge' if are_few(n) else ''}"

@@ -11,6 +11,7 @@ from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
+from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 
 from pipelines.service.checker import Checker
@@ -27,7 +28,7 @@ from pipelines.service.contracts import (
     Workload,
 )
 from pipelines.service.engine import Forecasts
-from pipelines.service.guard import Guard, problem
+from pipelines.service.guard import STATIC, Guard, problem
 from pipelines.service.places import Place, of_cluster, of_types
 from pipelines.service.slots import Slots
 from warehouse.names import PATTERN
@@ -72,7 +73,9 @@ def service(
         token: what requests have to carry; None: nobody is asked for one.
         slots: where it forecasts; None: in slots of its own.
     """
-    app = FastAPI(
+    # Its page /docs takes its scripts from here, not from the internet.
+    app = FastAPIOffline(
+        static_url=STATIC,
         title="Stepcast",
         summary="Seconds of steps and epochs of DNN training that nobody has run.",
         description=_DESCRIPTION,
@@ -132,6 +135,7 @@ def _add_forecasts(
             devices_per_node=place.devices,
             backend=found.backend,
             host_id=found.host_id,
+            judged=found.judged,
         )
 
     @app.post(

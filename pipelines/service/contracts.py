@@ -151,6 +151,8 @@ class Answer(Record):
         devices_per_node: how many devices of each train.
         backend: of the runs that the forecasts rest on; none: nothing was forecast.
         host_id: the same, of hosts.
+        judged: scenarios of that backend whose forecasts by predictddl were measured; with 0
+            nothing says how wrong these are. None: as backend.
     """
 
     forecasts: list[Forecast]
@@ -158,6 +160,7 @@ class Answer(Record):
     devices_per_node: int
     backend: str | None = None
     host_id: str | None = None
+    judged: int | None = None
 
 
 class Report(Sent):

@@ -17,7 +17,7 @@ from models.predictddl.observed import images_per_step
 from models.predictddl.systems import PREDICTDDL, fit
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.service.contracts import Forecast, Graph, Workload
-from pipelines.service.near import check_near
+from pipelines.service.near import METRIC, check_near
 from pipelines.service.places import Place
 from pipelines.service.resting import Rests, rests_of
 from warehouse.records import Backend, BadInput, Scenario, Strategy
@@ -40,11 +40,14 @@ class Forecasts:
         of: a forecast or a refusal of each.
         backend: whose runs they rest on; None: nothing was forecast.
         host_id: the same, of hosts.
+        judged: scenarios of that backend whose forecasts by predictddl were measured; None: as
+            backend.
     """
 
     of: list[Forecast]
     backend: Backend | None = None
     host_id: str | None = None
+    judged: int | None = None
 
 
 class Engine:
@@ -83,7 +86,8 @@ class Engine:
         asked = [one[0] for one in pairs if not isinstance(one, str)]
         PREDICTDDL.prepare([one for one in asked if key_of(one) not in graphs])
         made = [_forecast(one, pair) for one, pair in zip(workloads, pairs, strict=True)]
-        return Forecasts(made, rests.backend, rests.host_id)
+        like_these = judged.of.get((PREDICTDDL.name, METRIC), ())
+        return Forecasts(made, rests.backend, rests.host_id, len(like_these))
 
     def _history(self, place: Place, scenario: Scenario) -> tuple[Rests, Judged]:
         with self._lock, self._warehouse.reading():

@@ -9,7 +9,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warehouse import limits
 
-OPEN = ("/docs", "/docs/oauth2-redirect", "/openapi.json")
+STATIC = "/docs-static"
+"""Where the scripts of /docs are."""
+OPEN = (
+    "/docs",
+    "/docs/oauth2-redirect",
+    "/openapi.json",
+    *(f"{STATIC}/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")),
+)
 """What describes the service, to everybody."""
 
 

@@ -9,7 +9,7 @@ from models.predictddl.systems import PREDICTDDL
 from models.predictddl.work import ranks_of
 from warehouse.records import BadInput, Scenario
 
-_METRIC = "step_time_s"
+METRIC = "step_time_s"
 _LEAST_REACH = 2.0
 """Of one value, up and down: a factor."""
 
@@ -33,7 +33,7 @@ def check_near(scenario: Scenario, judged: Judged, measured: Sequence[Scenario])
             f"{scenario.label}: no steps of several devices, so no exchange is known; `stepcast "
             "run` a study that lists some under train"
         )
-    case = how_far(judged, PREDICTDDL.name, _METRIC, scenario)
+    case = how_far(judged, PREDICTDDL.name, METRIC, scenario)
     far = case.far or ""
     if not far and not (case.nearest and "flops" in coordinates(scenario).numbers):
         far = "; ".join(_beyond(scenario, measured))

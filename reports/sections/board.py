@@ -43,4 +43,4 @@ def section(board: pl.DataFrame | None) -> str:
         ]
         for row in board.iter_rows(named=True)
     ]
-    return f"<h2>All systems on one board</h2>{_SAID}{table(_HEAD, body)}"
+    return f"<h2>All systems, on the scenarios that all forecast</h2>{_SAID}{table(_HEAD, body)}"

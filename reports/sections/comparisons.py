@@ -7,11 +7,11 @@ from reports import study_plots
 from reports.figure_html import captioned, grid
 
 _TITLES: Mapping[Varied, str] = {
-    "batch_size": "Batch sizes",
-    "link_mbps": "Link speeds, one profile",
-    "order": "Orders of transfers",
-    "servers": "Numbers of servers",
-    "placement": "Placements of variables",
+    "batch_size": "Other batch sizes",
+    "link_mbps": "Other link speeds, forecast from one profile",
+    "order": "Other orders of transfers",
+    "servers": "Other numbers of servers",
+    "placement": "Other placements of variables",
 }
 
 

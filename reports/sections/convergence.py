@@ -10,12 +10,12 @@ def section(convergence: Convergence | None) -> str:
     if convergence is None:
         return ""
     return (
-        "<h2>Out of the initial synchronisation</h2>"
+        "<h2>How workers drift apart after the start</h2>"
         "<p>All workers start at a barrier, in the simulation too, and drift apart. Steps per "
         f"second over {WINDOW_STEPS} steps of each worker at a time; neither predictions nor "
         f"measurements count the first ones. Simulated: mean of {SEEDS} seeds.</p>"
         f"{grid([_drift(one) for one in convergence.drifts])}"
-        f"<h2>Links in use</h2><p>Simulated: the first steps, and later ones.</p>"
+        f"<h2>When links are in use</h2><p>Simulated: the first steps, and later ones.</p>"
         f"{grid([_links(one) for one in convergence.links])}"
     )
 

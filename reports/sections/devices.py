@@ -16,7 +16,7 @@ def section(devices: Devices | None) -> str:
         *((f"{dnn} on several devices", _scaling(one)) for dnn, one in devices.relative.items()),
         *((_title(one), _overheads(one)) for one in devices.beside),
     ]
-    return f"<h2>Devices</h2>{grid(figures)}"
+    return f"<h2>Several devices in a node</h2>{grid(figures)}"
 
 
 def _title(beside: Beside) -> str:

@@ -25,7 +25,7 @@ def section(rows: pl.DataFrame) -> str:
         for row in rows.to_dicts()
     ]
     return (
-        "<h2>Predicted ends of downlink streams</h2>"
+        "<h2>When tensors had arrived, forecast and captured</h2>"
         "<p>From the recorded starts of a step's transfers, a link that sends one stream after the "
         "other at the goodput of one flow ends each of them at some moment. |that − its last "
         "packet| / (time of its last packet since the step's start), as in Table 1 of the paper."

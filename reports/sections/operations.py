@@ -25,14 +25,14 @@ def section(found: Operations) -> str:
     """Return figures and shares of the operations of DNNs that predictors saw."""
     said = _CLASSES.format(threshold=found.threshold_us / 1e3, slowest=found.slowest)
     if not found.regressions:
-        return f"<h2>Operations</h2>{said}{_NONE_IS_HEAVY}{_shares(found.shares)}"
+        return f"<h2>Time of single operations</h2>{said}{_NONE_IS_HEAVY}{_shares(found.shares)}"
     figures = [("Time of heavy operations", _times(found.times))]
     if found.times["usd"].is_not_null().any():
         figures.append(("Cost of heavy operations", _costs(found.times)))
     figures.append(("How much they vary", _deviations(found.deviations)))
     figures += [(f"{one.type} by input", _by_input(one)) for one in found.by_input]
     return (
-        f"<h2>Operations</h2>{grid(figures)}{said}{_shares(found.shares)}"
+        f"<h2>Time of single operations</h2>{grid(figures)}{said}{_shares(found.shares)}"
         f"{_REGRESSIONS}{_regressions(found.regressions)}"
     )
 

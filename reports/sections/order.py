@@ -27,7 +27,7 @@ def section(rows: pl.DataFrame) -> str:
         for row in rows.to_dicts()
     ]
     return (
-        "<h2>Order of the transfers</h2>"
+        "<h2>In which order tensors were sent</h2>"
         "<p>Share of the pairs of a step's downlink transfers whose first packets came in the "
         "order that was enforced, and in the order in which the worker asked for them; chance is "
         f"50 %. The framework enforces none.</p>{table(_HEAD, body)}"

@@ -21,7 +21,7 @@ def section(received: Sequence[Received]) -> str:
         said = captioned(drawn, _described(one.line), "Bars: 10 to 90 % of a size.")
         figures.append((f"{one.line.node_type} as {one.line.role}", said))
     return (
-        "<h2>Overhead of received tensors</h2>"
+        "<h2>What receiving a tensor takes beside its bytes</h2>"
         "<p>Recorded end of a transfer less its last packet, α × size + β by ordinary least "
         "squares over all captured profiles of the round. Intervals take residuals for "
         "independent and normal, which waits for a share of the processor are not: read them "

@@ -37,4 +37,4 @@ def section(rows: pl.DataFrame | None) -> str:
         ]
         for row in rows.to_dicts()
     ]
-    return f"<h2>As published</h2>{_SAID}{table(_HEAD, body)}"
+    return f"<h2>Forecasts that were published before measuring</h2>{_SAID}{table(_HEAD, body)}"

@@ -42,10 +42,10 @@ def section(found: Reuse | None) -> str:
     if found is None or (tell := found.regressions) is None:
         return ""
     parts = (
-        ("Black box and gray box", _BOXES, _boxes(tell)),
+        ("Whether sizes of a network help: black box and gray box", _BOXES, _boxes(tell)),
         ("What features of a network are worth", _FEATURES, _contest(tell.features)),
-        ("Kinds of regressors", _KINDS, _contest(tell.kinds)),
-        ("Amounts of data", _AMOUNTS, _amounts(tell.amounts)),
+        ("Which kind of regressor does best", _KINDS, _contest(tell.kinds)),
+        ("Whether more data helps", _AMOUNTS, _amounts(tell.amounts)),
     )
     noted = f"<p>{noise(found)}</p>"
     return "".join(f"<h2>{title}</h2>{said}{shown}{noted}" for title, said, shown in parts)

@@ -55,10 +55,10 @@ def section(found: Reuse | None) -> str:
     if found is None:
         return ""
     parts = (
-        ("Questions about reused models", "", _questions(found)),
-        ("Workloads", "", _workloads(found.workloads)),
-        ("Networks beside Ernest", _BESIDE, _beside(found)),
-        ("Numbers of servers", _SERVERS, _servers(found)),
+        ("What reuse answers, by the paper's questions", "", _questions(found)),
+        ("Which networks were measured", "", _workloads(found.workloads)),
+        ("Errors by network, beside Ernest", _BESIDE, _beside(found)),
+        ("Errors by number of servers", _SERVERS, _servers(found)),
     )
     shown = "".join(f"<h2>{title}</h2>{said}{shown}" for title, said, shown in parts)
     return f"{shown}{waiting.section(found.waiting, found.compared)}"

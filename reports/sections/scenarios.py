@@ -24,7 +24,8 @@ def section(rows: pl.DataFrame, about: About, priced: pl.DataFrame | None) -> st
         "scenario", "predicted", "interval", "measured", "error", "within-run spread",
         about.baseline, f"error of {about.baseline}", "split", "forecast made",
     ]  # fmt: skip
-    said = f"Figures are {about.metric}; brackets are 90 % prediction intervals."
+    said = f"Figures are {about.metric}; brackets are 90 % prediction intervals. Error "
+    said += "is (predicted − measured) / measured: above 0, the forecast was too high."
     if priced is not None:
         head[6:6] = ["per dollar, predicted", "per dollar, measured"]
         said += (

@@ -20,7 +20,7 @@ def section(placed: Sequence[Placed]) -> str:
         (dnn, _figure(dnn, list(found))) for dnn, found in groupby(placed, lambda one: one.dnn)
     ]
     return (
-        "<h2>Variables on several servers</h2>"
+        "<h2>How variables are divided among servers</h2>"
         "<p>In turn, as TensorFlow places them, and each on the server that holds fewest bytes so "
         "far. As transferred: what no step sends counts as none.</p>"
         f"{table(_HEAD, [_row(one) for one in placed])}<p></p>{grid(figures)}"

@@ -36,5 +36,5 @@ def section(found: StepTimes | None) -> str:
     )
     return (
         f"<h2>Errors by node types and number of nodes</h2>{_SAID}{table(_HEAD, body)}"
-        f"<h2>Underestimated step times</h2>{figure}"
+        f"<h2>How far step times were underestimated</h2>{figure}"
     )

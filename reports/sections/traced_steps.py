@@ -13,7 +13,8 @@ def section(traced: Sequence[TracedSteps]) -> str:
         return ""
     figures = [(one.dnn, _figure(one)) for one in traced]
     return (
-        "<h2>Profiled steps</h2><p>One worker's traced steps, as TensorFlow recorded them: a "
+        "<h2>What a profiled step consists of</h2>"
+        "<p>One worker's traced steps, as TensorFlow recorded them: a "
         "transfer's record also holds waiting for the link and parsing. The client's time between "
         f"steps is left out.</p>{grid(figures)}"
     )

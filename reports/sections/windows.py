@@ -23,7 +23,7 @@ def section(found: Sequence[Sensitivity]) -> str:
         return ""
     body = [row for one in found for row in _rows(one)]
     return (
-        "<h2>Sensitivity to the flow-control window</h2>"
+        "<h2>What another flow-control window would change</h2>"
         "<p>Predictions let no stream be suspended. What they would be under the paper's rule, "
         "with the window that the worker announced first (or 1 MiB, hypothetical, where every "
         "tensor is shorter), and half of it more or less; change against the first column. Nothing "

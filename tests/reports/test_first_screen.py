@@ -4,7 +4,8 @@ import polars as pl
 import pytest
 
 from forecasting.findings.opening import Opening
-from reports.first_screen import made
+from forecasting.results import summary
+from reports.first_screen import left_out, made
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,29 @@ from reports.first_screen import made
 )
 def test_forecasts_are_sealed_or_not(counts: tuple[int, int, int], said: str) -> None:
     assert made(Opening((), None, None, 0, *counts, points=pl.DataFrame())) == said
+
+
+def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:
+    """Eight of eighty were measured while the host was busy, and another page has all of them."""
+    rows = pl.DataFrame(
+        {
+            "workers": [1, 2, 2, 4],
+            "error_percent": [50.0, 4.0, -6.0, 20.0],
+            "linear_error_percent": [None, 1.0, 1.0, 1.0],
+            "host_busy": [False, False, False, True],
+            "noise_floor_percent": [None, None, None, None],
+        },
+        {
+            "workers": pl.Int64,
+            "error_percent": pl.Float64,
+            "linear_error_percent": pl.Float64,
+            "host_busy": pl.Boolean,
+            "noise_floor_percent": pl.Float64,
+        },
+    )
+    found = summary(rows)
+    assert (found.error, found.whole_error) == (5.0, 10.0)
+    assert list(left_out(rows, found)) == [
+        "left out: 1 measured while the host was busy; with them 10.0 % of 3 scenarios",
+        "left out: 1 of one worker, which systems profile rather than forecast",
+    ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.folding import contents, folded, sections
+from reports.folding import contents, folded, grouped, sections
 from tests.reports.pages import Balanced
 
 PARTS = ("<h2>Links &amp; more</h2><p>a</p><h2>S</h2>b", "", "<h2>Links &amp; more</h2>c")
@@ -31,3 +31,11 @@ def test_links_lead_into_what_is_folded() -> None:
     for one in found:
         assert f'<a href="#{one.key}">' in html
         assert f'</summary><div id="{one.key}">' in html
+
+
+def test_sections_stand_under_the_question_that_they_answer() -> None:
+    found = grouped({"How far off?": ["<h2>A</h2>a"], "Empty?": [""], "Why?": ["<h2>A</h2>b"]})
+    assert [(one.key, one.group) for one in found] == [("a", "How far off?"), ("a-2", "Why?")]
+    for html in (contents(found), folded(found)):
+        assert html.index("How far off?") < html.index(">A<") < html.index("Why?")
+        assert "Empty?" not in html

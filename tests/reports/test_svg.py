@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from reports.plots import to_svg
-from reports.svg import MOST_POINTS, PALETTE, in_page, of_page
+from reports.svg import MOST_POINTS, PALETTE, in_page, of_page, shared_styles
 
 
 def points(count: int) -> str:
@@ -18,8 +18,23 @@ def points(count: int) -> str:
 
 
 def test_places_are_rounded_and_words_are_not() -> None:
-    svg = '<svg><path d="M 1.23{} 2.5 L 3 4" style="opacity: 0.98765"/><text>0.00123</text></svg>'
-    assert of_page("<?xml?>" + svg.format("456")) == svg.format("")
+    svg = '<svg><path d="{}" style="opacity: 0.98765"/><text>0.00123</text></svg>'
+    long, short = "M 1.2345 2.5 \nL 123.456 -0.001 \nz\n", "M1.23 2.5L123.5 0z"
+    assert of_page("<?xml?>" + svg.format(long)) == svg.format(short)
+
+
+def test_groups_that_say_nothing_go() -> None:
+    svg = '<svg><g id="axes_1"><g id="line2d_2"><path/></g><g id="visit"><path/></g></g></svg>'
+    assert of_page(svg) == '<svg><g><path/><g id="visit"><path/></g></g></svg>'
+
+
+def test_a_style_of_several_elements_is_said_once() -> None:
+    """Elsewhere than in figures, and where it is the only one, it stays."""
+    path = '<path style="fill: none"/>'
+    alone = '<path style="fill: red"/>'
+    page, classes = shared_styles(f'<p style="x: y"></p><svg >{path}{path}{alone}</svg>')
+    assert page == f'<p style="x: y"></p><svg ><path class="f0"/><path class="f0"/>{alone}</svg>'
+    assert classes == ".f0 { fill: none }"
 
 
 def test_colours_are_the_page_s_where_there_is_one() -> None:

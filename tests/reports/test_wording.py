@@ -1,8 +1,9 @@
 """Figures read well, and a missing one is a dash."""
 
 import pytest
+from scipy.stats import binom
 
-from reports.wording import interval, link_speed, number, percent
+from reports.wording import are_few, by_chance, held, interval, link_speed, number, percent
 from studies.words import count
 
 
@@ -25,3 +26,23 @@ def test_intervals_and_counts() -> None:
     assert interval(None, None) == ""
     assert (count(1, "run"), count(2, "run")) == ("1 run", "2 runs")
     assert (link_speed(200.0), link_speed(None)) == ("200 Mb/s", "not shaped")
+
+
+def test_few_intervals_are_no_headline() -> None:
+    """By the binomial distribution: of six that hold with 0.9 each, three hold in 1.5 of 100."""
+    assert held(3, 6) == (
+        "3 of 6",
+        "6 are too few to judge intervals: if nine of ten intervals hold, 4 to 6 of 6 are expected "
+        "(95 %)",
+    )
+    value, said = held(60, 72)
+    assert value == "83.3 %"
+    assert said == "60 of 72; if nine of ten intervals hold, 59 to 69 of 72 are expected (95 %)"
+    assert held(40, 72)[1].endswith("; this is beyond chance")
+    assert are_few(1) and are_few(10) and not are_few(100)
+
+
+@pytest.mark.parametrize("n", [1, 6, 72, 3000])
+def test_chance_is_that_of_the_binomial_distribution(n: int) -> None:
+    low, high = (int(one) for one in binom.interval(0.95, n, 0.9))
+    assert by_chance(n) == (low, high)

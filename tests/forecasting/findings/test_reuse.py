@@ -285,8 +285,15 @@ def test_sections_say_what_was_found(found: Reuse) -> None:
     html = section.section(found) + regressions.section(found)
     assert not Balanced(html).open
     titles = [title for title in headings(html) if not title.startswith(("In the ledger", "R"))]
-    assert titles[:2] == ["Questions about reused models", "Workloads"]
-    assert {"Black box and gray box", "Amounts of data", "Time before an answer"} <= set(titles)
+    assert titles[:2] == [
+        "What reuse answers, by the paper's questions",
+        "Which networks were measured",
+    ]
+    assert {
+        "Whether sizes of a network help: black box and gray box",
+        "Whether more data helps",
+        "Time before an answer",
+    } <= set(titles)
     rows = cells(html)
     paper = ["predictddl_paper", "other networks", "the ledger, before it was measured", "4"]
     assert [*paper, "3.00", "200.0 %"] in rows

@@ -54,8 +54,11 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
         "1,000,000 samples of small_cnn 24px, within 60 hours with a probability of 90 %: "
         "least cost"
     )
-    assert lines[1].startswith("Rent ")
-    words = [line.split()[0] for line in lines[2:] if line.strip()]
+    assert lines[1] == (
+        "3 of 3 ways to run it have forecasts of systems that have been judged on backend emulated."
+    )
+    assert lines[2].startswith("Rent ")
+    words = [line.split()[0] for line in lines[3:] if line.strip()]
     assert [one for one in words if one in ("choice", "cheapest", "most", "linear")] == [
         "choice",
         "cheapest",
@@ -90,6 +93,13 @@ def test_the_answer_for_programs_and_as_a_picture(
     assert choice["cost_usd"]["value"] == pytest.approx(
         choice["usd_per_hour"] * choice["time_s"]["value"] / 3600
     )
+    assert answer["coverage"] == {
+        "asked": 3,
+        "forecast": 3,
+        "counted": 3,
+        "is_judged": True,
+        "has_evidence": True,
+    }
     assert {one["system"] for one in answer["systems"]} == {"async_sgd", "linear"}
     assert answer["front"][-1] == choice["key"]
     kept = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()

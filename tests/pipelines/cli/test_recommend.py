@@ -151,7 +151,7 @@ def test_the_choice_its_alternatives_and_the_rules_of_thumb(stepcast: Stepcast, 
     assert answer.code == 0, answer.err
     lines = answer.out.splitlines()
     assert lines[1] == "srift recommends 2 fast@32 spot"
-    rows = [line.split() for line in lines[2:]]
+    rows = [line.split() for line in lines[3:]]
     table = [row for row in rows if row and row[0] in ("srift", "next", "CAP", "TAP")]
     assert [(row[0], "fast@16" in row, "fast@32" in row) for row in table] == [
         ("srift", False, True),
@@ -160,7 +160,10 @@ def test_the_choice_its_alternatives_and_the_rules_of_thumb(stepcast: Stepcast, 
         ("TAP", False, True),
     ]
     assert "fast $0.1/h spot in west-a (made up, 2020-01-03)" in answer.out
-    assert "No forecast of srift has been judged on backend emulated yet." in answer.out
+    assert lines[2] == (
+        "No forecast of srift has been judged on backend emulated: nothing says how far off this "
+        "is."
+    )
     row = written(home)
     choice = json.loads(str(row["choice"]))
     assert choice["nodes"] == [
@@ -312,7 +315,7 @@ def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, hom
     held_out = next(line for line in out.splitlines() if line.startswith("  held out world size"))
     assert held_out == (
         "  held out world size: mean error 10.0 %, in 90 % of cases underestimated by at most "
-        "10.0 %, 100 % inside their interval, n = 1; noise floor not measured"
+        "10.0 %, 1 of 1 inside their interval, too few to judge, n = 1; noise floor not measured"
     )
     seen = next(line for line in out.splitlines() if line.startswith("  seen"))
     assert seen.endswith("n = 1; noise floor 0.0 % (n = 1)")

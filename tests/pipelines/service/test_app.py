@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -148,6 +149,16 @@ def test_a_token_in_the_address_is_none(client: TestClient) -> None:
 def test_what_describes_the_service_is_open(client: TestClient) -> None:
     for path in ("/docs", "/openapi.json"):
         assert client.get(path, headers={"Authorization": ""}).status_code == 200
+
+
+def test_the_page_of_addresses_loads_nothing_from_elsewhere(client: TestClient) -> None:
+    """It was blank on a machine without the internet."""
+    page = client.get("/docs", headers={"Authorization": ""}).text
+    loaded = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert sum(one.endswith((".js", ".css")) for one in loaded) == 2
+    assert "://" not in page
+    for one in loaded:
+        assert client.get(one, headers={"Authorization": ""}).status_code == 200, one
 
 
 def test_nobody_is_asked_where_there_is_no_token(collector: Collector, checker: Checker) -> None:

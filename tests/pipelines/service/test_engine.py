@@ -247,6 +247,7 @@ def test_a_newer_run_elsewhere_hides_no_node_type(
     found = engine.forecasts([Workload(dnn="vgg11")], TWO)
     assert [one.status for one in found.of] == ["forecast"]
     assert (found.backend, found.host_id) == ("emulated", "host-1")
+    assert found.judged == 0
     gpus = [Nodes(node_type="gpu.h100", count=1)]
     found = engine.forecasts([Workload(dnn="vgg11")], of_types(gpus, None))
     assert (found.backend, found.host_id) == ("loopback", "host-2")

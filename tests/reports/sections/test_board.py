@@ -28,7 +28,7 @@ ROWS = pl.DataFrame(
 
 def test_a_system_stands_beside_what_it_covers() -> None:
     html = board.section(ROWS)
-    assert headings(html) == ["All systems on one board"]
+    assert headings(html) == ["All systems, on the scenarios that all forecast"]
     assert cells(html)[1:] == [
         ["ours", "2", "5.0 %", "4.0 %", "9.0 %", "4", "100.0 %", "8.0 %", "3.0 % (n = 4)"],
         ["theirs", "2", "40.0 %", "30.0 %", "70.0 %", "2", "50.0 %", "40.0 %", "— (n = 0)"],

@@ -13,4 +13,4 @@ def test_jobs_that_differ_in_more_are_not_compared(round_: Round) -> None:
     twin = first.model_copy(update={"batch_size": 8})
     study = round_.study.with_curves((first, twin, second))
     html = comparisons.section(compared(study, results(round_)))
-    assert headings(html) == ["Batch sizes", "small_cnn 16px, 200 Mb/s"]
+    assert headings(html) == ["Other batch sizes", "small_cnn 16px, 200 Mb/s"]

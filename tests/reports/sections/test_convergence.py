@@ -14,9 +14,9 @@ from tests.synthetic import MIXED
 
 def test_throughput_out_of_the_barrier_is_of_the_most_workers(round_: Round, landing: Path) -> None:
     html = convergence.section(found(round_, landing, FittedModels(round_, landing)))
-    assert headings(html)[:3] == ["Out of the initial synchronisation", "small_cnn", "alexnet"]
+    assert headings(html)[:3] == ["How workers drift apart after the start", "small_cnn", "alexnet"]
     assert "by steps since the start, alexnet 64px b4, unshaped, W=3" in html
-    assert headings(html)[3] == "Links in use"
+    assert headings(html)[3] == "When links are in use"
     assert html.count('<svg role="img"') == 4
     assert Balanced(html).open == []
 

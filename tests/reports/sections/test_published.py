@@ -27,7 +27,7 @@ ROW = {
 
 def test_published_forecasts_are_shown_as_they_were_judged() -> None:
     html = section(pl.DataFrame([ROW, ROW | {"split": None}]))
-    assert headings(html) == ["As published"]
+    assert headings(html) == ["Forecasts that were published before measuring"]
     assert cells(html)[1] == [
         "srift", "held out dnn", "4.2 %", "3.0 %", "9.0 %", "—", "2.0 %", "12",
         "2030-01-01 09:30", "2030-01-02 10:05",

@@ -11,7 +11,7 @@ from tests.reports.pages import Balanced, headings
 
 def test_each_network_has_a_figure(round_: Round, landing: Path) -> None:
     html = traced_steps.section(found(round_, landing))
-    assert headings(html) == ["Profiled steps", "small_cnn", "alexnet"]
+    assert headings(html) == ["What a profiled step consists of", "small_cnn", "alexnet"]
     assert "in 3 traced steps, small_cnn 16px b4, unshaped, W=1" in html
     assert Balanced(html).open == []
 

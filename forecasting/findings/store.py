@@ -1,0 +1,119 @@
+"""Findings that take long to compute, kept in the home by the rows and the code they rest on."""
+
+import ast
+import io
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from models.predictddl.known import Known
+from warehouse.durable import write_bytes
+from warehouse.home import CHECKOUT
+
+FOLDER = "findings"
+"""In a home: a file for each finding of a round, whose name ends with what it rests on."""
+_LIBRARIES = (
+    "numpy", "polars", "pytorchcv", "scikit-learn", "scipy", "statsmodels", "torch", "xgboost",
+)  # fmt: skip
+_TRACED = "networks"
+"""Graphs of networks are traced by a process of its own, with all of this package."""
+
+
+class Store:
+    """Frames that were computed for one round; what rests on other rows or code is computed anew.
+
+    Args:
+        home: where they are kept; None: nowhere.
+        of: the round: each finding of it is kept once.
+    """
+
+    def __init__(self, home: Path | None = None, of: str = "") -> None:
+        self._folder, self._of = home and home / FOLDER, of
+
+    def frame(
+        self, name: str, module: str, rests_on: str, compute: Callable[[], pl.DataFrame]
+    ) -> pl.DataFrame:
+        """Return a frame as it is kept, else compute and keep it.
+
+        Args:
+            name: of the finding.
+            module: whose code computes it, with all that it imports of Stepcast.
+            rests_on: what names the rows: `digest`, `known_digest`, `forecasting.fits.data_hash`.
+            compute: makes the frame.
+        """
+        if self._folder is None:
+            return compute()
+        key = digest(name, code_digest(module), rests_on)
+        file = self._folder / f"{self._of}.{name}.{key}.arrow"
+        # One that is damaged is made again.
+        with suppress(OSError, PolarsError):
+            return pl.read_ipc(io.BytesIO(file.read_bytes()))
+        made, buffer = compute(), io.BytesIO()
+        made.write_ipc(buffer)
+        # A home that cannot be written is read all the same.
+        with suppress(OSError):
+            self._folder.mkdir(exist_ok=True)
+            write_bytes(file, buffer.getvalue())
+            for other in self._folder.glob(f"{self._of}.{name}.*.arrow"):
+                if other != file:
+                    other.unlink(missing_ok=True)
+        return made
+
+
+def digest(*parts: str) -> str:
+    """Return what names some texts."""
+    return sha256("\n".join(f"{len(part)} {part}" for part in parts).encode()).hexdigest()[:16]
+
+
+def known_digest(known: Known) -> str:
+    """Return what names runs that were measured, what their nodes can do, and the embedder."""
+    weights = sha256()
+    for name, values in sorted(known.embedder.parameters.items()):
+        weights.update(name.encode() + values.tobytes())
+    return digest(
+        *(f"{one.scenario.canonical_json()} {one.step_s!r}" for one in known.runs),
+        repr(sorted((name, sorted(of.items())) for name, of in known.measured.items())),
+        weights.hexdigest(),
+    )
+
+
+@cache
+def code_digest(module: str) -> str:
+    """Return what names the code of a module, of all that it imports of Stepcast, and libraries."""
+    content = sha256()
+    for library in _LIBRARIES:
+        content.update(f"{library} {metadata.version(library)}\n".encode())
+    graphs = (path for path in (CHECKOUT / _TRACED).glob("**/*") if path.suffix != ".pyc")
+    sources = {*_imported(module), *(path for path in graphs if path.is_file())}
+    for path in sorted(sources):
+        content.update(f"{path.relative_to(CHECKOUT)}\n".encode() + path.read_bytes())
+    return content.hexdigest()[:16]
+
+
+def _imported(module: str) -> Iterator[Path]:
+    """Yield the source files of a module and of all modules of Stepcast that it imports."""
+    seen: set[Path] = set()
+    left = [module]
+    while left:
+        path = _source(left.pop())
+        if path is None or path in seen:
+            continue
+        seen.add(path)
+        yield path
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                left += [one.name for one in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                left += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+
+
+def _source(module: str) -> Path | None:
+    path = CHECKOUT.joinpath(*module.split("."))
+    found = (path.with_suffix(".py"), path / "__init__.py")
+    return next((one for one in found if one.is_file()), None)

@@ -1,0 +1,132 @@
+"""Findings that are kept: computed once, and anew where rows or code have changed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from forecasting.findings import left_out, regressions, store
+from forecasting.findings.store import FOLDER, Store, code_digest, known_digest
+from models.predictddl.known import Known
+from tests.models.predictddl import study
+
+MODULE = "forecasting.findings.regressions"
+
+
+class Counted:
+    """Computes a frame, and counts how often."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> pl.DataFrame:
+        self.times += 1
+        return pl.DataFrame({"value": [float(self.times), None]})
+
+
+def test_what_is_kept_is_not_computed_again(tmp_path: Path) -> None:
+    compute = Counted()
+    first = Store(tmp_path, "grid.1").frame("boxes", MODULE, "rows", compute)
+    again = Store(tmp_path, "grid.1").frame("boxes", MODULE, "rows", compute)
+    assert compute.times == 1
+    assert first.equals(again) and first.schema == again.schema
+
+
+def test_other_rows_are_computed_and_replace_what_was_kept(tmp_path: Path) -> None:
+    compute, kept = Counted(), Store(tmp_path, "grid.1")
+    kept.frame("boxes", MODULE, "rows", compute)
+    kept.frame("kinds", MODULE, "rows", compute)
+    kept.frame("boxes", MODULE, "other rows", compute)
+    assert compute.times == 3
+    kept.frame("kinds", MODULE, "rows", compute)
+    assert compute.times == 3
+    names = sorted(path.name.rpartition(".")[0].rpartition(".")[0] for path in _files(tmp_path))
+    assert names == ["grid.1.boxes", "grid.1.kinds"]
+
+
+def test_other_code_computes_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute, kept = Counted(), Store(tmp_path, "grid.1")
+    kept.frame("boxes", MODULE, "rows", compute)
+    monkeypatch.setattr(store, "code_digest", lambda module: f"another {module}")
+    kept.frame("boxes", MODULE, "rows", compute)
+    assert compute.times == 2
+
+
+def test_code_is_that_of_all_modules_that_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {
+        "here/__init__.py": "",
+        "here/top.py": "from here import middle\n",
+        "here/middle.py": "def f() -> None:\n    from here.deep import value\n",
+        "here/deep.py": "value = 1\n",
+        "here/aside.py": "value = 1\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(store, "CHECKOUT", tmp_path)
+
+    def named() -> str:
+        code_digest.cache_clear()
+        return code_digest("here.top")
+
+    before = named()
+    (tmp_path / "here/aside.py").write_text("value = 2\n")
+    assert named() == before
+    (tmp_path / "here/deep.py").write_text("value = 2\n")
+    assert named() != before
+    code_digest.cache_clear()
+
+
+def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
+    compute, kept = Counted(), Store(tmp_path, "grid.1")
+    kept.frame("boxes", MODULE, "rows", compute)
+    (file,) = _files(tmp_path)
+    file.write_bytes(file.read_bytes()[:40])
+    kept.frame("boxes", MODULE, "rows", compute)
+    assert compute.times == 2
+    assert len(_files(tmp_path)) == 1
+
+
+def test_without_a_home_all_is_computed() -> None:
+    compute = Counted()
+    Store().frame("boxes", MODULE, "rows", compute)
+    Store().frame("boxes", MODULE, "rows", compute)
+    assert compute.times == 2
+
+
+def test_a_step_that_differs_names_other_runs() -> None:
+    known = study.known()
+    first, *others = known.runs
+    slower = replace(known, runs=[replace(first, step_s=first.step_s * 1.01), *others])
+    assert known_digest(known) == known_digest(study.known())
+    assert known_digest(known) != known_digest(slower)
+
+
+def test_a_second_report_fits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All figures of regressions are those of the first; they were fitted anew at each report."""
+    known, kept, fits = study.known(), Store(tmp_path, "grid.1"), Counted()
+
+    def fitted(known: Known, name: str, _: object, parts: left_out.Parts, split: str) -> object:
+        fits()
+        rows = [(name, split, one.scenario.workload.dnn, 2, fits.times, 1.0) for one in known.runs]
+        return pl.DataFrame(rows, left_out.ROWS, orient="row")
+
+    monkeypatch.setattr(left_out, "forecasts", fitted)
+    first = regressions.regressions(known, store=kept)
+    once = fits.times
+    again = regressions.regressions(known, store=kept)
+    assert first is not None and again is not None
+    assert fits.times == once > 30
+    for name in ("boxes", "features", "beside", "kinds", "amounts"):
+        assert getattr(first, name).by_servers.equals(getattr(again, name).by_servers), name
+    assert first.of_two.equals(again.of_two)
+    other = regressions.regressions(known, seen="trees", store=kept)
+    assert other is not None
+    assert fits.times == once + 10, "only what has our regressors is fitted to others"
+
+
+def _files(home: Path) -> list[Path]:
+    return list((home / FOLDER).iterdir())

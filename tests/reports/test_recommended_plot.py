@@ -1,0 +1,54 @@
+"""A recommendation as a picture: nothing hides behind anything, and all of it is named."""
+
+from models.choosing.limits import Limits
+from models.choosing.options import Span
+from reports import plots, recommended_plot
+from reports.recommended_plot import _Point
+
+
+def point(label: str, hours: float, usd: float) -> _Point:
+    """Return nodes with intervals of a tenth below and a fifth above."""
+    spans = (Span(value=one, low=0.9 * one, high=1.2 * one) for one in (hours, usd))
+    return _Point(label, next(spans), next(spans))
+
+
+FAST, SLOW, OTHER = point("8 fast", 1.0, 4.0), point("1 slow", 8.0, 3.0), point("2 slow", 7.0, 5.0)
+
+
+def drawn() -> str:
+    figure = recommended_plot._time_against_cost(  # noqa: SLF001
+        "a job",
+        Limits(deadline_s=36_000, budget_usd=4.5),
+        others=[OTHER, FAST, SLOW],
+        front=[FAST, SLOW],
+        rules={"cheapest": SLOW, "most powerful": FAST, "linear scaling": SLOW},
+        choice=SLOW,
+        chooser="choice",
+    )
+    legend = "; ".join(text.get_text() for text in figure.legends[0].get_texts())
+    bars = len(figure.axes[0].containers)
+    widths = sorted(
+        container.lines[0].get_markersize()
+        for container in figure.axes[0].containers
+        if container.lines[0].get_markerfacecolor() == "none"
+    )
+    assert len(set(widths)) == len(widths), "rings of one size hide each other"
+    assert plots.to_png(figure).startswith(b"\x89PNG")
+    return f"{legend}; {bars} with bars"
+
+
+def test_all_that_is_drawn_is_named_and_has_its_interval() -> None:
+    """Rules that take the same are one mark; the budget was a line without a name."""
+    said = drawn().split("; ")
+    assert sorted(said) == sorted(
+        [
+            "other ways to run it",
+            "Pareto front",
+            "choice: 1 slow",
+            "cheapest, linear scaling: 1 slow",
+            "most powerful: 8 fast",
+            "deadline: 10 h",
+            "budget: $4.5",
+            "5 with bars",
+        ]
+    )
