@@ -3,12 +3,21 @@
 Help of all of them rests on this table alone: what commands work with takes seconds to import.
 """
 
+import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+SYNONYMS: Mapping[str, str] = {
+    "--model": "--dnn",
+    "--dnn": "--model",
+    "--system": "--systems",
+    "--systems": "--system",
+}
+"""Options that a command takes under the other name too, where it has only one of them."""
 
 
 class Command(NamedTuple):
@@ -167,6 +176,59 @@ COMMANDS: Mapping[str, Command] = {
 """In the order of help."""
 
 
+class OptionsByName(TyperCommand):
+    """A command that takes synonyms of its options, and says which command has an unknown one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line.
+
+        Raises:
+            BadInput: an option is not known.
+        """
+        known = options_of(self)
+        try:
+            return super().parse_args(ctx, [_known_as(text, known) for text in args])
+        except Exception as error:
+            # Only the error of an unknown option has a list of possibilities.
+            if not hasattr(error, "possibilities"):
+                raise
+            # Records take longer to import than help takes.
+            from warehouse.records import BadInput
+
+            name = str(getattr(error, "option_name", ""))
+            raise BadInput(_unknown(name, known, ctx.command.name or "")) from None
+
+
+def options_of(command: Any) -> set[str]:
+    """Return the names of a command's options."""
+    return {
+        name
+        for option in command.params
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    } | {"--help"}
+
+
+def _known_as(text: str, known: set[str]) -> str:
+    """Return an argument, with the name of its option that the command knows."""
+    name, equals, value = text.partition("=")
+    synonym = SYNONYMS.get(name)
+    return text if name in known or synonym not in known else f"{synonym}{equals}{value}"
+
+
+def _unknown(name: str, known: set[str], command: str) -> str:
+    """Say that an option is not known, and which is meant or which command has it."""
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+    others = [other for other in COMMANDS if name in options_of(loaded(other))]
+    if close:
+        told = f"did you mean {close[0]}?"
+    elif others:
+        told = f"`stepcast {others[0]}` has it"
+    else:
+        told = f"it has {', '.join(sorted(known))}"
+    return f"{command} has no option {name}; {told}"
+
+
 class Commands(TyperGroup):
     """The group of all commands: `commands` only says what help lists of each."""
 
@@ -194,9 +256,11 @@ def loaded(name: str) -> Any:
     command = COMMANDS[name]
     attribute = getattr(import_module(f"pipelines.cli.{command.module}"), command.attribute)
     if isinstance(attribute, typer.Typer):
+        for info in attribute.registered_commands:
+            info.cls = OptionsByName
         group = typer.main.get_group(attribute)
         group.name = name
         return group
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name)(attribute)
+    app.command(name, cls=OptionsByName)(attribute)
     return typer.main.get_command(app)

@@ -48,6 +48,8 @@ def of_file(path: Path, options: Mapping[str, str | None]) -> list[Mapping[str, 
     Raises:
         BadInput: options are given too, or it holds no list of templates.
     """
+    if not path.exists():
+        raise BadInput(_no_file(f"{path}"))
     if both := [name for name, text in options.items() if text is not None]:
         option = both[0].replace("_", "-")
         raise BadInput(f"--{option} and {path}: expected either options or a file of templates")
@@ -61,6 +63,19 @@ def of_file(path: Path, options: Mapping[str, str | None]) -> list[Mapping[str, 
             f"{path}: expected a list of templates, as under test: of a study, found {found!r:.60}"
         )
     return found
+
+
+def _no_file(name: str) -> str:
+    """Say that what stands in place of a file is none, and how networks are named."""
+    import networks
+
+    known = {dnn for framework in ("tensorflow", "pytorch") for dnn in networks.names(framework)}
+    if name in known:
+        return f"{name} is a network: give it as `--dnn {name}`"
+    return (
+        f"{name} does not exist: expected a file of templates; a network is `--dnn NAME` "
+        "(`stepcast networks` lists them), a model of your own package.module:function or hf:CONFIG"
+    )
 
 
 def curves_of(listed: Sequence[Mapping[str, object]], path: Path | None) -> list[Curve]:

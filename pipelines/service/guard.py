@@ -3,21 +3,17 @@
 import asyncio
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warehouse import limits
 
-STATIC = "/docs-static"
-"""Where the scripts of /docs are."""
-OPEN = (
-    "/docs",
-    "/docs/oauth2-redirect",
-    "/openapi.json",
-    *(f"{STATIC}/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")),
-)
+OPEN = ("/docs", "/docs/oauth2-redirect", "/openapi.json")
 """What describes the service, to everybody."""
+DISCARDED_BYTES = 2**26
+"""How much of a body that is too large is read, so that its sender gets the answer."""
 
 
 def problem(code: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -64,7 +60,9 @@ class Guard:
             said = f"expected a whole request within {self._most_s:g} s"
             await problem(408, said, {"Connection": "close"})(scope, receive, send)
             return
-        except _TooLargeError:
+        except _TooLargeError as error:
+            if error.more_comes:
+                await self._discard(receive)
             said = f"expected a request of at most {self._most_bytes:,} bytes"
             await problem(413, said, {"Connection": "close"})(scope, receive, send)
             return
@@ -83,21 +81,38 @@ class Guard:
         """Return a request's body; None: who asked has gone."""
         announced = next((value for name, value in headers if name == b"content-length"), b"")
         if announced.isdigit() and int(announced[:20]) > self._most_bytes:
-            raise _TooLargeError
+            raise _TooLargeError(more_comes=int(announced[:20]) <= DISCARDED_BYTES)
         body = bytearray()
         while True:
             message = await receive()
             if message["type"] != "http.request":
                 return None
             body += message.get("body", b"")
+            more_comes = message.get("more_body", False)
             if len(body) > self._most_bytes:
-                raise _TooLargeError
-            if not message.get("more_body", False):
+                raise _TooLargeError(more_comes)
+            if not more_comes:
                 return bytes(body)
+
+    async def _discard(self, receive: Receive) -> None:
+        """Read what still comes of a body, and keep none of it.
+
+        Who is still sending when a connection closes learns of a reset, not of the answer.
+        """
+        discarded_bytes = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._most_s):
+                while discarded_bytes <= DISCARDED_BYTES:
+                    message = await receive()
+                    discarded_bytes += len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        return
 
 
 class _TooLargeError(Exception):
-    pass
+    def __init__(self, more_comes: bool) -> None:
+        super().__init__()
+        self.more_comes = more_comes
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:

@@ -12,6 +12,7 @@ import pytest
 from pipelines.cli import commands
 from pipelines.cli import main as command_line
 from pipelines.cli.main import main
+from tests.pipelines.ran import Stepcast
 from warehouse.home import CHECKOUT
 
 GROUPS = {"bench", "embedder", "fleet", "node", "prices", "warehouse"}
@@ -134,3 +135,41 @@ def test_the_command_line_is_the_console_script() -> None:
 
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"stepcast": f"{command_line.__name__}:main"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["predict", "--capacity", "a=1"],
+            "predict has no option --capacity; `stepcast recommend",
+        ),
+        (
+            ["recommend", "--capacty", "a=1"],
+            "recommend has no option --capacty; did you mean --ca",
+        ),
+        (["fleet", "add", "--wacht"], "add has no option --wacht; did you mean --watch?"),
+        (["reap", "--nothing"], "reap has no option --nothing; it has --help"),
+        (["predict", "resnet50", "--workers", "2"], "resnet50 is a network: give it as `--dnn "),
+        (["predict", "resnet500"], "resnet500 does not exist: expected a file of templates; a net"),
+    ],
+)
+def test_what_is_unknown_is_told_with_what_is_meant(
+    stepcast: Stepcast, arguments: list[str], expected: str
+) -> None:
+    answer = stepcast(*arguments)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert answer.err.startswith(f"stepcast: {expected}")
+
+
+def test_synonyms_of_options_are_taken(stepcast: Stepcast) -> None:
+    both = [
+        stepcast("predict", name, "no_network", other, "log_linear", "--dataset-samples", "0").err
+        for name, other in (("--dnn", "--systems"), ("--model", "--system"))
+    ]
+    assert both[0] == both[1] and "--dataset-samples" in both[0]
+    capacity = ("--capacity", "x=0", "--samples", "1", "--batch-size", "1")
+    both = [
+        stepcast("recommend", name, "no_network", *capacity).err for name in ("--model", "--dnn")
+    ]
+    assert both[0] == both[1] and "--capacity 'x=0'" in both[0]

@@ -1,15 +1,19 @@
 """Requests end: in bytes, in seconds, and before they are read where the token is missing."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Iterator
+from http.client import HTTPConnection
+from threading import Thread
 from typing import Any
 
 import pytest
+import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
-from pipelines.service.guard import Guard, problem
+from pipelines.service.guard import DISCARDED_BYTES, Guard, problem
 
 TOKEN = b"a-token-of-tests"
 Headers = list[tuple[bytes, bytes]]
@@ -77,10 +81,43 @@ async def unread() -> Message:
     raise AssertionError("the body was read")
 
 
-@pytest.mark.parametrize("length", [b"5", b"9" * 5000])
-def test_a_body_that_says_it_is_too_large_is_not_read(length: bytes) -> None:
+@pytest.mark.parametrize("length", [b"%d" % (DISCARDED_BYTES + 1), b"9" * 5000])
+def test_a_body_that_says_it_is_far_too_large_is_not_read(length: bytes) -> None:
     headers = [*PERMITTED, (b"content-length", length)]
     assert answered(unread, headers, most_bytes=4)[0] == 413
+
+
+def test_a_body_that_is_too_large_is_read_to_its_end_and_no_further() -> None:
+    headers = [*PERMITTED, (b"content-length", b"6")]
+    for given_headers in (headers, PERMITTED):
+        receive = saying(b"12", b"345", b"6")
+        assert answered(receive, given_headers, most_bytes=4)[0] == 413
+        assert asyncio.run(receive())["type"] == "http.disconnect"
+    assert answered(saying(b"12345"), PERMITTED, most_bytes=4)[0] == 413
+
+
+def test_a_body_that_is_too_large_and_endless_is_given_up() -> None:
+    async def endless() -> Message:
+        return {"type": "http.request", "body": bytes(2**20), "more_body": True}
+
+    assert answered(endless, PERMITTED)[0] == 413
+
+
+def test_who_sends_nine_mebibytes_gets_the_answer() -> None:
+    config = uvicorn.Config(Guard(Echo(), TOKEN.decode()), port=0, log_level="error")
+    server = uvicorn.Server(config)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        asking = HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=30)
+        asking.request("POST", "/", bytes(9 << 20), {"Authorization": f"Bearer {TOKEN.decode()}"})
+        assert asking.getresponse().status == 413
+        asking.close()
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
 
 
 def test_a_body_without_a_token_is_not_read() -> None:
