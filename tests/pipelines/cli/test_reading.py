@@ -16,10 +16,10 @@ import typer
 
 from pipelines.cli.main import app
 from tests.pipelines.ran import Ran, Stepcast
-from warehouse import publication
 from warehouse.connection import connect
 from warehouse.history import why_unwritable
 from warehouse.home import CHECKOUT
+from warehouse.migrations import versions
 from warehouse.upkeep import HISTORY, MAIN
 
 READS = (
@@ -256,7 +256,7 @@ def test_a_history_of_an_earlier_schema_is_told(
     finished: Ran, asked: Stepcast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with connect(finished.home / HISTORY) as connection:
-        newest = publication.versions(connection)[1]
+        newest = versions(connection)[1]
         connection.execute("DELETE FROM meta.migration WHERE version = ?", [newest])
     answer = asked("accuracy")
     assert answer.code == 2
