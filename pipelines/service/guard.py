@@ -10,7 +10,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warehouse import limits
 
-OPEN = ("/docs", "/docs/oauth2-redirect", "/openapi.json")
+STATIC = "/docs-static"
+"""Where the scripts of /docs are."""
+OPEN = (
+    "/docs",
+    "/docs/oauth2-redirect",
+    "/openapi.json",
+    *(f"{STATIC}/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")),
+)
 """What describes the service, to everybody."""
 DISCARDED_BYTES = 2**26
 """How much of a body that is too large is read, so that its sender gets the answer."""
