@@ -1,6 +1,6 @@
 """The page of error figures as Markdown: sealed ones, and those of today's code."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -42,7 +42,7 @@ def page(sealed: pl.DataFrame, board: pl.DataFrame) -> str:
         sealed: rows of the query `sealed`.
         board: rows of the query `board`.
     """
-    lines = [_INTRO]
+    lines, head = [_INTRO], tuple[str, ...]()
     if not sealed.is_empty():
         head = (
             "study", "split", "system", "n", "mean", "median", "largest", "inside",
@@ -60,7 +60,8 @@ def page(sealed: pl.DataFrame, board: pl.DataFrame) -> str:
 def rows_of(text: str) -> dict[tuple[str, ...], list[str]]:
     """Return the rows of the tables of a page by heading, study, system and split."""
     rows: dict[tuple[str, ...], list[str]] = {}
-    heading, names = "", []
+    heading = ""
+    names: list[str] = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("## "):
@@ -73,7 +74,7 @@ def rows_of(text: str) -> dict[tuple[str, ...], list[str]]:
     return rows
 
 
-def _table(head: Sequence[str], names: int, rows: Iterator[Sequence[str]]) -> Iterator[str]:
+def _table(head: Sequence[str], names: int, rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table whose first columns are names, the others figures."""
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * names}{'---:|' * (len(head) - names)}"
