@@ -107,12 +107,15 @@ def primitive_graphs(
 
     Raises:
         UnknownNetwork: no network has such a name.
-        ValueError: the images are too small for a network.
+        ValueError: the images are too small for a network, or too much of the work of a user's is
+            unknown.
         RuntimeError: the child process failed; the message has the end of what it wrote.
     """
     asked = list(dict.fromkeys(wanted))
     for dnn, image_size in asked:
         check(dnn, image_size, "pytorch")
+        if dnn in _TOO_UNKNOWN:
+            raise ValueError(_TOO_UNKNOWN[dnn])
     with _LOCK:
         found = {one: _PRIMITIVES[one] for one in asked if one in _PRIMITIVES}
     missing = [one for one in asked if one not in found]
@@ -138,6 +141,8 @@ def _keep_newest(graphs: Mapping[tuple[str, int], PrimitiveGraph]) -> None:
 
 _GRAPHS: OrderedDict[tuple[str, int, int, str], OperationGraph] = OrderedDict()
 _PRIMITIVES: dict[tuple[str, int], PrimitiveGraph] = {}
+_TOO_UNKNOWN: dict[str, str] = {}
+"""Users' models whose graphs do not tell how much work they are, and why."""
 _LOCK = Lock()
 _STEPS: dict[tuple[str, int], OperationGraph | Path | str] = {}
 """Training steps of users' models by name and batch, those of Keras's as files; or why not."""
@@ -154,6 +159,8 @@ def know(model: OwnModel, source: tuple[str, str] | None = None) -> None:
     if model.graph is not None:
         with _LOCK:
             _PRIMITIVES[model.dnn, model.image_size] = model.graph
+    if model.too_unknown:
+        _TOO_UNKNOWN[model.dnn] = model.too_unknown
     _STEPS.update({(model.dnn, size): step for size, step in model.steps.items()})
 
 

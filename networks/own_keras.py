@@ -37,11 +37,14 @@ def traced(made: object, target: str, batch_sizes: Sequence[int]) -> dict[str, A
     if not getattr(model, "built", False):
         one = tf.nest.map_structure(lambda leaf: tf.constant(leaf[:1]), batch)
         _tried(target, lambda: model(one))
+    _check_precision(model, target)
     given = getattr(model, "inputs", None) or ()
     fixed = any(one.shape and one.shape[0] for one in tf.nest.flatten(given))
     named = _tried(target, lambda: _forward(model, batch), fixed=fixed)
     shape = tf.nest.flatten(batch)[0].shape
     variables = [_resource(one) for one in model.trainable_variables]
+    # Keras freezes layers, not TensorFlow's variables.
+    frozen = {id(_resource(one).handle) for one in model.non_trainable_variables}
     steps: dict[str, dict[str, Any]] = {}
     for size in batch_sizes:
         try:
@@ -51,7 +54,10 @@ def traced(made: object, target: str, batch_sizes: Sequence[int]) -> dict[str, A
             steps[str(size)] = {"error": told}
     return {
         "named": named.graph.as_graph_def(),
-        "shapes": [[*one.shape, one.dtype.name, one.trainable] for one in named.variables],
+        "shapes": [
+            [*one.shape, one.dtype.name, one.trainable and id(one.handle) not in frozen]
+            for one in named.variables
+        ],
         "image_size": int(shape[1]) if len(shape) == 4 else 0,
         "parameter_count": sum(int(one.shape.num_elements()) for one in variables),
         "steps": steps,
@@ -95,6 +101,26 @@ def _check_backend(target: str) -> None:
             f"{target}: Keras runs on {backend} here, and its graph is TensorFlow's; unset "
             "KERAS_BACKEND"
         )
+
+
+def _check_precision(model: Any, target: str) -> None:
+    """Refuse layers that compute in anything but float32: no forecast knows their time.
+
+    What is frozen is in the graph of a step, which has no gradients of it, and in the name.
+
+    Raises:
+        ValueError: naming the first such layer.
+    """
+    for part in model._flatten_layers():  # noqa: SLF001
+        policy = getattr(part, "dtype_policy", None)
+        kinds = {getattr(policy, kind, None) for kind in ("compute_dtype", "variable_dtype")}
+        name = str(getattr(policy, "name", ""))
+        other = any("float" in str(kind) and kind != "float32" for kind in kinds if kind)
+        if other or "_from_" in name:
+            raise ValueError(
+                f"{target}: layer {part.name} computes as {name}, expected float32; no forecast "
+                "knows what that changes, so leave its dtype and the global policy out"
+            )
 
 
 def _tried(target: str, make: Callable[[], Any], *, fixed: bool = False) -> Any:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +22,11 @@ _PROGRAM = Path(__file__).with_name("own_program.py")
 _TIMEOUT_S = 300.0
 _MOST_BYTES = 256 << 20
 _SAID_BYTES = 4096
+
+
+MOST_UNKNOWN = 0.05
+"""Part of a model's work that operators of unknown work may have. Where these run as fast as the
+others, a forecast is off by no more than that, a third of what forecasts of unseen networks are."""
 
 
 class NoGraph(ValueError):
@@ -40,6 +45,9 @@ class OwnModel:
         graph: primitives of its forward pass, of PyTorch's models.
         steps: what a training step computes, by batch: its operators, the file of a traced step of
             Keras (`networks.own_step`), or why nobody knows.
+        example: shape of a sample: of the first tensor of its batch; empty of Keras's models.
+        unknown_work: by operator, the part of all work that those of unknown work have at most.
+        unmeasured: operators counted by formulas that no network of ours has.
     """
 
     dnn: str
@@ -48,6 +56,23 @@ class OwnModel:
     parameter_count: int
     graph: PrimitiveGraph | None
     steps: Mapping[int, OperationGraph | Path | str]
+    example: tuple[int, ...] = ()
+    unknown_work: Mapping[str, float] = field(default_factory=dict)
+    unmeasured: tuple[str, ...] = ()
+
+    @property
+    def too_unknown(self) -> str:
+        """Why its graph tells no forecast how much work it is; empty: it does."""
+        most = sum(self.unknown_work.values())
+        if most <= MOST_UNKNOWN:
+            return ""
+        parts = [(name, part) for name, part in self.unknown_work.items() if part >= 0.005]
+        named = ", ".join(f"{name} ({100 * part:.0f} %)" for name, part in parts)
+        return (
+            f"{self.dnn}: operators of which nobody knows how much work they are have up to "
+            f"{100 * most:.0f} % of all, and would count as nothing: {named}; systems that rest on "
+            "measured passes of the model alone do without"
+        )
 
 
 def own_model(
@@ -75,8 +100,28 @@ def own_model(
     except ValueError as error:
         raise NoGraph(f"{target}: its graph is none that systems read: {error}") from None
     graph = replace(graph, dnn=_name(graph))
+    unknown = _unknown_work(graph, told["unknown_flops"])
     steps = {int(size): _step(graph, int(size), one) for size, one in told["steps"].items()}
-    return OwnModel(graph.dnn, "pytorch", graph.image_size, graph.parameter_count, graph, steps)
+    return OwnModel(
+        graph.dnn,
+        "pytorch",
+        graph.image_size,
+        graph.parameter_count,
+        graph,
+        steps,
+        example=tuple(told["example"][1:]),
+        unknown_work=unknown,
+        unmeasured=tuple(told["unmeasured"]),
+    )
+
+
+def _unknown_work(graph: PrimitiveGraph, flops: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the part of a model's work that each operator of unknown work has at most.
+
+    Elements of results count as an operation each: models without products have work, too.
+    """
+    everything = graph.flops + graph.activations + sum(flops.values())
+    return {name: one / everything for name, one in sorted(flops.items())}
 
 
 def _name(graph: PrimitiveGraph) -> str:

@@ -8,7 +8,8 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,8 +23,33 @@ def _beside(name: str) -> ModuleType:
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[known] = module
-        spec.loader.exec_module(module)
+        with _ours(_NEEDED.get(name)):
+            spec.loader.exec_module(module)
     return sys.modules[known]
+
+
+_MOST_OPERATORS = 20_000
+"""Of a training step: recurrent layers that are run step by step have tens of thousands, which take
+minutes to trace."""
+_NEEDED = dict.fromkeys(("traced", "traced_step", "own_check"), "operator_work")
+"""What files import of this folder, as `networks.…`."""
+
+
+@contextmanager
+def _ours(name: str | None) -> Iterator[None]:
+    """Have a file of this folder found as a module of `networks`, whatever users call theirs."""
+    if name is None:
+        yield
+        return
+    known = f"networks.{name}"
+    theirs = sys.modules.get(known)
+    sys.modules[known] = _beside(name)
+    try:
+        yield
+    finally:
+        del sys.modules[known]
+        if theirs is not None:
+            sys.modules[known] = theirs
 
 
 def _traced(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +67,7 @@ def _traced(asked: Mapping[str, Any]) -> dict[str, Any]:
     keras = _beside("own_keras")
     if keras.is_model(model):
         return _of_keras(keras.traced(made, target, batch_sizes), target, Path(asked["out"]))
-    return _of_torch(made, target, batch_sizes, _fake_tensors())
+    return of_torch(made, target, batch_sizes, fake_tensors())
 
 
 def _of_keras(found: Mapping[str, Any], target: str, out: Path) -> dict[str, Any]:
@@ -67,44 +93,62 @@ def _of_keras(found: Mapping[str, Any], target: str, out: Path) -> dict[str, Any
 def _of_huggingface(target: str, batch_sizes: list[int], folder: str) -> dict[str, Any]:
     """Return the same of a config; its model is built without values, however large it is."""
     library, asked = _beside("own_huggingface"), (target, batch_sizes[0], folder)
-    mode = _fake_tensors()
+    mode = fake_tensors()
     try:
         with mode:
             made = library.from_config(*asked)
     except RuntimeError:
         # Some ask for values while they are built.
         made = library.from_config(*asked)
-    return _of_torch(made, target, batch_sizes, mode)
+    return of_torch(made, target, batch_sizes, mode)
 
 
-def _fake_tensors() -> Any:
+def fake_tensors() -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def _of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> dict[str, Any]:
-    torch_, graphs = _beside("own_torch"), _beside("traced")
+def of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> dict[str, Any]:
+    """Return the graph of a module, and its training steps.
+
+    Raises:
+        ValueError: it has no graph, or trains in a way that no forecast knows.
+    """
+    torch_, check = _beside("own_torch"), _beside("own_check")
     module, batch, by_name = torch_.made_of(made, target)
+    check.check_module(module, (*batch, *by_name.values()), target)
     shape = (*batch, *by_name.values())[0].shape
     side = int(shape[-1]) if len(shape) == 4 else 0
     with mode:
         fakes = tuple(torch_.without_values(one, mode) for one in batch)
         named = {name: torch_.without_values(one, mode) for name, one in by_name.items()}
-        graph = graphs.fields_of(module.train(), fakes, target, side, int(shape[0]), named)
+        given = (fakes, target, side, int(shape[0]), named)
+        traced = _beside("traced").fields_of(module.train(), *given)
         torch_.forget_values(module, mode)
+        watch = check.StepWatch(module)
         network = torch_.OwnNetwork(module, fakes, named)
-        steps = {str(size): _step(network, size) for size in batch_sizes}
-    return {"graph": graph, "steps": steps}
+        first, *others = dict.fromkeys(batch_sizes)
+        with watch.watching():
+            steps = {str(first): _step(network, first)}
+        watch.check(target)
+        steps.update({str(size): _step(network, size) for size in others})
+    return {
+        "graph": traced.graph,
+        "unknown_flops": traced.unknown_flops,
+        "unmeasured": traced.unmeasured,
+        "example": list(shape),
+        "steps": steps,
+    }
 
 
 def _step(network: Any, batch_size: int) -> dict[str, Any]:
     """Return the operators of a training step, or why there are none; graphs do without."""
     import torch
 
-    labels = torch.zeros(batch_size, dtype=torch.int64)
+    batch = network.draw(batch_size), torch.zeros(batch_size, dtype=torch.int64)
     try:
-        operations, _ = _beside("traced_step").recorded(network, network.draw(batch_size), labels)
+        operations, _ = _beside("traced_step").recorded(network, *batch, _MOST_OPERATORS)
     except Exception as error:
         return {"error": _beside("own_function").first_line(error)}
     return {"operations": operations}

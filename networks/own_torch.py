@@ -53,6 +53,10 @@ def forget_values(module: torch.nn.Module, mode: Any) -> None:
         for held in (vars(part)["_parameters"], vars(part)["_buffers"]):
             for name, one in held.items():
                 held[name] = None if one is None else without_values(one, mode)
+        # Recurrent layers keep a list of their parameters beside.
+        if isinstance(part, torch.nn.RNNBase):
+            names = part._flat_weights_names  # noqa: SLF001
+            part._flat_weights = [getattr(part, name, None) for name in names]  # noqa: SLF001
 
 
 class OwnNetwork(torch.nn.Module):

@@ -21,4 +21,4 @@ def primitive_graph(dnn: str, image_size: int, num_classes: int = 10) -> Primiti
     with FakeTensorMode():
         module = build_pytorch(dnn, image_size, num_classes)
         images = torch.empty(_BATCH, 3, image_size, image_size)
-        return PrimitiveGraph.of(fields_of(module, (images,), dnn, image_size, _BATCH))
+        return PrimitiveGraph.of(fields_of(module, (images,), dnn, image_size, _BATCH).graph)

@@ -1,16 +1,19 @@
-"""The graph of primitive operations of a PyTorch module; needs PyTorch and nothing of this project.
+"""The graph of primitive operations of a PyTorch module; needs PyTorch and `operator_work`.
 
 The forward pass runs once with tensors that have shapes and no values (PyTorch's fake tensors), so
 any Python in it is followed as it runs. Each operator below automatic differentiation is a node, or
 part of the edge between others: activations and changes of shape. Where a module asks for values of
-its tensors there is no graph, and the operator that asked is named.
+its tensors there is no graph, and the operator that asked is named. A recurrent layer is one node,
+whether PyTorch has an operator for it or runs its steps one by one.
 
 `networks/own_program.py` loads this file where no package of ours may be imported.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -18,7 +21,15 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
 )
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+
+from networks.operator_work import (
+    WorkCounter,
+    most_work,
+    numbers,
+    recurrent_flops,
+    short_name,
+    tensors,
+)
 
 _OF_ANY_KIND: Mapping[str, str] = {
     "addmm": "linear",
@@ -40,7 +51,23 @@ _OF_ANY_KIND: Mapping[str, str] = {
 }
 _ARITHMETIC = {"add": "sum", "sub": "sum", "mul": "product", "div": "product"}
 _WITH_PARAMETER = {"sum": "bias", "product": "scale"}
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 Fields = dict[str, Any]
+
+
+class Traced(NamedTuple):
+    """What a forward pass told.
+
+    Attributes:
+        graph: fields of `networks.primitives.PrimitiveGraph`.
+        unknown_flops: by operator, what those without known work have to do at most, of one image.
+        unmeasured: operators that are nodes for their work alone, counted by formulas: recurrent
+            layers, Fourier transforms. No network of ours has such.
+    """
+
+    graph: Fields
+    unknown_flops: dict[str, float]
+    unmeasured: list[str]
 
 
 class CannotTrace(ValueError):
@@ -54,8 +81,8 @@ def fields_of(
     image_size: int,
     batch_size: int,
     by_name: Mapping[str, torch.Tensor] | None = None,
-) -> Fields:
-    """Return the fields of `networks.primitives.PrimitiveGraph` of a module.
+) -> Traced:
+    """Return the graph of a module.
 
     Args:
         module: with fake parameters, or in a mode that takes real ones for such.
@@ -71,17 +98,21 @@ def fields_of(
     by_name = by_name or {}
     recorder = _Recorder(module, (*example, *by_name.values()), batch_size)
     try:
-        with torch.no_grad(), recorder:
+        with torch.no_grad(), recorder, _recurrent_as_one(recorder):
             module(*example, **by_name)
     except Exception as error:
         raise CannotTrace(f"{dnn}: {_ended(error, recorder.last)}") from error
-    return {
+    graph = {
         "dnn": dnn,
         "image_size": image_size,
         "nodes": recorder.nodes,
         "edges": sorted(set(recorder.edges)),
-        "parameter_count": sum(one.numel() for one in module.parameters() if one.requires_grad),
+        "parameter_count": sum(
+            map(numbers, (one for one in module.parameters() if one.requires_grad))
+        ),
     }
+    unknown = {name: flops / batch_size for name, flops in recorder.unknown_flops.items()}
+    return Traced(graph, unknown, list(dict.fromkeys(recorder.unmeasured)))
 
 
 def _ended(error: Exception, operator: str) -> str:
@@ -114,8 +145,11 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.nodes: list[Fields] = []
         self.edges: list[tuple[int, int]] = []
         self.last = "its start"
+        self.unknown_flops: defaultdict[str, float] = defaultdict(float)
+        self.unmeasured: list[str] = []
         self._batch_size = batch_size
-        self._parameters = {id(one): one.numel() for one in module.parameters()}
+        self._counter = WorkCounter()
+        self._parameters = {id(one): numbers(one) for one in module.parameters()}
         self._made_by: dict[int, int] = {}
         self._kept: list[object] = []
         self._add("input", (), example, elements=self._per_image(example))
@@ -130,28 +164,33 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         self.last = func.name().partition(".")[0]
         result = func(*args, **kwargs)
-        given, made = list(_tensors((*args, *kwargs.values()))), list(_tensors((result,)))
+        given, made = list(tensors((*args, *kwargs.values()))), list(tensors((result,)))
         self._kept.append((given, made))
-        known = (self._made_by.get(id(one)) for one in given)
-        sources = list(dict.fromkeys(one for one in known if one is not None))
-        read = sum({id(one): self._parameters.get(id(one), 0) for one in given}.values())
+        sources, read = self._sources(given), self._read(given)
+        flops = self._counter.work(func, args, kwargs, result) if made else 0.0
+        if flops is None:
+            self.unknown_flops[self.last] += most_work((*args, *kwargs.values()), result)
         if not sources:
             # Views of parameters are parameters; anything else is a constant.
             self._parameters.update((id(one), read) for one in made)
+            if flops:
+                # A step does it once, whatever its batch: figures of one image do not say that.
+                self.unknown_flops[f"{self.last} of parameters alone"] += flops
             return result
-        kind = _kind(self.last.removeprefix("aten::"), args, len(sources), read)
+        kind = _kind(short_name(func), args, len(sources), read)
+        if flops and kind in (None, "other"):
+            kind = "linear" if read else "matmul"
+            self.unmeasured.append(self.last)
         if kind is None:
             self._made_by.update((id(one), sources[0]) for one in made)
             return result
-        counted = flop_registry.get(func.overloadpacket)
-        flops = 0.0 if counted is None else float(counted(*args, **kwargs, out_val=result))
         biased, elements = _bias_of(self.last, args), self._per_image(made[:1])
         self._add(
             kind,
             sources,
             made,
             parameters=read - biased,
-            flops=flops / self._batch_size,
+            flops=(flops or 0.0) / self._batch_size,
             elements=elements,
             kernel=_kernel(kind, args),
         )
@@ -159,6 +198,39 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             source = len(self.nodes) - 1
             self._add("bias", [source], made, parameters=biased, elements=elements)
         return result
+
+    def add_recurrent(
+        self,
+        name: str,
+        given: Sequence[torch.Tensor],
+        weights: Sequence[torch.Tensor],
+        made: Sequence[torch.Tensor],
+    ) -> None:
+        """Add recurrent layers as one node.
+
+        Args:
+            name: of the operator.
+            given: the sequences, and the states that they begin with.
+            weights: matrices and biases of all layers and directions.
+            made: the sequences of results, and states.
+        """
+        self._kept.append((given, weights, made))
+        self.unmeasured.append(f"aten::{name}")
+        self._add(
+            "linear",
+            self._sources(given),
+            made,
+            parameters=self._read((*given, *weights)),
+            flops=recurrent_flops(given[0], weights) / self._batch_size,
+            elements=self._per_image(made[:1]),
+        )
+
+    def _sources(self, given: Iterable[torch.Tensor]) -> list[int]:
+        known = (self._made_by.get(id(one)) for one in given)
+        return list(dict.fromkeys(one for one in known if one is not None))
+
+    def _read(self, given: Iterable[torch.Tensor]) -> int:
+        return sum({id(one): self._parameters.get(id(one), 0) for one in given}.values())
 
     def _add(
         self,
@@ -184,8 +256,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.edges += [(source, place) for source in sources]
         self._made_by.update((id(one), place) for one in made)
 
-    def _per_image(self, tensors: Iterable[torch.Tensor]) -> int:
-        return sum(one.numel() for one in tensors) // self._batch_size
+    def _per_image(self, made: Iterable[torch.Tensor]) -> int:
+        return sum(map(numbers, made)) // self._batch_size
 
 
 def _kind(name: str, args: tuple[Any, ...], sources: int, parameters: int) -> str | None:
@@ -233,12 +305,40 @@ def _kernel(kind: str, args: tuple[Any, ...]) -> int:
     return 0
 
 
-def _tensors(values: Iterable[object]) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _tensors(value)
+@contextmanager
+def _recurrent_as_one(recorder: _Recorder) -> Iterator[None]:
+    """Have `torch.nn`'s recurrent layers recorded as single nodes, and their steps not run.
+
+    A processor has an operator for LSTMs alone, a GPU for all; others are unrolled, step by step.
+    """
+    functions: Any = torch._VF  # noqa: SLF001
+    replaced = {name: vars(functions).get(name) for name in _RECURRENT}
+    vars(functions).update({name: _recorded(recorder, name) for name in _RECURRENT})
+    try:
+        yield
+    finally:
+        for name, function in replaced.items():
+            if function is None:
+                del vars(functions)[name]
+            else:
+                vars(functions)[name] = function
+
+
+def _recorded(recorder: _Recorder, name: str) -> Callable[..., Any]:
+    """Return what stands for a recurrent function: it makes results without values."""
+
+    def recurrent(given: torch.Tensor, *args: Any) -> Any:
+        packed = isinstance(args[2], list | tuple)
+        states, weights, rest = (args[1], args[2], args[3:]) if packed else (*args[:2], args[2:])
+        started = list(tensors((states,)))
+        directions = 2 if rest[4] else 1
+        shape = (*given.shape[:-1], directions * started[0].shape[-1])
+        made = [torch.empty(shape, dtype=given.dtype, device=given.device)]
+        made += [torch.empty_like(one) for one in started]
+        recorder.add_recurrent(name, (given, *started), list(weights), made)
+        return tuple(made)
+
+    return recurrent
 
 
 def _first_line(error: Exception) -> str:

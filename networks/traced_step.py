@@ -1,4 +1,4 @@
-"""The operators of a training step of a PyTorch module; needs PyTorch and nothing of this project.
+"""The operators of a training step of a PyTorch module; needs PyTorch and `operator_work`.
 
 What is noted are the operators that the dispatcher is asked for below automatic differentiation,
 which are those that a processor runs, forward, backward and in the optimizer: `aten::convolution`,
@@ -11,12 +11,12 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from math import prod
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+
+from networks.operator_work import flops
 
 _LEARNING_RATE = 0.01
 Fields = dict[str, Any]
@@ -24,14 +24,20 @@ Fields = dict[str, Any]
 
 
 def recorded(
-    module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor
+    module: torch.nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    most: int | None = None,
 ) -> tuple[list[Fields], list[float]]:
     """Run a step of stochastic gradient descent; return its operators, and microseconds of each.
 
     Fake tensors, and a module of them, make this free of computation.
+
+    Raises:
+        ValueError: there are more than `most` operators.
     """
     optimizer = torch.optim.SGD(module.parameters(), lr=_LEARNING_RATE)
-    recorder = _Recorder()
+    recorder = _Recorder(most)
     with recorder:
         loss: Any = torch.nn.functional.cross_entropy(module(images), labels)
         loss.backward()
@@ -43,8 +49,9 @@ def recorded(
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes every operator that is called while it is entered."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._most = most
         self.operations: list[Fields] = []
         self.times_us: list[float] = []
         self._numbers: dict[str, Iterator[int]] = {}
@@ -68,6 +75,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not operation_type.startswith("aten::"):
             # A tensor without values is asked for its device, which costs a real one nothing.
             return result
+        if len(self.operations) == self._most:
+            raise ValueError(f"its training step has more than {self._most:,} operators")
         self.times_us.append(us)
         number = next(self._numbers.setdefault(operation_type, count()))
         self.operations.append(
@@ -79,7 +88,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 "attributes": json.dumps({"values": [_value(one) for one in given]}),
                 "input_bytes": read,
                 "output_bytes": sum(map(_bytes, written)),
-                "flops": _flops(func, args, kwargs, result),
+                "flops": flops(func, args, kwargs, result),
             }
         )
         return result
@@ -104,14 +113,3 @@ def _value(value: object) -> str:
     """Return what is no tensor as text; nothing for tensors and None, as the profiler does."""
     tensors = isinstance(value, torch.Tensor) or _dims(value)
     return "" if tensors or value is None else str(value)
-
-
-def _flops(
-    func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: object
-) -> float | None:
-    if func.name() == "aten::convolution_backward":
-        # PyTorch's own count takes the groups of a convolution for one.
-        moved, kernel, gradients = args[0], args[2], args[-1]
-        return float(2 * sum(gradients[:2]) * moved.numel() * prod(kernel.shape[1:]))
-    counted = flop_registry.get(func.overloadpacket)
-    return None if counted is None else float(counted(*args, **kwargs, out_val=result))

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import takewhile
 from os import getpid
@@ -16,8 +17,9 @@ from forecasting.asked.lacking import Lacking
 from forecasting.asked.place import Place
 from models.async_sgd.systems import ASYNC_SGD
 from networks.own_model import OwnModel, own_model
+from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.cli import own, profile_job
-from pipelines.cli.own import Own, to_profile
+from pipelines.cli.own import Own, as_json, in_words, to_profile
 from pipelines.cli.templates import curves_of
 from profilers import torch_passes
 from profilers.steady import hostlock
@@ -211,6 +213,26 @@ def test_a_keras_model_is_profiled_with_servers_alone() -> None:
     with pytest.raises(BadInput, match="give --server and --link-mbps"):
         profile_job.probes_of(served, None)
     assert "100 parameters, a model of Keras, images of 24 px" in served.in_words
+
+
+def test_what_makes_forecasts_of_a_model_unsure_is_said() -> None:
+    graph = PrimitiveGraph("own-1234abcd", 1, (Primitive("input"),), (), 0)
+    plain = OwnModel("own-1234abcd", "pytorch", 1, 100, graph, {}, (100, 1, 1))
+    model = replace(plain, unknown_work={"aten::topk": 0.0123})
+    assert in_words(TARGET, model).splitlines() == [
+        f"{TARGET} is own-1234abcd: 100 parameters, 1 primitive operation, no images (samples of "
+        "100 × 1 × 1).",
+        "aten::topk: of unknown work, at most 1.2 % of all.",
+    ]
+    recurrent = replace(plain, unmeasured=("aten::lstm", "aten::_fft_r2c"))
+    _, doubt = in_words(TARGET, recurrent).splitlines()
+    assert doubt == (
+        "aten::lstm; aten::_fft_r2c: counted by the products that they consist of. Forecasts "
+        "have not been judged on such operators: past errors are of other networks."
+    )
+    told = as_json(TARGET, replace(model, unmeasured=("aten::lstm",)))
+    assert told["unknown_work"] == {"aten::topk": 0.0123}
+    assert told["unmeasured_operators"] == ["aten::lstm"]
 
 
 def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:

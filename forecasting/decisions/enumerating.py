@@ -140,6 +140,10 @@ def known_of(question: Question, runs: Sequence[VisibleRun]) -> Known:
     sizes = sorted({one.image_size for one in loads})
     image_size = question.image_size
     if image_size is None:
+        if not sizes:
+            raise BadInput(
+                f"{question.dnn}: no run of it tells the side of its images; give --image-size"
+            )
         told = f"{question.dnn} was profiled at {_said(sizes, 'px')}"
         image_size = int(_only(sizes, told, "--image-size"))
     speeds = sorted({one.subject.link_mbps for one in runs if one.subject.link_mbps is not None})
@@ -162,7 +166,7 @@ def _only(values: Sequence[Any], told: str, option: str) -> Any:
 
 
 def _said(values: Sequence[float], unit: str) -> str:
-    return f"{' and '.join(f'{one:g}' for one in values)} {unit}" if values else f"no {unit}"
+    return f"{' and '.join(f'{one:g}' for one in values)} {unit}"
 
 
 def _frameworks(question: Question, image_size: int) -> tuple[Framework, ...]:

@@ -17,7 +17,7 @@ from pipelines.cli.predicted_json import refused
 Json = dict[str, Any]
 
 
-def print_json(found: Answered, model: Mapping[str, str | int | None] | None) -> None:
+def print_json(found: Answered, model: Mapping[str, object] | None) -> None:
     """Print an answer as one JSON object; of a model of the user's own, with what it is."""
     place, decision = found.answer.place, found.decision
     known = {"image_size": found.known.image_size, "link_mbps": found.known.link_mbps}

@@ -11,7 +11,7 @@ from networks.own_model import NoGraph, OwnModel, own_model
 from pipelines.cli.templates import curves_of, of_options
 from profilers.clusters.node_types import fleet_types
 from studies.curve import Curve
-from studies.words import count
+from studies.words import count, some
 from warehouse.records import BadInput
 
 LEARNING = (
@@ -45,25 +45,48 @@ class Own:
 
     @property
     def in_words(self) -> str:
-        """One line about it."""
+        """A line about it, and one about each doubt that its graph raises."""
         return in_words(self.target, self.model)
 
-    def as_json(self) -> dict[str, str | int | None]:
+    def as_json(self) -> Mapping[str, object]:
         """Return the same for programs."""
         return as_json(self.target, self.model)
 
 
 def in_words(target: str, model: OwnModel) -> str:
-    """Return one line about a model of the user's own."""
-    images = f"images of {model.image_size} px" if model.image_size else "no images"
+    """Return a line about a model of the user's own, and one about each doubt that it raises.
+
+    Doubts are operators of unknown work, and such as no judged network has.
+    """
     if model.graph is None:
         parts = f"a model of {_FRAMEWORKS[model.framework]}"
     else:
         parts = count(len(model.graph.nodes), "primitive operation")
-    return f"{target} is {model.dnn}: {model.parameter_count:,} parameters, {parts}, {images}."
+    known = f"{model.dnn}: {model.parameter_count:,} parameters, {parts}, {_seen(model)}"
+    return "\n".join([f"{target} is {known}.", *_doubts(model)])
 
 
-def as_json(target: str, model: OwnModel) -> dict[str, str | int | None]:
+def _seen(model: OwnModel) -> str:
+    """Return what a model is given: a side of one pixel makes no image."""
+    if model.image_size > 1:
+        return f"images of {model.image_size} px"
+    if not model.image_size:
+        return "no images"
+    return f"no images (samples of {' × '.join(map(str, model.example))})"
+
+
+def _doubts(model: OwnModel) -> Iterator[str]:
+    if model.unmeasured:
+        yield (
+            f"{some(model.unmeasured)}: counted by the products that they consist of. Forecasts "
+            "have not been judged on such operators: past errors are of other networks."
+        )
+    if model.unknown_work:
+        most = 100 * sum(model.unknown_work.values())
+        yield f"{some(list(model.unknown_work))}: of unknown work, at most {most:.2g} % of all."
+
+
+def as_json(target: str, model: OwnModel) -> Mapping[str, object]:
     """Return the same for programs."""
     return {
         "target": target,
@@ -72,6 +95,8 @@ def as_json(target: str, model: OwnModel) -> dict[str, str | int | None]:
         "parameters": model.parameter_count,
         "primitives": None if model.graph is None else len(model.graph.nodes),
         "image_size": model.image_size,
+        "unknown_work": dict(model.unknown_work),
+        "unmeasured_operators": list(model.unmeasured),
     }
 
 

@@ -65,6 +65,11 @@ ABOUT = """
             layers.GlobalAveragePooling2D(), layers.Dense(4),
         ])
 
+    def frozen():
+        model = network()
+        model.layers[0].trainable = False
+        return model
+
     class Decides(keras.Model):
         def __init__(self):
             super().__init__()
@@ -77,6 +82,13 @@ ABOUT = """
         "fine": told(lambda: (network(), images)),
         "same": told(lambda: (network(), images)),
         "other": told(lambda: (network(9), images)),
+        "mixed": told(lambda: (keras.Sequential([
+            layers.Conv2D(8, 3, dtype="mixed_bfloat16", name="half"), layers.Flatten(),
+        ]), images)),
+        "double": told(lambda: (keras.Sequential([
+            layers.Dense(3, dtype="float64", name="long"), layers.Flatten(),
+        ]), images)),
+        "frozen": told(lambda: (frozen(), images)),
         "alone": told(lambda: network()),
         "text": told(lambda: (network(), numpy.array(["a", "b"]))),
         "fixed": told(lambda: (keras.Sequential([
@@ -201,6 +213,11 @@ def test_what_becomes_of_other_models(tmp_path: Path) -> None:
     assert (fine["error"], len(fine["updates"])) == (None, 3)
     assert [one["dtype"] for one in fine["inputs"]] == ["float32"]
     assert fine["name"] == told["same"]["name"] != told["other"]["name"]
+    # What is frozen is in the name, and has no gradients in the step.
+    assert told["frozen"]["name"] != fine["name"] and told["frozen"]["error"] is None
+    assert told["frozen"]["parameter_count"] == fine["parameter_count"] - (3 * 9 * 8 + 8)
+    assert "layer half computes as mixed_bfloat16, expected float32" in told["mixed"]
+    assert "layer long computes as float64, expected float32" in told["double"]
     assert "found the model alone; return both" in told["alone"]
     assert "found str" in told["text"] and "text is turned into numbers" in told["text"]
     assert "leave batch_size out of keras.Input" in told["fixed"]

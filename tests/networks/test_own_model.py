@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -15,7 +16,7 @@ import networks
 from networks import catalogue, extraction
 from networks.operation_graph import OperationGraph
 from networks.own_function import called
-from networks.own_model import NoGraph, OwnModel, own_model
+from networks.own_model import MOST_UNKNOWN, NoGraph, OwnModel, own_model
 from networks.own_torch import OwnNetwork, made_of
 from networks.own_training import own_network
 
@@ -46,11 +47,29 @@ PACKAGE = {
         import torch
         from assets import MINE
         from models import Net
+        from torch import nn
 
         def build_model(batch_size):
             print("Loading … {garbage}", flush=True)
             os.write(1, b"more of it")
             return Net(), torch.zeros(batch_size, 3, 20, 20)
+
+        def reads(batch_size):
+            return nn.LSTM(12, 16, batch_first=True), torch.zeros(batch_size, 5, 12)
+
+        def inverts(batch_size):
+            return Inverse(), torch.zeros(batch_size, 12, 12)
+
+        def halves(batch_size):
+            return Net().bfloat16(), torch.zeros(batch_size, 3, 20, 20)
+
+        class Inverse(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.into = nn.Linear(12, 12)
+
+            def forward(self, given):
+                return torch.linalg.inv(self.into(given))
 
         def leaves():
             os._exit(0)
@@ -90,9 +109,41 @@ def test_packages_of_the_names_of_ours_are_the_users_in_a_child_process(folder: 
         assert sum(math.prod(json.loads(one.inputs)[0]) for one in updates) == 252
 
 
+def test_recurrent_layers_are_counted_and_said_to_be_unmeasured(folder: Path) -> None:
+    model = own_model("mine:reads", (4,), folder)
+    assert model.graph is not None
+    assert model.graph.flops == 2 * 5 * 4 * 16 * (12 + 16)
+    assert (model.unmeasured, model.unknown_work, model.too_unknown) == (("aten::lstm",), {}, "")
+    assert (model.image_size, model.example) == (0, (5, 12))
+    step = model.steps[4]
+    # Its parameters are updated, too: matrices and biases.
+    assert isinstance(step, OperationGraph)
+    updates = [one for one in step.operations if one.type == "aten::add_"]
+    assert sum(math.prod(json.loads(one.inputs)[0]) for one in updates) == model.parameter_count
+
+
+def test_a_graph_of_unknown_work_is_given_to_no_system(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = own_model("mine:inverts", (4,), folder)
+    (part,) = model.unknown_work.values()
+    assert model.graph is not None and MOST_UNKNOWN < part < 1
+    assert model.too_unknown.startswith(f"{model.dnn}: operators of which nobody knows")
+    assert f"aten::linalg_inv_ex ({100 * part:.0f} %)" in model.too_unknown
+    monkeypatch.setattr(catalogue, "_OWN", {})
+    for known in ("_PRIMITIVES", "_STEPS", "_TOO_UNKNOWN"):
+        monkeypatch.setattr(extraction, known, {})
+    extraction.know(model)
+    with pytest.raises(ValueError, match="aten::linalg_inv_ex"):
+        extraction.primitive_graphs([(model.dnn, model.image_size)])
+    little = replace(model, unknown_work={"aten::topk": MOST_UNKNOWN / 2})
+    assert little.too_unknown == ""
+
+
 @pytest.mark.parametrize(
     ("function", "timeout_s", "told"),
     [
+        ("halves", 300, "mine:halves: parameter block.weight is bfloat16, expected float32"),
         ("leaves", 300, "its process ended with exit code 0 before it returned: it said nothing"),
         ("waits", 0.5, "nothing came of it in 0.5 s; let it build the model and return"),
     ],

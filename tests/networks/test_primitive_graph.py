@@ -38,7 +38,7 @@ class Forward(nn.Module):
 def traced(made: Callable[[], nn.Module], *shape: int) -> PrimitiveGraph:
     """Return the graph of a module for images of a shape."""
     with FakeTensorMode():
-        fields = fields_of(made(), (torch.empty(BATCH, *shape),), "hand", shape[-1], BATCH)
+        fields = fields_of(made(), (torch.empty(BATCH, *shape),), "hand", shape[-1], BATCH).graph
     return PrimitiveGraph.of(fields)
 
 

@@ -100,7 +100,7 @@ def test_what_a_question_does_not_say_is_what_was_profiled() -> None:
     [
         ([run(32, 200), run(64, 200)], "profiled at 32 and 64 px: say which with --image-size"),
         ([run(32, 200), run(32, 500)], "links of 200 and 500 Mb/s were probed: say which with --l"),
-        ([], "small_cnn was profiled at no px: say which with --image-size"),
+        ([], "small_cnn: no run of it tells the side of its images; give --image-size"),
     ],
 )
 def test_what_was_profiled_in_several_ways_has_to_be_said(

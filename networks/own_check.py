@@ -1,0 +1,246 @@
+"""What alters the time of a model's step and is in no graph: such models are refused by its name.
+
+Forecasts rest on training in float32, with automatic differentiation as it is, of all parameters. A
+model in another precision, one that computes its activations twice, or one that is compiled, takes
+another time, so that it must not have the name and the forecast of a plain one.
+
+`networks/own_program.py` loads this file where no package of ours may be imported.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.amp.autocast_mode import autocast
+from torch.nn.modules import module as module_hooks
+from torch.nn.parameter import is_lazy
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+
+from networks.operator_work import flops, tensors
+
+_SINGLE = (torch.float32, torch.complex64)
+_WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
+_QUANTIZED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized")
+_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+_SLOPE_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_INSTEAD = "no forecast knows what that changes"
+
+
+class Altered(ValueError):
+    """A model trains in a way that no forecast knows; the message says which, and where."""
+
+
+def check_module(module: torch.nn.Module, batch: Iterable[torch.Tensor], target: str) -> None:
+    """Refuse what a module and its batch show before they are run.
+
+    Raises:
+        Altered: naming what was seen first, and the submodule.
+    """
+    for seen in (*_settings(), *_of_batch(batch), *_of_parts(module), *_of_tensors(module)):
+        raise Altered(f"{target}: {seen}; {_INSTEAD}")
+
+
+def _settings() -> Iterator[str]:
+    precision = torch.get_float32_matmul_precision()
+    if precision != "highest":
+        yield f'it sets torch.set_float32_matmul_precision("{precision}"): leave that out'
+    if torch.are_deterministic_algorithms_enabled():
+        yield "it sets torch.use_deterministic_algorithms: leave that out"
+
+
+def _of_batch(batch: Iterable[torch.Tensor]) -> Iterator[str]:
+    for one in batch:
+        if _is_other(one.dtype):
+            yield f"its example batch is {_plain(one.dtype)}: give it as float32"
+        if _is_channels_last(one):
+            yield "its example batch has the memory format channels_last: give it contiguous"
+
+
+def _of_parts(module: torch.nn.Module) -> Iterator[str]:
+    for name, part in module.named_modules():
+        where = _where(name, part)
+        kinds = {one.__name__ for one in type(part).__mro__}
+        if isinstance(part, torch.jit.ScriptModule):
+            yield f"{where} is a ScriptModule: return the module that it was made of"
+        elif "OptimizedModule" in kinds or vars(part).get("_compiled_call_impl") is not None:
+            yield f"{where} is compiled (torch.compile): return it uncompiled"
+        elif wrapper := kinds.intersection(_WRAPPERS):
+            yield f"{where} is wrapped in {min(wrapper)}: return the module itself"
+        elif type(part).__module__.startswith(_QUANTIZED):
+            yield f"{where} is quantized ({type(part).__name__}): return it in float32"
+        elif any(vars(part).get(hooks) for hooks in _HOOKS):
+            yield f"{where} has hooks in its backward pass: return it without them"
+
+
+def _of_tensors(module: torch.nn.Module) -> Iterator[str]:
+    for kind, held in (
+        ("parameter", module.named_parameters()),
+        ("buffer", module.named_buffers()),
+    ):
+        for name, one in held:
+            if is_lazy(one):
+                continue
+            if _is_other(one.dtype) or one.is_quantized:
+                yield f"{kind} {name} is {_plain(one.dtype)}, expected float32: return it as that"
+            elif is_traceable_wrapper_subclass(one) or one.layout != torch.strided:
+                yield f"{kind} {name} is no plain tensor ({type(one).__name__}, {one.layout})"
+            elif _is_channels_last(one):
+                yield f"{kind} {name} has the memory format channels_last: leave it contiguous"
+    for name, one in module.named_parameters():
+        if any(getattr(one, hooks, None) for hooks in _SLOPE_HOOKS):
+            yield f"parameter {name} has hooks on its gradient: return it without them"
+
+
+class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes what alters a training step, in the forward pass of a module.
+
+    Attributes:
+        seen: the first such thing, with the submodule; empty: none.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen = ""
+        self._root = module
+        self._names = {id(part): _where(name, part) for name, part in module.named_modules()}
+        self._inside: list[str] = []
+        self._derived: dict[int, torch.Tensor] = {}
+        frozen = (one for one in module.parameters() if not one.requires_grad)
+        self._frozen: dict[int, torch.Tensor] = {id(one): one for one in frozen}
+
+    def check(self, target: str) -> None:
+        """Refuse a model whose step has shown something.
+
+        Raises:
+            Altered: naming it.
+        """
+        if self.seen:
+            raise Altered(f"{target}: {self.seen}; {_INSTEAD}")
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the module's forward passes."""
+        entered = module_hooks.register_module_forward_pre_hook(self._enter)
+        left = module_hooks.register_module_forward_hook(self._leave, always_call=True)
+        made = autocast.__init__
+        autocast.__init__ = self._noting(made)  # type: ignore[method-assign]
+        try:
+            with self:
+                yield
+        finally:
+            autocast.__init__ = made  # type: ignore[method-assign]
+            entered.remove()
+            left.remove()
+            self._inside.clear()
+            self._derived.clear()
+
+    def _noting(self, made: Any) -> Any:
+        """Return what makes an autocast and notes it: of a device that is not here it is none."""
+
+        def noting(own: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+            enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
+            if enabled and self._inside and not self.seen:
+                self.seen = f"{self._inside[-1]} runs under autocast ({device_type}): leave it out"
+            made(own, device_type, *args, **kwargs)
+
+        return noting
+
+    def _enter(self, part: torch.nn.Module, args: tuple[object, ...]) -> None:
+        if part is self._root:
+            self._derived.update((id(one), one) for one in tensors(args))
+        if self._inside or part is self._root:
+            self._inside.append(self._names.get(id(part), type(part).__name__))
+
+    def _leave(self, part: torch.nn.Module, args: object, result: object) -> None:
+        if self._inside:
+            self._inside.pop()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if self._inside and not self.seen and func.name().startswith("aten::"):
+            told = self._told(func, args, kwargs, result)
+            self.seen = f"{self._inside[-1]} {told}" if told else ""
+        return result
+
+    def _told(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: object
+    ) -> str:
+        """Return what alters the step at an operator; nothing: nothing does."""
+        given = [id(one) for one in tensors((*args, *kwargs.values()))]
+        derived = any(one in self._derived for one in given)
+        frozen = any(one in self._frozen for one in given)
+        if derived or frozen:
+            known = self._derived if derived else self._frozen
+            known.update((id(one), one) for one in tensors((result,)))
+        counts = derived and bool(flops(func, args, kwargs, result))
+        if counts and frozen:
+            # Frozen tables that are only looked up or added are told by the number of parameters.
+            return "has frozen parameters (requires_grad is False): let all be trained"
+        return self._altered(result, derived=derived, counts=counts)
+
+    def _altered(self, result: object, *, derived: bool, counts: bool) -> str:
+        """Return what alters the step at an operator; nothing: nothing does.
+
+        Args:
+            result: of the operator.
+            derived: it depends on the batch.
+            counts: it is a matrix product or the like.
+        """
+        if kinds := [one for one in ("cpu", "cuda") if torch.is_autocast_enabled(one)]:
+            return f"runs under autocast ({kinds[0]}): leave it out"
+        packed = torch._C._autograd._top_saved_tensors_default_hooks(True)  # noqa: SLF001
+        recorded = torch.is_grad_enabled()
+        if (packed is not None or not recorded) and _is_called_from("torch/utils/checkpoint.py"):
+            return "is checkpointed (torch.utils.checkpoint): let it keep its activations"
+        if packed is not None:
+            return "has hooks on saved tensors (torch.autograd.graph): leave them out"
+        # What a torch.autograd.Function computes has a backward pass of its own.
+        if counts and not recorded and not _is_called_from("torch/autograd/function.py"):
+            return "computes without gradients (torch.no_grad): let all of it be trained"
+        if _is_called_from("torch/_dynamo/eval_frame.py", "compile_wrapper"):
+            return "calls a compiled function (torch.compile): call it uncompiled"
+        other = [one.dtype for one in tensors((result,)) if _is_other(one.dtype)]
+        if other and derived:
+            return f"computes in {_plain(other[0])}: let it compute in float32"
+        return ""
+
+
+def _is_called_from(file: str, function: str = "") -> bool:
+    """Tell whether a function of a file waits for the present call; any of it if none is named."""
+    frame = sys._getframe()  # noqa: SLF001
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.endswith(file) and function in ("", code.co_name):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _is_other(dtype: torch.dtype) -> bool:
+    """Tell whether numbers of a type are neither whole nor of single precision."""
+    return (dtype.is_floating_point or dtype.is_complex) and dtype not in _SINGLE
+
+
+def _is_channels_last(tensor: torch.Tensor) -> bool:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    other = formats.get(tensor.ndim)
+    if other is None or tensor.layout != torch.strided or tensor.is_contiguous():
+        return False
+    return tensor.is_contiguous(memory_format=other)
+
+
+def _where(name: str, part: torch.nn.Module) -> str:
+    return f"submodule {name} ({type(part).__name__})" if name else f"the {type(part).__name__}"
+
+
+def _plain(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
