@@ -17,7 +17,7 @@ from warehouse import limits
 from warehouse.amounts import Batch, Mbps, Nodes, Pixels
 from warehouse.documents import read_document
 from warehouse.durable import remove, sync, temporary
-from warehouse.names import Name
+from warehouse.names import Name, nearest
 from warehouse.records import BadInput, Record
 
 Minutes = Annotated[float, Field(gt=0, le=limits.SECONDS / 60, allow_inf_nan=False)]
@@ -175,5 +175,5 @@ def now() -> datetime:
 def _known(node_type: str, names: Sequence[str]) -> str:
     if not names:
         return f"it has none: `stepcast fleet add {node_type}` adds it"
-    near = get_close_matches(node_type, names, n=1)
+    near = nearest(node_type, names, 1)
     return f"did you mean {near[0]}?" if near else f"its members are {', '.join(names)}"

@@ -72,10 +72,9 @@ def _config(library: Any, name: str, folder: Path) -> Any:
     try:
         return library.AutoConfig.from_pretrained(name, local_files_only=True)
     except (OSError, ValueError):
-        near = [one for one in types if name.startswith(f"{one}-")] or get_close_matches(
-            name, types, n=1
-        )
-        hint = f"{PREFIX}{max(near, key=len)}" if near else f"{PREFIX}bert"
+        start = [one for one in types if name.startswith(f"{one}-")]
+        near = [max(start, key=len)] if start else get_close_matches(name, types, n=3)
+        hint = ", ".join(f"{PREFIX}{one}" for one in near or ["bert"])
         raise ValueError(
             f"{PREFIX}{name}: its config is not on this machine, and nothing is downloaded; name "
             f"its config.json, or a type of model with its defaults: {hint}"

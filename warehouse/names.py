@@ -1,6 +1,8 @@
 """Names that become part of a path: of studies, jobs, runs, clusters."""
 
 import re
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import Field
@@ -29,3 +31,23 @@ def checked_name(name: str, what: str) -> str:
             "and -, and begin with a letter, a digit or _"
         )
     return name
+
+
+def nearest(name: str, known: Collection[str], most: int = 3) -> list[str]:
+    """Return known names that somebody may have meant: of the same kind, or a slip of the keys.
+
+    Kinds are the letters that names begin with: p5.48xlarge is near p4d.24xlarge, never m5.large.
+
+    Args:
+        name: that nobody knows.
+        known: all that there are.
+        most: how many at most, the nearest first.
+    """
+    alike = [one for one in known if _kind(one) == _kind(name)]
+    return get_close_matches(name, alike, most, 0.3) or get_close_matches(name, known, most, 0.8)
+
+
+def _kind(name: str) -> str:
+    letters = re.match(r"[a-z]*", name.lower())
+    assert letters is not None
+    return letters.group()

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from warehouse import limits
 from warehouse.amounts import Usd
+from warehouse.names import nearest
 from warehouse.records import BadInput, Market, Price, Record
 
 Markets = Literal["spot", "on_demand", "any"]
@@ -78,9 +79,12 @@ def prices_in_one_region(
     for node_type in capacity:
         if not any(one.node_type == node_type for one in mine):
             wanted = market.replace("_", "-") if market != "any" else "spot or on-demand"
+            near = nearest(node_type, {one.node_type for one in known})
+            hint = f"; did you mean {', '.join(near)}?" if near and node_type not in near else ";"
             raise BadInput(
-                f"no {wanted} price of node type {node_type!r} as of {as_of:%Y-%m-%d} is known; "
-                "`stepcast import` a price history that has it"
+                f"no {wanted} price of node type {node_type!r} as of {as_of:%Y-%m-%d} is known"
+                f"{hint} `stepcast prices collect --type {node_type}` asks AWS, and `stepcast "
+                "import csv node_prices.csv` takes your own (docs/prices.md)"
             )
     found = [
         one

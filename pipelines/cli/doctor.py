@@ -66,6 +66,8 @@ def examine() -> list[Finding]:
         _cores(),
         _memory(),
         _instruction_sets(),
+        _gpus(),
+        _aws_credentials(),
         *(_tool(name) for name in _TOOLS),
         namespaces,
         _shaped_links(namespaces.ok),
@@ -159,6 +161,45 @@ def _instruction_sets() -> Finding:
         found += f"; so not {', '.join(refused)}"
     mend = "use other node types in studies, or a newer CPU"
     return Finding("instruction sets", not refused, found, "node types with an isa", mend)
+
+
+def _gpus() -> Finding:
+    """Compare the GPUs that the driver names with those that PyTorch can use."""
+    import torch
+
+    there = host.gpu_models() or ["a GPU"] * host.gpus()
+    seen = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    types = "node types with a gpu"
+    if not there and not seen:
+        return Finding("GPUs", True, "none; processors train", types)
+    if len(seen) >= len(there):
+        return Finding("GPUs", True, ", ".join(seen), types)
+    found = f"{', '.join(there)}; PyTorch {torch.__version__} sees {len(seen)}"
+    mend = "install PyTorch's CUDA build, or mend the driver (nvidia-smi)"
+    return Finding("GPUs", False, found, types, mend)
+
+
+def _aws_credentials() -> Finding:
+    """Say where credentials of AWS come from; asks no service of the network."""
+    from botocore.credentials import create_credential_resolver
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+
+    name, use = "AWS credentials", "backend ec2, prices collect"
+    mend = "`aws configure`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    try:
+        session = Session()
+        resolver = create_credential_resolver(session)
+        # Instances ask their metadata service, which elsewhere makes everybody wait.
+        for remote in ("iam-role", "container-role"):
+            resolver.remove(remote)
+        credentials = resolver.load_credentials()
+    except BotoCoreError as error:
+        return Finding(name, False, f"{error}"[:160], use, mend)
+    if credentials is None:
+        wanted = has_fleet() and fleet().ec2 is not None
+        return Finding(name, not wanted, "none (an instance's role is not asked)", use, mend)
+    return Finding(name, True, f"from {credentials.method}", use)
 
 
 def _tool(name: str) -> Finding:

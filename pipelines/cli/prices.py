@@ -1,5 +1,6 @@
 """`stepcast prices …`: what nodes cost, asked of their provider, and as it was known on any day."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -11,7 +12,8 @@ from pipelines.cli.load import check_all_loaded
 from pipelines.cli.tables import print_frame
 from studies.words import count
 from warehouse.home import home
-from warehouse.records import Market
+from warehouse.names import nearest
+from warehouse.records import BadInput, Market
 from warehouse.warehouse import Warehouse
 
 app = typer.Typer(
@@ -87,7 +89,13 @@ def show(
     Example: stepcast prices show --type p3.2xlarge --as-of 2026-11-01
     """
     when = None if as_of is None else as_of.replace(tzinfo=UTC).isoformat()
-    known = history_here().query("prices_as_of", node_type=node_type, market=market, as_of=when)
+    warehouse = history_here()
+    known = warehouse.query("prices_as_of", node_type=node_type, market=market, as_of=when)
+    if node_type is not None and known.is_empty():
+        # A type that has prices of another market or day has no rows, which is an answer.
+        others = warehouse.query("prices_as_of")["node_type"].unique().sort().to_list()
+        if node_type not in others:
+            raise BadInput(_no_price(node_type, others))
     date = pl.col("observed_at").dt.convert_time_zone("UTC")
     shown = known.sort(
         ["observed", "observed_at", "node_type", "market", "region", "zone"],
@@ -103,6 +111,16 @@ def show(
     print_frame(shown, form)
     if form == "table" and not known["observed"].any():
         typer.echo(
-            "None of them was observed: papers print them, or files declare them. "
+            "None of them was observed: `source` says which paper or file they are of. "
             "`stepcast prices collect` asks AWS."
         )
+
+
+def _no_price(node_type: str, known: Sequence[str]) -> str:
+    near = nearest(node_type, known)
+    hint = f"; did you mean {', '.join(near)}?" if near else ";"
+    return (
+        f"no price of node type {node_type!r} is known{hint} `stepcast prices collect --type "
+        f"{node_type}` asks AWS, and `stepcast import csv node_prices.csv` takes your own "
+        "(docs/prices.md)"
+    )

@@ -1,6 +1,5 @@
 """Node types by name: emulated ones (ours, and of the home), and those of the fleet file."""
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -13,7 +12,7 @@ from profilers.record_file import fault
 from profilers.steady import host
 from warehouse.documents import read_document
 from warehouse.home import home
-from warehouse.names import checked_name
+from warehouse.names import checked_name, nearest
 from warehouse.records import BadInput, NodeGroup, Record, Role
 
 ISA_ORDER = ("SSE41", "AVX2", "AVX512_CORE", "AVX512_CORE_VNNI")
@@ -102,8 +101,12 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
         fields = others[name].model_dump(exclude={"gpu", "gpus"})
         return NodeGroup(role=role, node_type=name, count=count, **fields)
     if name not in known:
-        near = difflib.get_close_matches(name, [*known, *others], n=3) or sorted(known)
-        raise BadInput(f"unknown node type {name!r}; did you mean {', '.join(near)}?")
+        near = nearest(name, [*known, *others])
+        hint = f"did you mean {', '.join(near)}?" if near else "none here has a name like it;"
+        raise BadInput(
+            f"unknown node type {name!r}; {hint} `stepcast node-types` lists all, and "
+            "docs/fleets.md says how to add yours"
+        )
     kind = known[name]
     return NodeGroup(
         role=role,

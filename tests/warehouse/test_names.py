@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from warehouse.names import Name, checked_name
+from warehouse.names import Name, checked_name, nearest
 from warehouse.records import BadInput
 
 
@@ -38,3 +38,25 @@ def test_what_would_be_another_path(name: str) -> None:
         checked_name(name, "study")
     with pytest.raises(ValidationError):
         TypeAdapter(Name).validate_python(name)
+
+
+TYPES = ["emu.avx2.c25", "gpu.h100", "gpu.h200", "m5.large", "p3.2xlarge", "p4d.24xlarge"]
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("p5.48xlarge", "p3.2xlarge"),
+        ("m6i.large", "m5.large"),
+        ("emu.avx2.c52", "emu.avx2.c25"),
+        ("gpu.h300", "gpu.h200"),
+        ("gup.h100", "gpu.h100"),
+    ],
+)
+def test_the_nearest_names_are_of_the_same_kind(name: str, first: str) -> None:
+    assert nearest(name, TYPES)[0] == first
+    assert first == "m5.large" or "m5.large" not in nearest(name, TYPES)
+
+
+def test_no_name_of_another_kind_is_near() -> None:
+    assert nearest("p5.48xlarge", ["m5.large", "emu.server"]) == []

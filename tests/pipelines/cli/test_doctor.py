@@ -134,3 +134,30 @@ def test_an_emulating_host_is_seen_and_leftovers_are_named(home: Path) -> None:
     for name in ("network namespaces", "shaped links", "cpu control group"):
         assert findings[name].ok
     assert findings["backend"].found.startswith("emulated: ")
+
+
+def test_gpus_that_pytorch_does_not_see_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr("profilers.steady.host.gpu_models", list)
+    monkeypatch.setattr("profilers.steady.host.gpus", lambda: 0)
+    assert by_name(examine())["GPUs"].found == "none; processors train"
+    monkeypatch.setattr("profilers.steady.host.gpu_models", lambda: ["NVIDIA H100 80GB HBM3"])
+    found = by_name(examine())["GPUs"]
+    assert not found.ok
+    assert found.found.startswith("NVIDIA H100 80GB HBM3; PyTorch ")
+    assert found.found.endswith(" sees 0")
+    assert not found.essential
+
+
+def test_credentials_of_aws_are_told_by_where_they_come_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    assert by_name(examine())["AWS credentials"].found.startswith("none")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA" + "X" * 16)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up")
+    told = by_name(examine())["AWS credentials"]
+    assert (told.ok, told.found) == (True, "from env")

@@ -60,6 +60,11 @@ def test_offline_the_shipped_prices_say_their_year(stepcast: Stepcast, home: Pat
     assert spot["usd_per_hour"] == 3.68
     nothing = stepcast("prices", "show", "--type", "p3.8xlarge", "--as-of", "2019-12-31")
     assert "0 rows" in nothing.out
+    unknown = stepcast("prices", "show", "--type", "p5.48xlarge")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "no price of node type 'p5.48xlarge' is known; did you mean p" in unknown.err
+    assert "node_prices.csv" in unknown.err
+    assert "m5" not in unknown.err
 
 
 def test_a_region_that_fails_is_told_after_the_others_landed(
