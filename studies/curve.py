@@ -61,7 +61,7 @@ class Curve(Record):
     servers: Nodes = 1
     placement: Placement = "round_robin"
     order: Order = "framework"
-    link_mbps: Mbps
+    link_mbps: Mbps | None = None
     profiled_at_mbps: Mbps | None = None
     cross_traffic: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
     workers: tuple[Nodes, ...] = Field(min_length=1, max_length=limits.LISTED)
@@ -130,6 +130,11 @@ class Curve(Record):
     def _strategy_has_its_own(self) -> Self:
         if self.mix and (self.framework, self.strategy) != ("pytorch", "all_reduce"):
             raise ValueError("mix: only framework pytorch, strategy all_reduce has one")
+        alone = self.strategy == "all_reduce" and {*self.workers, self.devices_per_node} == {1}
+        if self.link_mbps is None and not alone:
+            raise ValueError(
+                "link_mbps: missing, and it has no default where devices exchange gradients"
+            )
         if self.strategy == "all_reduce":
             if self.server is not None or self.servers > 1 or self.cross_traffic is not None:
                 raise ValueError(

@@ -88,7 +88,7 @@ def shared_title(curve: Curve, varied: Varied) -> str:
     """Return what the curves of a group have in common, in short."""
     parts = {
         "batch_size": f"b{curve.batch_size}",
-        "link_mbps": f"{curve.link_mbps:g} Mb/s",
+        "link_mbps": "" if curve.link_mbps is None else f"{curve.link_mbps:g} Mb/s",
         "order": curve.order if curve.order != "framework" else "",
         "servers": f"M={curve.servers}" if curve.servers > 1 else "",
         "placement": curve.placement if curve.placement != "round_robin" else "",

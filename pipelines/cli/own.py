@@ -240,7 +240,7 @@ def to_profile(answer: Answer, own: Own) -> Iterator[str]:
                 "worker": worker,
                 "batch_size": largest,
                 "workers": ",".join(map(str, one.workers)) if exchange and not served else None,
-                "link_mbps": f"{one.link_mbps:g}" if exchange else None,
+                "link_mbps": f"{one.link_mbps:g}" if exchange and one.link_mbps else None,
                 "server": one.server,
                 "servers": one.servers if served else None,
                 "sequence_length": own.sequence_length,

@@ -47,9 +47,7 @@ def predict(
     devices_per_node: Annotated[str | None, typer.Option(help="Devices of a worker.")] = None,
     link_mbps: Annotated[
         str | None,
-        typer.Option(
-            help="Speed of links, 10^6 bits/s; needed, though only emulated links have it."
-        ),
+        typer.Option(help="Speed of links, 10^6 bits/s; needed where several devices train."),
     ] = None,
     sequence_length: Annotated[
         int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
