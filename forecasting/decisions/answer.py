@@ -58,7 +58,8 @@ class Coverage:
         forecast: of these, with a forecast of any system, in time and money.
         counted: of these, whose forecast counts; those of systems that nobody judged on this
             backend do not, where another's was judged.
-        is_judged: whether forecasts of the systems that count were judged on this backend.
+        is_judged: whether enough forecasts of the systems that count were judged on this backend
+            to say how wrong they are.
         has_evidence: whether past errors, here or elsewhere, say how wrong any of them may be.
     """
 

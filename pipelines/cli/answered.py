@@ -64,8 +64,8 @@ def _known(found: Answered) -> str:
         if (more := known.forecast - known.counted) > 0:
             told += f"; {more} more only of systems that nobody judged there, so not counted"
     elif known.has_evidence:
-        told += f"; no system behind them has been judged {on}: intervals and probabilities are "
-        told += "guesses"
+        told += f"; none or too few of their systems' forecasts have been judged {on}: intervals "
+        told += "and probabilities are guesses"
     else:
         told += f"; none has been judged {on}, so nothing says how far off they are"
     return f"{told}."

@@ -55,7 +55,8 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
         "least cost"
     )
     assert lines[1] == (
-        "3 of 3 ways to run it have forecasts of systems that have been judged on backend emulated."
+        "3 of 3 ways to run it have forecasts; none or too few of their systems' forecasts have "
+        "been judged on backend emulated: intervals and probabilities are guesses."
     )
     assert lines[2].startswith("Rent ")
     words = [line.split()[0] for line in lines[3:] if line.strip()]
@@ -97,7 +98,7 @@ def test_the_answer_for_programs_and_as_a_picture(
         "asked": 3,
         "forecast": 3,
         "counted": 3,
-        "is_judged": True,
+        "is_judged": False,
         "has_evidence": True,
     }
     assert {one["system"] for one in answer["systems"]} == {"async_sgd", "linear"}
