@@ -10,9 +10,9 @@ import polars as pl
 
 from fleet.readings import in_words
 from fleet.regimes import Change
+from warehouse.home import HISTORY
 from warehouse.records import Backend, Run
 from warehouse.tables import JSON_COLUMNS
-from warehouse.upkeep import HISTORY
 from warehouse.warehouse import QUERIES, read_only
 
 Whose = tuple[str, Backend, str]

@@ -3,14 +3,23 @@
 from collections.abc import Sequence
 
 import duckdb
+import pyarrow as pa
 
+from warehouse import journal
 from warehouse.records import Scenario
 
 
 def record_scenarios(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[Scenario]) -> None:
     """Keep what scenarios are, each once."""
-    for one in scenarios:
-        connection.execute(
-            "INSERT OR IGNORE INTO pred.asked_scenario VALUES (?, ?, ?)",
-            [one.scenario_id, one.label, one.canonical_json()],
-        )
+    known = connection.execute(
+        "SELECT scenario_id FROM pred.asked_scenario WHERE scenario_id IN (SELECT unnest(?))",
+        [[one.scenario_id for one in scenarios]],
+    ).fetchall()
+    seen = {scenario_id for (scenario_id,) in known}
+    new = {one.scenario_id: one for one in scenarios if one.scenario_id not in seen}
+    rows = [
+        {"scenario_id": key, "label": one.label, "canonical": one.canonical_json()}
+        for key, one in new.items()
+    ]
+    with journal.entry(connection) as entry:
+        entry.insert("pred.asked_scenario", pa.Table.from_pylist(rows))

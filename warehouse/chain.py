@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from warehouse.connection import first_line
+from warehouse.journal import Entry, schema_of
 from warehouse.records import BadInput, StepcastError
 
 KEYS: Mapping[str, str] = MappingProxyType(
@@ -61,31 +62,28 @@ class _Link:
     content: Mapping[str, object]
 
 
-def append(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, object]]
-) -> None:
-    """Append rows to a chained table, in their order, inside the caller's transaction.
+def append(entry: Entry, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+    """Append rows to a chained table, in their order, with the transaction of `entry`.
 
     Columns that `rows` lack are NULL.
 
     Raises:
         BadInput: a constraint of the table refuses a row.
     """
-    schema = connection.execute(f"SELECT * FROM {table} LIMIT 0").to_arrow_table().schema
+    if not rows:
+        return
+    schema = schema_of(entry.connection, table)
     given = pa.schema([field for field in schema if field.name not in _MADE])
-    sequence, sha256 = head(connection)
+    sequence, sha256 = head(entry.connection)
     made: list[dict[str, object]] = []
     for row in pa.Table.from_pylist([dict(row) for row in rows], given).to_pylist():
         sequence, sha256 = sequence + 1, _digest(sha256, table, row)
         made.append(row | {"sequence": sequence, "sha256": sha256})
-    connection.register("incoming", pa.Table.from_pylist(made, schema))
     try:
-        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+        entry.insert(table, pa.Table.from_pylist(made, schema))
     except (duckdb.IntegrityError, duckdb.DataError) as error:
         raise BadInput(f"refused by {table}: {first_line(error)}") from error
-    finally:
-        connection.unregister("incoming")
-    connection.execute("UPDATE meta.chain SET sequence = ?, sha256 = ?", [sequence, sha256])
+    entry.connection.execute("UPDATE meta.chain SET sequence = ?, sha256 = ?", [sequence, sha256])
 
 
 def canonical(content: Mapping[str, object]) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from warehouse import ledger
+from warehouse import chain, journal, ledger
 from warehouse.comparison import Rows, differences, rows_here
-from warehouse.connection import PATIENCE_S, confine, first_line, writer_of
+from warehouse.connection import PATIENCE_S, confine, first_line, is_damage, writer_of
+from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.landing import QUARANTINE, SCHEMAS, run_folders
 from warehouse.loader import signature_of
 from warehouse.migrations import versions
@@ -18,7 +19,7 @@ from warehouse.publication import is_current, published
 from warehouse.quarantine import REASON
 from warehouse.records import BadInput, NodeGroup
 from warehouse.sums import verify
-from warehouse.upkeep import HISTORY, MAIN, opened
+from warehouse.upkeep import opened
 
 Mismatch = Callable[[NodeGroup, Mapping[str, str]], str | None]
 """How a machine, as runs describe it, differs from what a node type declares; None: it does not."""
@@ -81,7 +82,7 @@ def check(
             *_clock(connection),
             *_machines(connection, mismatch),
             *_quarantined(home / "landing"),
-            *(_history(home) if writer is None else _instead(writer)),
+            *(_beside(connection, home) if writer is None else _instead(writer)),
         )
         return Checked(findings, _summary(connection, version))
 
@@ -151,15 +152,19 @@ def _run(
 ) -> Iterator[str]:
     """Yield the ends of sentences that say what is wrong with a run."""
     try:
-        if signature_of(folder) != signature:
+        is_touched = signature_of(folder) != signature
+        is_other = sha256 not in (None, verify(folder))
+        if is_touched and (is_other or sha256 is None):
             yield " has changed since it was loaded; `stepcast load`"
-        elif sha256 not in (None, verify(folder)):
+        elif is_other:
             yield ": its files are not those that were loaded, whose SHA-256 the chain holds"
         else:
             files = sorted(folder.glob("*.parquet"))
             for text in differences(connection, files, here):
                 yield f": {text}"
     except (BadInput, duckdb.Error, pa.ArrowException, OSError) as error:
+        if is_damage(error):
+            raise
         yield f" is damaged in {folder.parent}: {first_line(error)}"
 
 
@@ -227,6 +232,47 @@ def _quarantined(landing: Path) -> Iterator[Finding]:
         except OSError:
             reason = "no reason was written"
         yield Finding(f"run {folder.name} is set aside in {folder.parent}: {reason}", broken=False)
+
+
+def _beside(connection: duckdb.DuckDBPyConnection, home: Path) -> Iterator[Finding]:
+    yield from _journal(connection, home)
+    yield from _history(home)
+
+
+def _journal(connection: duckdb.DuckDBPyConnection, home: Path) -> Iterator[Finding]:
+    """Compare the journal with the chain of the database, and look for what is damaged in it."""
+    folder, known = home / JOURNAL, journal.position(connection)
+    newest, lost, links = 0, "", set[tuple[str, int, str]]()
+    for read in journal.read(folder):
+        if isinstance(read, str):
+            lost = lost or read
+            continue
+        newest = read.position.number
+        for table, rows in read.rows:
+            if table in chain.KEYS and newest <= known.number:
+                places = zip(rows["sequence"], rows["sha256"], strict=True)
+                links |= {(table, int(str(place)), str(sha256)) for place, sha256 in places}
+    if lost:
+        yield Finding(f"{folder} is damaged: {lost}; `stepcast load` writes it anew")
+    elif newest > known.number:
+        yield Finding(
+            f"{folder} has {newest - known.number} entries that {MAIN} lacks: a process was killed "
+            "before it was done; `stepcast load` brings them"
+        )
+    elif newest < known.number or not newest:
+        yield Finding(f"{folder} lacks what {MAIN} holds; `stepcast load` writes it anew")
+    elif apart := links ^ _links(connection):
+        table, place, _ = min(apart, key=lambda link: link[1])
+        yield Finding(
+            f"{folder} and {MAIN} differ in row {place} of the ledger ({table}): one was changed"
+        )
+
+
+def _links(connection: duckdb.DuckDBPyConnection) -> set[tuple[str, int, str]]:
+    tables = " UNION ALL ".join(
+        f"SELECT '{table}', sequence, sha256 FROM {table}" for table in chain.KEYS
+    )
+    return set(connection.execute(tables).fetchall())
 
 
 def _history(home: Path) -> Iterator[Finding]:

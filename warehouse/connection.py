@@ -12,13 +12,18 @@ from pathlib import Path
 import duckdb
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
-from warehouse.records import BadInput, StepcastError, WarehouseBusy
+from warehouse.home import HISTORY, JOURNAL, MAIN
+from warehouse.records import BadInput, Damaged, StepcastError, WarehouseBusy
 
 PATIENCE_S = 10.0
 _FLOCK = "hhqqi4x"
 """Linux's `struct flock`: kind, whence, start, length, process."""
 _MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException)
 """Errors that the machine is to blame for: its disk, its memory."""
+_DAMAGE = re.compile(
+    r"Corrupt (database|WAL) file|does not match stored checksum|not a valid DuckDB database|"
+    r'Could not read \w+ bytes from file "[^"]*\.duckdb(\.wal)?"|Failed to (load|read) metadata'
+)
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -35,13 +40,18 @@ def connect(
 
     Raises:
         WarehouseBusy: the lock was still held; the message names the process.
-        BadInput: the file cannot be opened as a DuckDB database.
+        Damaged: the file, or what the block read of it, is not what was written.
+        BadInput: the file cannot be opened.
         StepcastError: the block could not write what it had to, for example to a full disk.
     """
     connection = _patient(patience_s)(_open, path, read_only)
     try:
         yield connection
-    except duckdb.Error as error:
+    except Exception as error:
+        if is_damage(error):
+            raise _damaged(path, error) from error
+        if not isinstance(error, duckdb.Error):
+            raise
         if not isinstance(error, _MACHINE) and "Could not write" not in str(error):
             raise
         raise StepcastError(
@@ -115,6 +125,13 @@ def writer_of(path: Path) -> str | None:
     return f"process {pid}{_command(str(pid))}" if pid > 0 else "another process"
 
 
+def is_damage(error: Exception) -> bool:
+    """Tell whether DuckDB says that a database file is not what was written."""
+    if isinstance(error, StepcastError):
+        return False
+    return isinstance(error, duckdb.SerializationException) or bool(_DAMAGE.search(str(error)))
+
+
 def first_line(error: Exception) -> str:
     """Return the first line of DuckDB's message, without the snippet it draws below."""
     return str(error).partition("\n")[0]
@@ -156,9 +173,26 @@ def _explained(path: Path, error: duckdb.Error) -> StepcastError:
         holder = re.search(r"PID (\d+)", str(error))
         who = f"process {holder[1]}{_command(holder[1])}" if holder else "another process"
         return WarehouseBusy(f"{path} is held by {who}; wait for it or stop it, then try again")
-    if "not a valid DuckDB database" in str(error):
-        return BadInput(f"{path} is not a DuckDB database; move it away and try again")
+    if is_damage(error):
+        return _damaged(path, error)
     return BadInput(f"{path} cannot be opened: {first_line(error)}")
+
+
+def _damaged(path: Path, error: Exception) -> Damaged:
+    what = f"{path} is damaged ({first_line(error)})"
+    if path.name == HISTORY:
+        return Damaged(f"{what}; `stepcast load` publishes it again")
+    if path.name != MAIN:
+        return Damaged(f"{what}; check the disk, and take another copy")
+    if (path.parent / JOURNAL).exists():
+        return Damaged(
+            f"{what}; nothing is lost: `stepcast load` sets it aside and builds it again of "
+            f"landing/ and {JOURNAL}/"
+        )
+    return Damaged(
+        f"{what}, and {path.parent} has no {JOURNAL}/: `stepcast load` sets it aside and brings "
+        f"back what {HISTORY} and landing/ have"
+    )
 
 
 def _command(pid: str) -> str:

@@ -3,7 +3,7 @@
 import duckdb
 import polars as pl
 
-from warehouse.connection import transaction
+from warehouse import journal
 
 
 def record_decisions(connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame) -> int:
@@ -13,13 +13,6 @@ def record_decisions(connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame) 
         connection: to the warehouse.
         rows: with the columns of pred.decision.
     """
-    connection.register("incoming", rows.to_arrow())
-    try:
-        with transaction(connection):
-            connection.execute(
-                "DELETE FROM pred.decision WHERE question_id IN (SELECT question_id FROM incoming)"
-            )
-            connection.execute("INSERT INTO pred.decision BY NAME SELECT * FROM incoming")
-    finally:
-        connection.unregister("incoming")
+    with journal.entry(connection) as entry:
+        entry.insert("pred.decision", rows.to_arrow())
     return rows.height

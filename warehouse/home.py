@@ -4,6 +4,12 @@ import os
 from functools import cache
 from pathlib import Path
 
+MAIN = "warehouse.duckdb"
+HISTORY = "history.duckdb"
+JOURNAL = "journal"
+BACKUPS = "backups"
+DAMAGED = "damaged"
+"""Of a home: files that were damaged, and what stood in the way of a sound one, by time."""
 CHECKOUT = Path(__file__).parents[1]
 """The checkout; where Stepcast is installed, the folder that holds its packages."""
 

@@ -1,15 +1,15 @@
 """The ledger: fits, predictions and recommendations, written once, chained, never updated."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
 from pydantic import AwareDatetime, JsonValue
 
-from warehouse import chain
+from warehouse import chain, journal
 from warehouse.chain import Broken
-from warehouse.connection import transaction
+from warehouse.journal import Entry
 from warehouse.records import (
     Backend,
     BadInput,
@@ -20,6 +20,8 @@ from warehouse.records import (
     content_hash,
 )
 from warehouse.systems import check_registered
+
+_REMADE = ("fit.fit", "pred.ledger")
 
 
 class FitRecord(Record):
@@ -79,9 +81,8 @@ def record_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
         names = ", ".join(run_id for (run_id,) in hidden)
         raise BadInput(f"fit of {fit.system} names runs that are not loaded ok profiles: {names}")
     row = _row(fit, "parameters") | {"fit_id": fit.fit_id}
-    with transaction(connection):
-        _append_new(connection, "fit.fit", [row])
-        _note_remade(connection, "fit.fit", [row])
+    with journal.entry(connection) as entry:
+        _append_new(entry, "fit.fit", [row])
 
 
 def record_predictions(
@@ -101,9 +102,8 @@ def record_predictions(
     _check_recorded(connection, "fit.fit", "fit_id", [one.fit_id for one in predictions])
     _check_prices_recorded(connection, [one.price_snapshot for one in predictions])
     rows = [_row(one) | {"prediction_id": prediction_id(one)} for one in predictions]
-    with transaction(connection):
-        written = _append_new(connection, "pred.ledger", rows)
-        _note_remade(connection, "pred.ledger", rows)
+    with journal.entry(connection) as entry:
+        written = _append_new(entry, "pred.ledger", rows)
         _check_single_values(connection)
     return written
 
@@ -121,8 +121,8 @@ def record_recommendation(
     _check_prices_recorded(connection, [recommendation.price_snapshot])
     key = recommendation_id(recommendation)
     row = _row(recommendation, "job", "constraints", "choice", "alternatives")
-    with transaction(connection):
-        _append_new(connection, "pred.recommendation", [row | {"recommendation_id": key}])
+    with journal.entry(connection) as entry:
+        _append_new(entry, "pred.recommendation", [row | {"recommendation_id": key}])
     return key
 
 
@@ -137,11 +137,10 @@ def record_prices(connection: duckdb.DuckDBPyConnection, prices: Sequence[Price]
     key = price_snapshot(prices)
     known = "SELECT 1 FROM pred.price_snapshot WHERE price_snapshot = ?"
     if connection.execute(known, [key]).fetchone() is None:
-        whole = connection.execute("SELECT * FROM pred.price_snapshot LIMIT 0").to_arrow_table()
+        schema = journal.schema_of(connection, "pred.price_snapshot")
         rows = [price.model_dump() | {"price_snapshot": key} for price in dict.fromkeys(prices)]
-        connection.register("incoming", pa.Table.from_pylist(rows, whole.schema))
-        connection.execute("INSERT INTO pred.price_snapshot BY NAME SELECT * FROM incoming")
-        connection.unregister("incoming")
+        with journal.entry(connection) as entry:
+            entry.insert("pred.price_snapshot", pa.Table.from_pylist(rows, schema))
     return key
 
 
@@ -170,35 +169,42 @@ def verify(connection: duckdb.DuckDBPyConnection) -> Broken | None:
     return None
 
 
-def _append_new(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, object]]
-) -> int:
-    """Append the rows whose id the table lacks, each once, and return how many those were."""
+def _append_new(entry: Entry, table: str, rows: Sequence[Mapping[str, object]]) -> int:
+    """Append the rows whose id the table lacks, each once, and return how many those were.
+
+    Of fits and predictions, note which other code had made first.
+    """
     key = chain.KEYS[table]
-    known = connection.execute(
-        f"SELECT {key} FROM {table} WHERE {key} IN (SELECT unnest(?::VARCHAR[]))",
+    known = entry.connection.execute(
+        f"SELECT {key}, code_version FROM {table} WHERE {key} IN (SELECT unnest(?::VARCHAR[]))",
         [[row[key] for row in rows]],
     ).fetchall()
-    seen = {written for (written,) in known}
+    first = dict(known)
     new: dict[object, Mapping[str, object]] = {}
     for row in rows:
-        if row[key] not in seen:
+        if row[key] not in first:
             new.setdefault(row[key], row)
-    chain.append(connection, table, list(new.values()))
+    chain.append(entry, table, list(new.values()))
+    if table in _REMADE:
+        made_by = {name: row["code_version"] for name, row in new.items()} | first
+        made = {(row[key], row["code_version"]) for row in rows}
+        _note_remade(entry, made - set(made_by.items()))
     return len(new)
 
 
-def _note_remade(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, object]]
-) -> None:
-    """Note which rows other code had made first."""
-    key = chain.KEYS[table]
-    for row in rows:
-        connection.execute(
-            f"INSERT OR IGNORE INTO meta.remade SELECT {key}, $version FROM {table} "
-            f"WHERE {key} = $key AND code_version != $version",
-            {"key": row[key], "version": row["code_version"]},
-        )
+def _note_remade(entry: Entry, remade: Collection[tuple[object, object]]) -> None:
+    """Note rows, and which other code than the first made them again."""
+    if not remade:
+        return
+    known = entry.connection.execute(
+        "SELECT key, code_version FROM meta.remade WHERE key IN (SELECT unnest(?::VARCHAR[]))",
+        [[key for key, _ in remade]],
+    ).fetchall()
+    rows = [
+        {"key": key, "code_version": version}
+        for key, version in sorted(set(remade) - set(known), key=str)
+    ]
+    entry.insert("meta.remade", pa.Table.from_pylist(rows))
 
 
 def _row(record: Record, *in_json: str) -> dict[str, object]:

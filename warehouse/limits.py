@@ -90,3 +90,7 @@ WORKLOADS = 100
 """Of one question to the service."""
 ASKED_PRIMITIVES = 20_000
 """Of all graphs of one question; an embedding takes up to 8 s for 5,000 of them."""
+JOURNAL_LINE = 1 << 28
+"""Bytes of one entry of the journal, which is one transaction: 256 MiB."""
+JOURNAL_SEGMENT = 1 << 24
+"""Bytes after which a file of the journal is followed by the next one: 16 MiB."""

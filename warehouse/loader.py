@@ -4,7 +4,7 @@ A run is checked in chunks of `tables.CHUNK_ROWS` rows, then DuckDB reads its Pa
 memory is bounded by `MEMORY`, not by the size of a run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from glob import escape
@@ -12,12 +12,15 @@ from pathlib import Path
 
 import duckdb
 
-from warehouse import chain
-from warehouse.connection import first_line, transaction
+from warehouse import chain, journal
+from warehouse.connection import first_line, is_damage
 from warehouse.durable import sweep
+from warehouse.foreign import check_plain
+from warehouse.journal import NOT_LOADED, Entry
 from warehouse.landing import SCHEMAS, checked_files, run_folders
 from warehouse.quarantine import Quarantined, set_aside
 from warehouse.records import BadInput, StepcastError, content_hash
+from warehouse.sums import verify
 from warehouse.tables import columns_of, one_line
 
 MEMORY = "1GB"
@@ -25,6 +28,14 @@ MEMORY = "1GB"
 _OF_THE_MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.InterruptException)
 """Errors that end a load: the disk of the warehouse, a database that DuckDB gave up, the user."""
 OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the warehouse holds of a run: names, sizes and times of its files, and their SHA-256."""
+
+    signature: str
+    landed_sha256: str | None
 
 
 @dataclass(frozen=True)
@@ -47,15 +58,16 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     """
     sweep(landing)
     connection.execute(f"SET memory_limit = '{MEMORY}'")
-    known = dict(connection.execute("SELECT run_id, signature FROM meta.loaded").fetchall())
+    known = _known(connection)
     loaded, unchanged, quarantined = [], 0, []
     for folder in run_folders(landing):
         try:
             signature = signature_of(folder)
-            if known.get(folder.name) == signature:
+            before = known.get(folder.name)
+            if before is not None and _is_same(connection, folder, signature, before):
                 unchanged += 1
                 continue
-            _load(connection, folder, signature, is_new=folder.name not in known)
+            _load(connection, folder, signature, before)
         except Exception as error:
             if not folder.exists():
                 continue  # renamed meanwhile: the next load finds it under its new name
@@ -67,21 +79,48 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     return LoadReport(tuple(loaded), unchanged, tuple(quarantined))
 
 
+def _known(connection: duckdb.DuckDBPyConnection) -> Mapping[str, _Known]:
+    rows = connection.execute(
+        "SELECT run_id, signature, landed.landed_sha256 FROM meta.loaded "
+        "JOIN meta.landed AS landed USING (run_id)"
+    ).fetchall()
+    return {run_id: _Known(signature, sha256) for run_id, signature, sha256 in rows}
+
+
+def _is_same(
+    connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, known: _Known
+) -> bool:
+    """Tell whether the files of a run are those that were loaded, whatever their times are."""
+    if known.signature == signature:
+        return True
+    if known.signature == NOT_LOADED or known.landed_sha256 is None:
+        return False
+    check_plain(folder)
+    if verify(folder) != known.landed_sha256:
+        return False
+    connection.execute(
+        "UPDATE meta.loaded SET signature = ? WHERE run_id = ?", [signature, folder.name]
+    )
+    return True
+
+
 def _load(
-    connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, *, is_new: bool
+    connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, known: _Known | None
 ) -> None:
     files, landed_sha256 = checked_files(folder)
-    with transaction(connection):
-        if not is_new:
+    with journal.entry(connection) as entry:
+        if known is not None:
             _delete(connection, folder.name)
         _insert(connection, files)
-        _remember(connection, folder.name, signature, landed_sha256, is_new=is_new)
+        _remember(entry, folder.name, signature, landed_sha256, known)
 
 
 def _of_the_run(error: Exception, folder: Path) -> bool:
     """Tell whether an error says something of one run, so that the others may still load."""
     if isinstance(error, StepcastError):
         return isinstance(error, BadInput)
+    if is_damage(error):
+        return False
     return not isinstance(error, _OF_THE_MACHINE) or str(folder) in str(error)
 
 
@@ -91,12 +130,7 @@ def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
 
 
 def _remember(
-    connection: duckdb.DuckDBPyConnection,
-    run_id: str,
-    signature: str,
-    landed_sha256: str,
-    *,
-    is_new: bool,
+    entry: Entry, run_id: str, signature: str, landed_sha256: str, known: _Known | None
 ) -> None:
     """Note the load in the chain.
 
@@ -104,16 +138,18 @@ def _remember(
     noted as a later edition.
     """
     row = {"run_id": run_id, "landed_sha256": landed_sha256, "loaded_at": datetime.now(UTC)}
-    if is_new:
-        chain.append(connection, "meta.loaded", [row | {"signature": signature}])
+    if known is None:
+        chain.append(entry, "meta.loaded", [row | {"signature": signature}])
         return
-    connection.execute(
-        "UPDATE meta.loaded SET signature = ?, loaded_at = now() WHERE run_id = ?",
-        [signature, run_id],
+    entry.connection.execute(
+        "UPDATE meta.loaded SET signature = ?, loaded_at = if(signature = ?, loaded_at, ?) "
+        "WHERE run_id = ?",
+        [signature, NOT_LOADED, row["loaded_at"], run_id],
     )
-    query = "SELECT landed_sha256 FROM meta.landed WHERE run_id = ?"
-    if connection.execute(query, [run_id]).fetchone() != (landed_sha256,):
-        chain.append(connection, "meta.reloaded", [row])
+    if known.signature == NOT_LOADED and known.landed_sha256 is None:
+        return  # its row is older than these sums, and says nothing of them
+    if known.landed_sha256 != landed_sha256:
+        chain.append(entry, "meta.reloaded", [row])
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:

@@ -57,6 +57,10 @@ class WarehouseBusy(StepcastError):
     exit_code = 2
 
 
+class Damaged(BadInput):
+    """A file of the home is not what was written; the message names what is lost and the way on."""
+
+
 class ProbeFailed(StepcastError):
     """A probe did not finish; `detail` holds what the failed process wrote to stderr."""
 

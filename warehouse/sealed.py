@@ -13,8 +13,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from warehouse import journal
 from warehouse.chain import head
-from warehouse.connection import first_line, transaction
+from warehouse.connection import first_line, is_damage
 from warehouse.durable import remove, sync, temporary
 from warehouse.names import checked_name
 from warehouse.records import BadInput, Scenario, StepcastError
@@ -112,21 +113,23 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
     """
     before = _count(connection)
     columns = [row[0] for row in connection.execute("DESCRIBE pred.sealed").fetchall()]
-    with transaction(connection):
+    with journal.entry(connection) as entry:
         for path in sorted(folder.glob("*.parquet")):
             for rows in _batches(path, columns):
-                connection.register("incoming", rows)
+                connection.register("published", rows)
                 try:
-                    connection.execute(
-                        "INSERT INTO pred.sealed BY NAME SELECT * FROM incoming "
-                        "WHERE prediction_id NOT IN (SELECT prediction_id FROM pred.sealed)"
-                    )
+                    new = connection.execute(
+                        "FROM published ANTI JOIN pred.sealed USING (prediction_id)"
+                    ).to_arrow_table()
+                    entry.insert("pred.sealed", new)
                 except duckdb.Error as error:
+                    if is_damage(error):
+                        raise
                     raise BadInput(
                         f"{path}: not what `stepcast seal` writes: {first_line(error)}"
                     ) from error
                 finally:
-                    connection.unregister("incoming")
+                    connection.unregister("published")
     return _count(connection) - before
 
 

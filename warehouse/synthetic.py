@@ -3,7 +3,7 @@
 import duckdb
 import polars as pl
 
-from warehouse.connection import transaction
+from warehouse import journal
 from warehouse.records import BadInput
 
 
@@ -21,11 +21,5 @@ def record_intervals(
     if known is None:
         raise BadInput(f"these steps name fit {fit_id}, which is not recorded; record it first")
     rows = intervals.with_columns(fit_id=pl.lit(fit_id), subject_id=pl.lit(subject_id))
-    connection.register("incoming", rows.to_arrow())
-    with transaction(connection):
-        connection.execute(
-            "DELETE FROM pred.synthetic_interval WHERE fit_id = ? AND subject_id = ?",
-            [fit_id, subject_id],
-        )
-        connection.execute("INSERT INTO pred.synthetic_interval BY NAME SELECT * FROM incoming")
-    connection.unregister("incoming")
+    with journal.entry(connection) as entry:
+        entry.insert("pred.synthetic_interval", rows.to_arrow())

@@ -7,9 +7,10 @@ The names of the published systems and of the baselines beside them are register
 from collections.abc import Iterable
 
 import duckdb
+import pyarrow as pa
 from pydantic import Field
 
-from warehouse.connection import transaction
+from warehouse import journal
 from warehouse.records import BadInput, Record
 
 
@@ -24,11 +25,8 @@ class System(Record):
 def register(connection: duckdb.DuckDBPyConnection, system: System) -> None:
     """Register a system, unless its name is there already: the text is the first registration's."""
     if not is_registered(connection, system.name):
-        with transaction(connection):
-            connection.execute(
-                "INSERT INTO pred.system VALUES (?, ?, ?)",
-                [system.name, system.what, system.source],
-            )
+        with journal.entry(connection) as entry:
+            entry.insert("pred.system", pa.Table.from_pylist([system.model_dump()]))
 
 
 def is_registered(connection: duckdb.DuckDBPyConnection, name: str) -> bool:

@@ -11,13 +11,11 @@ import duckdb
 
 from warehouse.connection import PATIENCE_S, connect, presence
 from warehouse.durable import remove, scratch, sweep, sync
+from warehouse.home import BACKUPS, HISTORY, MAIN
 from warehouse.migrations import migrate
 from warehouse.publication import copy, publish
 from warehouse.records import BadInput, StepcastError
-
-MAIN = "warehouse.duckdb"
-HISTORY = "history.duckdb"
-BACKUPS = "backups"
+from warehouse.replay import reconcile
 
 
 @dataclass(frozen=True)
@@ -98,13 +96,17 @@ def migrate_now(home: Path, *, patience_s: float = PATIENCE_S) -> Migration:
 
 
 def bring_up_to_date(connection: duckdb.DuckDBPyConnection, main: Path) -> Migration:
-    """Apply the migrations that `main` lacks; before the first, copy it to backups/ beside it."""
+    """Apply the migrations that `main` lacks; before the first, copy it to backups/ beside it.
+
+    Then bring it and its journal together.
+    """
     copies: list[Path] = []
 
     def keep() -> None:
         copies.append(_backup(connection, main, main.parent / BACKUPS))
 
     before, after = migrate(connection, before_change=keep)
+    reconcile(connection, main.parent)
     return Migration(before, after, copies[0] if copies else None)
 
 

@@ -9,15 +9,16 @@ import duckdb
 import polars as pl
 
 from warehouse import asked, decisions, ledger, limits, loader, sealed, synthetic, systems
-from warehouse.connection import PATIENCE_S, confine, connect, first_line, presence
+from warehouse.connection import PATIENCE_S, confine, connect, first_line, is_damage, presence
 from warehouse.durable import sweep
+from warehouse.home import HISTORY, MAIN
 from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord
 from warehouse.loader import LoadReport
 from warehouse.publication import ensure, is_damage, publish, published
 from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario
 from warehouse.systems import System
-from warehouse.upkeep import HISTORY, MAIN, bring_up_to_date, drop_spilled
+from warehouse.upkeep import bring_up_to_date, drop_spilled
 
 QUERIES = Path(__file__).parent / "queries"
 _READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}

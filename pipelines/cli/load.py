@@ -11,6 +11,7 @@ from warehouse.kept import bring, kept_runs
 from warehouse.loader import LoadReport
 from warehouse.prefixes import PREFIX, configured, prefix_of
 from warehouse.records import BadInput
+from warehouse.recovery import recover
 from warehouse.sealed import FOLDER
 from warehouse.sets import is_sets
 from warehouse.sites import Received, receive
@@ -31,12 +32,17 @@ def load(
     that holds one is not copied. Of a folder of sets (`stepcast export`), all runs come or none,
     and the forecasts that were published with them (`stepcast seal`) come too.
 
+    A warehouse.duckdb that is damaged is set aside first, and built again of landing/ and journal/;
+    one that is not there too.
+
     Example: stepcast load /media/usb/landing
 
     Example: stepcast load data/reference
 
     Example: stepcast load s3://lab/runs
     """
+    for line in recover(home()):
+        typer.echo(line)
     warehouse = Warehouse(home())
     wrong: list[str] = []
     sets = Path(place) if place and is_sets(Path(place)) else None

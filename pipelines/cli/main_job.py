@@ -30,10 +30,9 @@ from studies.plan import Task, tasks
 from studies.renting import estimate
 from studies.rounds import Round, latest_round, open_round, shown_host, whole_round
 from studies.taken import Taken
-from warehouse.home import home
+from warehouse.home import HISTORY, home
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, StepcastError
-from warehouse.upkeep import HISTORY
 from warehouse.warehouse import Warehouse
 
 

@@ -82,7 +82,7 @@ def assert_all_there(make: "Maker", runs: int) -> None:
     assert counts(make) == (runs, runs, ROWS * runs, runs)
     assert check(make.home).findings == ()
     names = {path.name for path in make.home.iterdir()}
-    assert names == {"warehouse.duckdb", "history.duckdb", "landing"}
+    assert names == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
 
 
 def test_killed_at_any_moment(fresh: "Maker", children: Children) -> None:
@@ -248,7 +248,7 @@ def test_damage_to_a_loaded_run_keeps_its_rows(make: "Maker") -> None:
     make.warehouse.load()
     (folder / "timing.parquet").write_bytes(b"PAR1")
     (finding,) = check(make.home).findings
-    assert "r1 has changed since it was loaded" in finding.text
+    assert "timing.parquet is not the file that landed" in finding.text
     assert len(make.warehouse.load().quarantined) == 1
     assert counts(make) == (1, 1, ROWS, 1)
     assert check(make.home).sound

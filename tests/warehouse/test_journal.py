@@ -1,0 +1,429 @@
+"""The journal beside the warehouse: nothing that only the warehouse knows is lost with its file."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import polars as pl
+import pytest
+
+from tests.warehouse.conftest import at
+from tests.warehouse.story import tell
+from tests.warehouse.test_decisions import decided
+from tests.warehouse.test_synthetic import ROWS as INTERVALS
+from warehouse import appending, journal, replay
+from warehouse.chain import head
+from warehouse.check import check
+from warehouse.journal import Entry
+from warehouse.records import BadInput, Damaged, StepcastError
+from warehouse.recovery import recover
+from warehouse.sums import seal
+from warehouse.systems import System
+from warehouse.upkeep import backup, contents, opened
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Built, Maker
+
+OF_THE_FILE = {"meta.migration"}
+"""Tables that say when the file was made."""
+
+
+def fill(make: "Maker") -> None:
+    """Fill every table that the journal keeps."""
+    tell(make)
+    fit = make.fit("p1")
+    make.warehouse.record_intervals(fit.fit_id, "a", INTERVALS)
+    make.warehouse.record_intervals(fit.fit_id, "a", INTERVALS.head(1))
+    make.warehouse.register(System(name="ours", what="a mean", source="us"))
+    asked = make.prediction(fit, make.scenario(3), 4.0)
+    asked = asked.model_copy(update={"study": None, "repeat": None})
+    make.warehouse.record_asked([], [fit], [make.scenario(3)], [asked])
+    make.warehouse.record_fit(fit.model_copy(update={"code_version": "v2"}))
+    make.warehouse.record_decisions(decided(make, "cheapest", 1))
+    make.warehouse.record_decisions(decided(make, "fastest", 2))
+    other = make.home / "landing" / "m1" / "sample.parquet"
+    pl.read_parquet(other).write_parquet(other, compression="gzip")
+    seal(other.parent)
+    make.warehouse.load()
+
+
+@pytest.fixture
+def full(built: "Built", tmp_path: Path) -> "Maker":
+    return built(fill, tmp_path / "home")
+
+
+def held(home: Path) -> dict[str, object]:
+    """Return what a warehouse holds, and where its chain ends."""
+    with opened(home) as connection:
+        tables = {name: rows for name, rows in contents(connection).items()}
+        return {"head": head(connection)} | {
+            name: rows for name, rows in tables.items() if name not in OF_THE_FILE
+        }
+
+
+def test_every_table_has_a_place(full: "Maker") -> None:
+    tables = held(full.home)
+    of_the_schema = {"meta.chain", "meta.journal", "head"}
+    others = {
+        name for name in set(tables) - of_the_schema if not name.startswith(("raw.", "catalog."))
+    }
+    assert others == set(journal.TABLES)
+    assert all(tables[name] != (0, 0) for name in others)
+
+
+def test_an_empty_home_gets_all_back(full: "Maker", tmp_path: Path) -> None:
+    before = held(full.home)
+    fresh = type(full)(tmp_path / "other")
+    fresh.home.mkdir()
+    for folder in ("landing", "journal"):
+        shutil.copytree(full.home / folder, fresh.home / folder)
+    assert recover(fresh.home) == ["1 fits and 2 predictions are back from journal/"]
+    report = fresh.warehouse.load()
+    assert report.quarantined == ()
+    assert report.unchanged == 0
+    assert held(fresh.home) == before
+    assert [one for one in check(fresh.home).findings if one.broken] == []
+    assert fresh.warehouse.load().loaded == ()
+    assert recover(fresh.home) == []
+
+
+def flipped(place: float) -> Callable[[bytes], bytes]:
+    def damage(whole: bytes) -> bytes:
+        start = int(place * (len(whole) - 64))
+        return (
+            whole[:start]
+            + bytes(byte ^ 0xFF for byte in whole[start : start + 64])
+            + whole[start + 64 :]
+        )
+
+    return damage
+
+
+def sieve(whole: bytes) -> bytes:
+    """Damage every block."""
+    damaged = bytearray(whole)
+    for start in range(12_288 + 100, len(whole), 262_144):
+        damaged[start] ^= 1
+    return bytes(damaged)
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "magic": lambda whole: whole[:8] + b"XXXX" + whole[12:],
+    "first header": lambda whole: bytes(4096) + whole[4096:],
+    "later headers": lambda whole: whole[:4096] + bytes(8192) + whole[12_288:],
+    "every block": sieve,
+    "truncated to headers": lambda whole: whole[:12_288],
+    "truncated in the middle": lambda whole: whole[: len(whole) // 2],
+    "tail is gone": lambda whole: whole[:-1],
+    "zero length": lambda whole: b"",
+    "another file": lambda whole: b"PAR1" + os.urandom(100_000),
+    "text": lambda whole: b"no database\n" * 9,
+    **{f"at {place:.2f}": flipped(place) for place in (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97)},
+}
+
+
+@pytest.mark.parametrize("where", DAMAGES)
+def test_a_damaged_warehouse_is_built_again(full: "Maker", where: str) -> None:
+    before, main = held(full.home), full.home / "warehouse.duckdb"
+    whole = main.read_bytes()
+    damaged = DAMAGES[where](whole)
+    assert damaged != whole
+    main.write_bytes(damaged)
+    lines = recover(full.home)
+    if not lines:  # a byte that no table and no index has
+        assert where.startswith("at ")
+        assert held(full.home) == before
+        return
+    assert lines[0].startswith("warehouse.duckdb was damaged; it is in ")
+    assert lines[1:] == ["1 fits and 2 predictions are back from journal/"]
+    (away,) = (full.home / "damaged").iterdir()
+    assert (away / "warehouse.duckdb").read_bytes() == damaged
+    assert (away / "reason.txt").read_text().count("\n") == 1
+    full.warehouse.load()
+    assert held(full.home) == before
+    assert [one for one in check(full.home).findings if one.broken] == []
+
+
+def test_whoever_reads_damage_is_told_the_way_on(full: "Maker") -> None:
+    main = full.home / "warehouse.duckdb"
+    whole = main.read_bytes()
+    for damage in (DAMAGES["magic"], DAMAGES["every block"], DAMAGES["zero length"]):
+        main.write_bytes(damage(whole))
+        for use in (
+            lambda: check(full.home),
+            lambda: full.warehouse.leaderboard(),
+            lambda: full.warehouse.load(),
+            lambda: full.warehouse.record_fit(full.fit("p1", system="linear")),
+        ):
+            with pytest.raises(
+                Damaged, match="nothing is lost: `stepcast load` sets it aside"
+            ) as told:
+                use()
+            assert "\n" not in str(told.value)
+            assert str(main) in str(told.value)
+
+
+def test_without_a_journal_the_copy_serves(full: "Maker") -> None:
+    before = held(full.home)
+    shutil.rmtree(full.home / "journal")
+    main = full.home / "warehouse.duckdb"
+    main.write_bytes(b"")
+    with pytest.raises(Damaged, match=r"has no journal/: `stepcast load` .* what history.duckdb"):
+        check(full.home)
+    assert recover(full.home)[1:] == ["1 fits and 2 predictions are back from history.duckdb"]
+    full.warehouse.load()
+    assert {**held(full.home), "meta.journal": 0} == {**before, "meta.journal": 0}
+    assert [one for one in check(full.home).findings if one.broken] == []
+
+
+def test_an_older_home_gets_a_journal_once(full: "Maker") -> None:
+    shutil.rmtree(full.home / "journal")
+    with duckdb.connect(full.home / "warehouse.duckdb") as connection:
+        connection.execute("UPDATE meta.journal SET entry = 0, sha256 = '', size_bytes = 0")
+    before = held(full.home)
+    full.warehouse.leaderboard()
+    written = journal.size_bytes(full.home / "journal")
+    assert written > 0
+    full.warehouse.leaderboard()
+    assert journal.size_bytes(full.home / "journal") == written
+    assert not (full.home / "damaged").exists()
+    (full.home / "warehouse.duckdb").unlink()
+    recover(full.home)
+    full.warehouse.load()
+    assert {**held(full.home), "meta.journal": 0} == {**before, "meta.journal": 0}
+
+
+def test_a_backup_that_is_put_back_catches_up(full: "Maker") -> None:
+    older = backup(full.home)
+    fit = full.fit("p1", system="linear")
+    full.warehouse.record_fit(fit)
+    full.warehouse.record_predictions([full.prediction(fit, full.scenario(2), 9.0)])
+    full.measure("m9", full.scenario(4), [1.0], minute=9)
+    full.warehouse.load()
+    before = held(full.home)
+    shutil.copy(older, full.home / "warehouse.duckdb")
+    assert recover(full.home) == []
+    assert full.warehouse.load().loaded == ("m9",)
+    assert held(full.home) == before
+    assert [one for one in check(full.home).findings if one.broken] == []
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
+def test_a_journal_that_lost_its_end_is_written_anew(full: "Maker", kept: float) -> None:
+    before, (file,) = held(full.home), (full.home / "journal").glob("*.jsonl")
+    os.truncate(file, int(kept * file.stat().st_size))
+    texts = [one.text for one in check(full.home).findings if one.broken]
+    assert len(texts) == 1
+    assert "journal" in texts[0]
+    full.warehouse.leaderboard()
+    (full.home / "warehouse.duckdb").unlink()
+    recover(full.home)
+    full.warehouse.load()
+    assert {**held(full.home), "meta.journal": 0} == {**before, "meta.journal": 0}
+
+
+def test_a_damaged_entry_is_found_and_mended(full: "Maker") -> None:
+    (file,) = (full.home / "journal").glob("*.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    place = next(i for i, line in enumerate(lines) if b'"fit.fit"' in line)
+    damaged = lines[place].replace(b'"fit.fit"', b'"fit.fiz"')
+    file.write_bytes(b"".join([*lines[:place], damaged, *lines[place + 1 :]]))
+    (finding,) = [one for one in check(full.home).findings if one.broken]
+    assert f"line {place + 1} of 000001.jsonl names a table that no journal has" in finding.text
+    (line,) = recover(full.home)
+    assert line.startswith("journal/ was damaged (line ")
+    full.warehouse.load()
+    assert [one for one in check(full.home).findings if one.broken] == []
+
+
+def test_what_both_lost_is_named(full: "Maker") -> None:
+    (file,) = (full.home / "journal").glob("*.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    place = next(i for i, line in enumerate(lines) if b'"pred.ledger"' in line)
+    file.write_bytes(
+        b"".join([*lines[:place], b"[" + lines[place][:50] + b"\n", *lines[place + 1 :]])
+    )
+    (full.home / "warehouse.duckdb").write_bytes(b"")
+    *_, back, lost = recover(full.home)
+    assert back == "1 fits and 1 predictions are back from journal/"
+    assert "what it had there is lost: line " in lost
+    full.warehouse.load()
+    texts = [one.text for one in check(full.home).findings if one.broken]
+    assert len(texts) == 1
+    assert "was removed, or its number was changed" in texts[0]
+
+
+def test_a_warehouse_of_another_journal_is_refused(full: "Maker", tmp_path: Path) -> None:
+    other = type(full)(tmp_path / "other")
+    other.home.mkdir()
+    other.profile("x1", other.scenario())
+    other.warehouse.load()
+    shutil.copy(other.home / "warehouse.duckdb", full.home)
+    with pytest.raises(BadInput, match=r"each hold what the other lacks; move .* away") as told:
+        full.warehouse.leaderboard()
+    assert "\n" not in str(told.value)
+
+
+def killed(work: Callable[[], object]) -> bool:
+    """Run work in a child process that a patch kills; tell whether it was."""
+    pid = os.fork()
+    if pid == 0:
+        work()
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    return os.WIFSIGNALED(status)
+
+
+def die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def half_a_line(self: appending.Appender, lines: list[str]) -> None:
+    os.write(self._file.fileno(), lines[0].encode()[: len(lines[0]) // 2])
+    die()
+
+
+KILLS = {
+    "before the entry": (journal, "append"),
+    "in the entry": (appending.Appender, "append"),
+    "entry not on disk": (appending.Appender, "sync"),
+    "before it is noted": (journal, "remember"),
+    "before the commit": (Entry, "log"),
+}
+
+
+@pytest.mark.parametrize("when", KILLS)
+def test_killed_between_journal_and_commit(
+    full: "Maker", monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    fit, before = full.fit("p1"), held(full.home)
+    forecasts = [full.prediction(fit, full.scenario(workers), 1.0) for workers in (5, 6, 7)]
+    place, name = KILLS[when]
+    whole = getattr(place, name)
+
+    def write() -> None:
+        if when == "in the entry":
+            monkeypatch.setattr(place, name, half_a_line)
+        elif when == "before the commit":
+            monkeypatch.setattr(place, name, lambda entry: (whole(entry), die()))
+        else:
+            monkeypatch.setattr(place, name, die)
+        full.warehouse.record_predictions(forecasts)
+
+    assert killed(write)
+    is_logged = when not in ("before the entry", "in the entry")
+    full.warehouse.leaderboard()
+    with opened(full.home) as connection:
+        row = connection.execute("SELECT count(*) FROM pred.ledger").fetchone()
+    assert row == (5 if is_logged else 2,)
+    if not is_logged:
+        assert held(full.home) == before
+    assert full.warehouse.record_predictions(forecasts) == (0 if is_logged else 3)
+    full.warehouse.load()
+    assert [one for one in check(full.home).findings if one.broken] == []
+    now = held(full.home)
+    (full.home / "warehouse.duckdb").unlink()
+    recover(full.home)
+    full.warehouse.load()
+    assert held(full.home) == now
+
+
+@pytest.mark.parametrize("when", ["before the commit", "before the old one", "before its name"])
+def test_killed_while_the_journal_is_written_anew(
+    full: "Maker", monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    before, (file,) = held(full.home), (full.home / "journal").glob("*.jsonl")
+    os.truncate(file, file.stat().st_size // 2)
+
+    def work() -> None:
+        if when == "before the commit":
+            monkeypatch.setattr(journal, "remember", die)
+        elif when == "before the old one":
+            monkeypatch.setattr(replay, "set_aside", die)
+        else:
+            monkeypatch.setattr(Path, "rename", die)
+        full.warehouse.leaderboard()
+
+    assert killed(work)
+    full.warehouse.load()
+    assert [one for one in check(full.home).findings if one.broken] == []
+    (full.home / "warehouse.duckdb").unlink()
+    recover(full.home)
+    full.warehouse.load()
+    assert {**held(full.home), "meta.journal": 0} == {**before, "meta.journal": 0}
+    names = {path.name for path in full.home.iterdir()}
+    assert names == {"warehouse.duckdb", "history.duckdb", "landing", "journal", "damaged"}
+
+
+def test_killed_while_a_run_is_loaded(full: "Maker", monkeypatch: pytest.MonkeyPatch) -> None:
+    full.measure("m9", full.scenario(4), [1.0], minute=9)
+
+    def work() -> None:
+        monkeypatch.setattr(journal, "remember", die)
+        full.warehouse.load()
+
+    assert killed(work)
+    (finding,) = [one for one in check(full.home).findings if one.broken]
+    assert "has 1 entries that warehouse.duckdb lacks" in finding.text
+    assert full.warehouse.load().loaded == ("m9",)
+    assert [one for one in check(full.home).findings if one.broken] == []
+
+
+def test_a_full_disk_leaves_the_journal_as_it_was(full: "Maker") -> None:
+    folder = full.home / "journal"
+    before, size = held(full.home), journal.size_bytes(folder)
+    fit = full.fit("p1").model_copy(update={"row_filter": "x" * 3_000_000})
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, usual[1]))
+    try:
+        with pytest.raises(StepcastError, match=r"journal could not be written: .*free disk space"):
+            full.warehouse.record_fit(fit)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert journal.size_bytes(folder) == size
+    assert held(full.home) == before
+
+
+def test_segments_are_bounded(full: "Maker", monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warehouse.limits.JOURNAL_SEGMENT", 2_000)
+    fit = full.fit("p1")
+    for workers in range(5, 15):
+        full.warehouse.record_predictions([full.prediction(fit, full.scenario(workers), 1.0)])
+    before = held(full.home)
+    assert len(journal.segments(full.home / "journal")) > 3
+    (full.home / "warehouse.duckdb").unlink()
+    recover(full.home)
+    full.warehouse.load()
+    assert held(full.home) == before
+
+
+def test_an_entry_is_one_line_of_json(full: "Maker") -> None:
+    fit = full.fit("p1")
+    full.warehouse.record_predictions([full.prediction(fit, full.scenario(5), 1.5)])
+    (file,) = (full.home / "journal").glob("*.jsonl")
+    _, _, [[table, columns]] = json.loads(file.read_bytes().splitlines()[-1])
+    assert table == "pred.ledger"
+    assert columns["value"] == [1.5]
+    assert columns["made_at"] == [at(2).isoformat()]
+
+
+def test_a_copied_home_is_sound(full: "Maker", tmp_path: Path) -> None:
+    """`cp -r` gives files another time; what counts is their SHA-256."""
+    other = type(full)(tmp_path / "other")
+    shutil.copytree(full.home, other.home, copy_function=shutil.copyfile)
+    findings = [one.text for one in check(other.home).findings if one.broken]
+    assert [text for text in findings if not text.startswith("history.duckdb is older")] == []
+    report = other.warehouse.load()
+    assert report.loaded == ()
+    assert held(other.home)["head"] == held(full.home)["head"]
+    assert [one for one in check(other.home).findings if one.broken] == []
+    file = other.home / "landing" / "m1" / "sample.parquet"
+    pl.read_parquet(file).write_parquet(file, compression="snappy")
+    (finding,) = [one for one in check(other.home).findings if one.broken]
+    assert finding.text.startswith("run m1")

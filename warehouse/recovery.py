@@ -1,0 +1,120 @@
+"""Bringing back a home whose warehouse, its copy or its journal was damaged or is gone."""
+
+import os
+import shutil
+from pathlib import Path
+
+import duckdb
+
+from warehouse.connection import PATIENCE_S, connect, presence
+from warehouse.durable import scratch, sync
+from warehouse.home import HISTORY, JOURNAL, MAIN
+from warehouse.journal import Logged, read
+from warehouse.publication import ensure
+from warehouse.records import Damaged, StepcastError
+from warehouse.replay import mend, reconcile, set_aside
+from warehouse.upkeep import bring_up_to_date, contents
+
+
+def recover(home: Path, *, patience_s: float = PATIENCE_S) -> list[str]:
+    """Read the whole warehouse and bring back what is damaged or gone; return lines that say so.
+
+    What is damaged is set aside in `damaged/`. Fits, predictions and the chain come from the
+    journal, or where there is none from history.duckdb; the rows of runs come with the next load.
+
+    Raises:
+        WarehouseBusy: another process has the damaged file open.
+        StepcastError: a file could not be moved or written.
+    """
+    main, lines = home / MAIN, list[str]()
+    try:
+        if main.exists() and _is_damaged(home, patience_s):
+            lines = _put_aside(home, patience_s)
+        if not main.exists():
+            return lines + _bring_back(home, patience_s)
+        with (
+            presence(home, patience_s=patience_s),
+            connect(main, patience_s=patience_s) as connection,
+        ):
+            bring_up_to_date(connection, main)
+            if faults := mend(connection, home):
+                lines.append(f"{JOURNAL}/ was damaged ({faults[0]}): written anew of {MAIN}")
+        if (home / HISTORY).exists() and _damage(home / HISTORY, patience_s):
+            (home / HISTORY).unlink()  # it is a copy, which the next load makes anew
+    except OSError as error:
+        raise StepcastError(
+            f"{home} could not be mended: {error.strerror or error} ({error.filename}); free disk "
+            "space or give permission, and try again"
+        ) from error
+    return lines
+
+
+def _is_damaged(home: Path, patience_s: float) -> bool:
+    with presence(home, patience_s=patience_s):
+        return bool(_damage(home / MAIN, patience_s))
+
+
+def _put_aside(home: Path, patience_s: float) -> list[str]:
+    """Move a damaged warehouse away; return a line that says so, none if it is sound after all."""
+    with presence(home, alone=True, patience_s=patience_s):
+        main = home / MAIN
+        if not (why := _damage(main, patience_s)):
+            return []  # another process was here first
+        away = set_aside(home, [main, main.with_name(main.name + ".wal")], why)
+    return [f"{MAIN} was damaged; it is in {away} now, with the reason"]
+
+
+def _bring_back(home: Path, patience_s: float) -> list[str]:
+    """Make the warehouse of the journal, or of its copy; a new home gets neither."""
+    main, history = home / MAIN, home / HISTORY
+    origin, known = f"{JOURNAL}/", any(isinstance(one, Logged) for one in read(home / JOURNAL))
+    if not known and history.exists() and not _damage(history, patience_s):
+        origin, known = HISTORY, True
+        with scratch(home) as fresh:
+            shutil.copyfile(history, fresh)
+            sync(fresh)
+            os.rename(fresh, main)
+            sync(home)
+    if not known:
+        return []
+    ensure(main)
+    with presence(home, patience_s=patience_s), connect(main, patience_s=patience_s) as connection:
+        faults: tuple[str, ...] = ()
+        if origin == HISTORY:
+            bring_up_to_date(connection, main)
+        else:
+            faults = reconcile(connection, home).faults
+        row = connection.execute(
+            "SELECT (SELECT count(*) FROM fit.fit), (SELECT count(*) FROM pred.ledger)"
+        ).fetchone()
+    assert row is not None
+    lines = [f"{row[0]:,} fits and {row[1]:,} predictions are back from {origin}"]
+    if faults:
+        where = "; ".join(faults)
+        lines.append(f"{JOURNAL}/ was damaged too, and what it had there is lost: {where}")
+    return lines
+
+
+def _damage(path: Path, patience_s: float) -> str:
+    """Return what is damaged in a database, after all of it was read; nothing if it is sound."""
+    try:
+        with connect(path, read_only=path.name == HISTORY, patience_s=patience_s) as connection:
+            contents(connection)
+            if path.name == MAIN:
+                _read_indexes(connection)
+    except Damaged as error:
+        return str(error.__cause__)
+    return ""
+
+
+def _read_indexes(connection: duckdb.DuckDBPyConnection) -> None:
+    """Look all keys up in the indexes of primary keys, which no other statement reads whole."""
+    keyed = connection.execute(
+        "SELECT DISTINCT schema_name, table_name FROM duckdb_constraints() "
+        "WHERE constraint_type = 'PRIMARY KEY' AND database_name = current_database() ORDER BY ALL"
+    ).fetchall()
+    connection.begin()
+    for schema, table in keyed:
+        name = f'"{schema}"."{table}"'
+        connection.execute(f"INSERT OR IGNORE INTO {name} SELECT * FROM {name}")
+    connection.rollback()
