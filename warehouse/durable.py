@@ -56,6 +56,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     try:
         fresh.write_bytes(content)
         os.replace(fresh, path)
+    except OSError as error:  # a full disk names no file
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         remove(fresh)
 

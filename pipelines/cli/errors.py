@@ -1,14 +1,20 @@
 """Errors as the user sees them: one line and an exit code."""
 
+import errno
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 from pydantic import ValidationError
 
 from networks import UnknownNetwork
+from warehouse.home import home
 from warehouse.records import StepcastError
 
 INTERRUPTED = 130
 _LONGEST = 600
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class Interrupted(StepcastError):
@@ -27,8 +33,37 @@ def explain(error: BaseException) -> tuple[int, str]:
             return one.exit_code, _line(str(one))
         if isinstance(one, UnknownNetwork | ValidationError):
             return 2, _line(str(one))
+        if isinstance(one, OSError) and (said := _of_the_place(one)) is not None:
+            return said
     what = f"{type(error).__name__}: {error}"
     return 1, _line(f"unexpected {what}") + "; `stepcast --debug …` shows where it happened"
+
+
+def _of_the_place(error: OSError) -> tuple[int, str] | None:
+    """Return the exit code and line of an error of the disk or of the home; None if it is neither.
+
+    A home that cannot be made or written is the user's to choose; a full disk is nobody's mistake.
+    """
+    place = home()
+    if error.errno in _FULL:
+        where = Path(str(error.filename)) if error.filename else place
+        free = f"{shutil.disk_usage(_existing(where)).free / 1e6:.1f} MB are free there"
+        text = f"the disk is full, or a quota is used up: {where} could not be written ({free})"
+        return 1, _line(
+            f"{text}; free disk space and run the command again: what was there before is whole"
+        )
+    path = Path(str(error.filename))
+    if place in (path, *path.parents) and (error.errno in _CLOSED or not place.is_dir()):
+        return 2, _line(
+            f"{place} cannot be the home of Stepcast ({error.strerror}: {error.filename}); set "
+            "STEPCAST_HOME to a folder that you may write, or to one that can be made"
+        )
+    return None
+
+
+def _existing(path: Path) -> Path:
+    """Return the path, or the nearest folder above it that exists."""
+    return next(one for one in (path, *path.parents) if one.exists())
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

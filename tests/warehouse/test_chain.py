@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from warehouse import ledger
 from warehouse.chain import Broken, canonical
 from warehouse.connection import connect
+from warehouse.sums import seal
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -140,7 +142,9 @@ def test_a_run_moved_behind_a_prediction_is_found(chained: "Maker") -> None:
 def test_loading_a_changed_run_again_leaves_the_chain_whole(chained: "Maker") -> None:
     chained.land(chained.run("r1", None, "profile"), None)
     chained.warehouse.load()
-    (chained.home / "landing" / "r1" / "run.parquet").touch()
+    file = chained.home / "landing" / "r1" / "run.parquet"
+    pq.write_table(pq.read_table(file), file, compression="gzip")
+    seal(file.parent)
     assert chained.warehouse.load().loaded == ("r1",)
     assert broken(chained) is None
 

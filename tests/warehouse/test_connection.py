@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from warehouse.connection import connect, transaction
-from warehouse.records import BadInput, WarehouseBusy
+from warehouse.records import Damaged, WarehouseBusy
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
@@ -54,19 +54,19 @@ def test_a_lock_that_goes_away_is_waited_for(make: "Maker", holder: subprocess.P
 
 
 @pytest.mark.parametrize("content", [b"", b"hello " * 1000])
-def test_a_file_that_is_no_database_is_bad_input(fresh: "Maker", content: bytes) -> None:
+def test_a_file_that_is_no_database_is_damaged(fresh: "Maker", content: bytes) -> None:
     fresh.home.mkdir()
     (fresh.home / "warehouse.duckdb").write_bytes(content)
-    with pytest.raises(BadInput, match=r"warehouse.duckdb is not a DuckDB database") as caught:
+    with pytest.raises(Damaged, match=r"warehouse.duckdb is damaged .*`stepcast load`") as caught:
         fresh.warehouse.load()
     assert "\n" not in str(caught.value)
     assert (fresh.home / "warehouse.duckdb").read_bytes() == content
 
 
-def test_a_truncated_database_is_bad_input(make: "Maker") -> None:
+def test_a_truncated_database_is_damaged(make: "Maker") -> None:
     make.warehouse.load()
     os.truncate(make.home / "warehouse.duckdb", 5000)
-    with pytest.raises(BadInput, match="cannot be opened"):
+    with pytest.raises(Damaged, match="nothing is lost: `stepcast load`"):
         make.warehouse.load()
 
 
