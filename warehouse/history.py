@@ -11,13 +11,13 @@ import duckdb
 
 from warehouse import ledger
 from warehouse.connection import PATIENCE_S, confine, writer_of
+from warehouse.home import HISTORY, MAIN
 from warehouse.landing import landed_run, run_folders
 from warehouse.ledger import FitRecord
 from warehouse.migrations import versions
 from warehouse.publication import earlier, published
 from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario, StepcastError
 from warehouse.systems import System
-from warehouse.upkeep import HISTORY, MAIN
 from warehouse.warehouse import Warehouse, read_only
 
 _LOOKS_S = 0.1

@@ -3,16 +3,16 @@
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
-from warehouse.connection import connect, first_line, writer_of
+from warehouse.connection import connect, writer_of
 from warehouse.durable import remove, sync, temporary
 from warehouse.landing import run_folders
 from warehouse.migrations import migrate, versions
-from warehouse.records import BadInput, StepcastError, WarehouseBusy
+from warehouse.records import BadInput, StepcastError
 
 _COPY_TIMEOUT_S = 600
 
@@ -82,31 +82,11 @@ def published(
     """
     if not history.exists():
         raise BadInput(_unpublished(main))
-    with ExitStack() as stack:
-        try:
-            connection = stack.enter_context(connect(history, read_only=True))
-        except WarehouseBusy:
-            raise
-        except BadInput as error:
-            if not os.access(history, os.R_OK):
-                raise
-            raise _damaged(history, error) from error
-        try:
-            version, newest = versions(connection)
-            if version < newest and not any_version:
-                raise BadInput(earlier(history, version, newest))
-            yield connection
-        except duckdb.Error as error:
-            if not is_damage(error):
-                raise
-            raise _damaged(history, error) from error
-
-
-def is_damage(error: duckdb.Error) -> bool:
-    """Tell whether a statement failed because bytes of the file are not those that were written."""
-    return isinstance(error, duckdb.SerializationException) or any(
-        sign in str(error) for sign in ("Corrupt database file", "checksum", "Could not read")
-    )
+    with connect(history, read_only=True) as connection:
+        version, newest = versions(connection)
+        if version < newest and not any_version:
+            raise BadInput(earlier(history, version, newest))
+        yield connection
 
 
 def earlier(history: Path, version: int, newest: int) -> str:
@@ -114,12 +94,6 @@ def earlier(history: Path, version: int, newest: int) -> str:
     return (
         f"{history} has schema version {version}, and this Stepcast reads {newest}; `stepcast "
         "warehouse migrate` brings it up to date, of a copy where the home cannot be written"
-    )
-
-
-def _damaged(history: Path, error: Exception) -> BadInput:
-    return BadInput(
-        f"{history} is damaged ({first_line(error)}); `stepcast load` publishes it again"
     )
 
 

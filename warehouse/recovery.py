@@ -39,8 +39,6 @@ def recover(home: Path, *, patience_s: float = PATIENCE_S) -> list[str]:
             bring_up_to_date(connection, main)
             if faults := mend(connection, home):
                 lines.append(f"{JOURNAL}/ was damaged ({faults[0]}): written anew of {MAIN}")
-        if (home / HISTORY).exists() and _damage(home / HISTORY, patience_s):
-            (home / HISTORY).unlink()  # it is a copy, which the next load makes anew
     except OSError as error:
         raise StepcastError(
             f"{home} could not be mended: {error.strerror or error} ({error.filename}); free disk "

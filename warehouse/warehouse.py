@@ -15,7 +15,7 @@ from warehouse.home import HISTORY, MAIN
 from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord
 from warehouse.loader import LoadReport
-from warehouse.publication import ensure, is_damage, publish, published
+from warehouse.publication import ensure, publish, published
 from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario
 from warehouse.systems import System
 from warehouse.upkeep import bring_up_to_date, drop_spilled

@@ -6,9 +6,8 @@ import typer
 
 from pipelines.cli.tables import Format, print_frame
 from warehouse.history import History, condition, why_unwritable
-from warehouse.home import home
+from warehouse.home import MAIN, home
 from warehouse.records import BadInput
-from warehouse.upkeep import MAIN
 from warehouse.warehouse import Warehouse, read_only
 
 LEADERBOARD = (

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from warehouse.home import home
+from warehouse.home import MAIN, home
 from warehouse.records import Backend, BadInput
-from warehouse.upkeep import MAIN
 
 if TYPE_CHECKING:
     from forecasting.asked.steps import Steps

@@ -47,7 +47,8 @@ def backup(
 
     The copy holds all loaded rows, fits and predictions. It does not hold landing/ with the raw
     files of probes: those never change once landed, so copy them with rsync or the like. To
-    restore, put the copy in the place of warehouse.duckdb and run `stepcast load`.
+    restore, put the copy in the place of warehouse.duckdb and run `stepcast load`: journal/ brings
+    what was forecast since. A copy of landing/ and journal/ alone is a whole backup too.
 
     Example: stepcast warehouse backup /media/usb/stepcast
     """

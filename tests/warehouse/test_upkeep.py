@@ -126,7 +126,7 @@ def test_compaction_reclaims_space_and_keeps_all_else(filled: "Maker") -> None:
     assert sizes[1] == main.stat().st_size
     assert everything(main) == before == everything(filled.home / "history.duckdb")
     assert schema_of(main) == schema
-    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing"}
+    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
     assert filled.warehouse.load().unchanged == 2
 
 
@@ -136,7 +136,7 @@ def test_a_compaction_that_does_not_fit_changes_nothing(filled: "Maker") -> None
     with pytest.raises(StepcastError, match=r"could not be written: .*File too large; free disk"):
         limited(100_000, lambda: compact(filled.home))
     assert main.read_bytes() == before
-    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing"}
+    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
 
 
 def test_a_compaction_that_lost_rows_is_not_used(
@@ -154,7 +154,7 @@ def test_a_compaction_that_lost_rows_is_not_used(
     with pytest.raises(StepcastError, match=r"of raw.timing it has .* expected \(2, "):
         compact(filled.home)
     assert (filled.home / "warehouse.duckdb").read_bytes() == before
-    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing"}
+    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
 
 
 def test_nobody_opens_a_warehouse_while_its_file_is_replaced(filled: "Maker") -> None:

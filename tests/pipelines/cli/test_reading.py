@@ -19,9 +19,8 @@ from pipelines.cli.main import app
 from tests.pipelines.ran import Ran, Stepcast
 from warehouse.connection import connect
 from warehouse.history import why_unwritable
-from warehouse.home import CHECKOUT
+from warehouse.home import CHECKOUT, HISTORY, MAIN
 from warehouse.migrations import versions
-from warehouse.upkeep import HISTORY, MAIN
 
 READS = (
     "sql query accuracy compare history noise show report timeline predict plan",
