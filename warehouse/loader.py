@@ -109,7 +109,7 @@ def _load(
 ) -> None:
     files, landed_sha256 = checked_files(folder)
     with journal.entry(connection) as entry:
-        if known is not None:
+        if known is not None and _has_rows(connection, folder.name):
             _delete(connection, folder.name)
         _insert(connection, files)
         _remember(entry, folder.name, signature, landed_sha256, known)
@@ -122,6 +122,12 @@ def _of_the_run(error: Exception, folder: Path) -> bool:
     if is_damage(error):
         return False
     return not isinstance(error, _OF_THE_MACHINE) or str(folder) in str(error)
+
+
+def _has_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:
+    """Tell whether rows of a run are there; none are in a warehouse that is built again."""
+    query = "SELECT 1 FROM raw.run WHERE run_id = ? LIMIT 1"
+    return connection.execute(query, [run_id]).fetchone() is not None
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:

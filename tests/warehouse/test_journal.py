@@ -311,7 +311,12 @@ def test_killed_between_journal_and_commit(
         if when == "in the entry":
             monkeypatch.setattr(place, name, half_a_line)
         elif when == "before the commit":
-            monkeypatch.setattr(place, name, lambda entry: (whole(entry), die()))
+
+            def logged(entry: Entry) -> None:
+                whole(entry)
+                die()
+
+            monkeypatch.setattr(place, name, logged)
         else:
             monkeypatch.setattr(place, name, die)
         full.warehouse.record_predictions(forecasts)
