@@ -72,6 +72,7 @@ def test_a_load_killed_at_any_moment_is_completed_by_the_next(
             "warehouse.duckdb",
             "history.duckdb",
             "landing",
+            "journal",
         }
 
 
