@@ -5,7 +5,7 @@ A selector is KIND:VALUE, or several of them joined by commas, of which all have
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -61,6 +61,25 @@ def two_sides(base: str, other: str, runs: pl.DataFrame) -> tuple[Side, Side]:
             "sides that share none"
         )
     return sides
+
+
+def difference(sides: Sequence[Side]) -> str:
+    """Return in words why no figure of one side has a counterpart on the other.
+
+    Comparable are figures of one probe, scenario, settings, backend and host.
+    """
+    for column, what in (("backend", "backends"), ("host_id", "hosts"), ("probe", "probes")):
+        base, other = (set(side.runs[column].unique()) for side in sides)
+        if base.isdisjoint(other):
+            return f"the sides are of different {what} ({_named(base)}; {_named(other)})"
+    base, other = (set(side.runs["scenario_id"].drop_nulls().unique()) for side in sides)
+    if base and other and base.isdisjoint(other):
+        return "the sides have no scenario in common"
+    return "no scenario was measured on both sides with equal settings, backend and host"
+
+
+def _named(names: set[str]) -> str:
+    return _listed(sorted(names))
 
 
 def side_of(text: str, runs: pl.DataFrame) -> Side:

@@ -137,6 +137,19 @@ def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
+def with_place(error: Exception) -> str:
+    """Return DuckDB's message on one line: what is wrong, what it suggests, and where that is."""
+    message, _, drawing = str(error).partition("\nLINE ")
+    said = " ".join(message.split())
+    line, _, pointer = drawing.partition("\n")
+    number, _, text = line.partition(": ")
+    at = len(pointer.partition("^")[0]) - len(f"LINE {number}: ")
+    if "^" not in pointer or not 0 <= at <= len(text):
+        return said
+    where = f"at {text[at:].strip()!r:.50}" if text[at:].strip() else "at its end"
+    return f"{said} (line {number}, {where})"
+
+
 def _patient(patience_s: float) -> Retrying:
     return Retrying(
         retry=retry_if_exception_type(WarehouseBusy),

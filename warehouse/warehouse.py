@@ -9,7 +9,15 @@ import duckdb
 import polars as pl
 
 from warehouse import asked, decisions, ledger, limits, loader, sealed, synthetic, systems
-from warehouse.connection import PATIENCE_S, confine, connect, first_line, is_damage, presence
+from warehouse.connection import (
+    PATIENCE_S,
+    confine,
+    connect,
+    first_line,
+    is_damage,
+    presence,
+    with_place,
+)
 from warehouse.durable import sweep
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import SCHEMAS
@@ -229,7 +237,7 @@ class Warehouse:
 
 
 def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) -> pl.DataFrame:
-    """Run SQL on the published history and return the rows of its last statement.
+    """Run SQL on the published history and return the rows of its one statement.
 
     `values` are those of its parameters, if it has some.
 
@@ -245,6 +253,8 @@ def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) 
             statements = connection.extract_statements(sql)
             if not statements:
                 raise BadInput('no SQL statement given; try "SELECT * FROM report.accuracy"')
+            if len(statements) > 1:
+                raise BadInput(f"expected one SQL statement, found {len(statements)}; ask each")
             writing = [one.type.name for one in statements if one.type not in _READING]
             if writing:
                 raise BadInput(f"the history is read-only: it takes SELECT, not {writing[0]}")
@@ -252,6 +262,6 @@ def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) 
         except duckdb.Error as error:
             if is_damage(error):
                 raise
-            raise BadInput(first_line(error)) from error
+            raise BadInput(with_place(error)) from error
         except pl.exceptions.ComputeError as error:
             raise BadInput(f"{first_line(error)}; cast the column, e.g. with epoch()") from error

@@ -4,15 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 import typer
-from rich import box
-from rich.table import Table
 
 from forecasting.decisions.answer import Answered, Says, reasons
 from models.choosing.candidates import Candidate
 from models.choosing.limits import LIMITS, Limit
 from pipelines.cli import cautions
 from pipelines.cli.priced import priced
-from pipelines.cli.tables import console
+from pipelines.cli.tables import Column, print_rows
 from studies.words import count
 from warehouse.records import on_images
 
@@ -21,6 +19,15 @@ _SAID: Mapping[Limit, str] = {
     "budget_usd": "over budget",
     "usd_per_hour": "too dear an hour",
 }
+_COLUMNS = (
+    Column("by"),
+    Column("nodes", is_key=True),
+    Column("hours", is_key=True, is_number=True),
+    Column("cost", is_key=True, is_number=True),
+    Column("system"),
+    Column("limits"),
+    Column("past errors"),
+)
 _MOST_REASONS = 3
 """How many reasons of refusals are told; JSON has all."""
 
@@ -29,10 +36,10 @@ def print_answered(found: Answered, *, with_front: bool) -> None:
     """Print choice, alternatives and rules of thumb, then how surely, and what would change it."""
     for line in _question(found):
         typer.echo(line)
-    console().print(_table(found, list(_rows(found))))
+    print_rows(_COLUMNS, _cells(found, list(_rows(found))))
     if with_front:
         typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
-        console().print(_table(found, [("", one) for one in found.front]))
+        print_rows(_COLUMNS, _cells(found, [("", one) for one in found.front]))
     for lines in (_agreement, _measurements, _overheads, _origin, _refusals):
         for line in lines(found):
             typer.echo(line)
@@ -92,30 +99,22 @@ def _rows(found: Answered) -> Iterator[tuple[str, Candidate | None]]:
         yield ("cheapest an hour" if rule == "cheapest" else rule), taken
 
 
-def _table(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> Table:
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("by", no_wrap=True)
-    table.add_column("nodes", overflow="fold")
-    for title in ("hours", "cost"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("limits", overflow="fold")
-    table.add_column("system", no_wrap=True)
-    table.add_column("past errors", overflow="fold")
+def _cells(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> list[list[str]]:
     at = found.level
-    for name, one in rows:
-        if one is None:
-            table.add_row(name, "no forecast of one node", "", "", "", "", "")
-            continue
-        table.add_row(
+    return [
+        [name, "no forecast of one node", "", "", "", "", ""]
+        if one is None
+        else [
             name,
             one.label,
             one.span("time_s", at).times(1 / 3600).in_words("{:.3g}"),
             one.span("cost_usd", at).in_words("${:.3g}"),
-            ", ".join(_risks(found, one)) or "kept",
             one.system,
+            ", ".join(_risks(found, one)) or "kept",
             one.ratios.basis if one.ratios else "",
-        )
-    return table
+        ]
+        for name, one in rows
+    ]
 
 
 def _risks(found: Answered, one: Candidate) -> Iterator[str]:

@@ -23,6 +23,7 @@ LEADERBOARD = (
     "max_ape",
     "noise_floor",
 )
+_BOARD_KEYS = ("system", "split", "metric", "n", "mape", "noise_floor")
 Form = Annotated[Format, typer.Option("--format", help="How rows are printed.")]
 
 
@@ -39,16 +40,24 @@ def sql(statement: Annotated[str, typer.Argument(help="A SELECT.")], form: Form 
 
 
 def query(
-    name: Annotated[str, typer.Argument(help="A file of warehouse/queries, without .sql.")],
+    name: Annotated[
+        str | None, typer.Argument(help="Which; without it, all are listed with their questions.")
+    ] = None,
     param: Annotated[
         list[str] | None, typer.Option(help="A parameter as name=value; may be repeated.")
     ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the queries.")] = False,
     form: Form = "table",
 ) -> None:
     """Run one of the queries that come with Stepcast.
 
     Example: stepcast query accuracy --param study=demo --param repeat=1
+
+    Example: stepcast query --list
     """
+    if listed or name is None:
+        _list_queries(form)
+        return
     params = dict(_parameter(text) for text in param or [])
     print_frame(history_here().query(name, **params), form)
 
@@ -61,7 +70,7 @@ def accuracy(
     Example: stepcast accuracy --json
     """
     board = history_here().leaderboard().select(LEADERBOARD)
-    print_frame(board, "json" if as_json else "table")
+    print_frame(board, "json" if as_json else "table", keys=_BOARD_KEYS)
 
 
 def history_here() -> History:
@@ -93,6 +102,23 @@ def warehouse_here() -> Warehouse:
 def _tell_condition() -> None:
     if (said := condition(home())) is not None:
         typer.echo(said, err=True)
+
+
+def _list_queries(form: Format) -> None:
+    """Print the queries, the question that each answers, and its parameters."""
+    import re
+
+    import polars as pl
+
+    from warehouse.warehouse import QUERIES
+
+    rows = []
+    for file in sorted(QUERIES.glob("*.sql")):
+        text = file.read_text()
+        question = text.partition("\n")[0].removeprefix("--").strip()
+        names = sorted(set(re.findall(r"\$([a-z_]+)", text)))
+        rows.append({"query": file.stem, "question": question, "param": ", ".join(names)})
+    print_frame(pl.DataFrame(rows), form, keys=("question",))
 
 
 def _parameter(text: str) -> tuple[str, str | int | float]:

@@ -6,13 +6,10 @@ from typing import Annotated, Any
 
 import polars as pl
 import typer
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from pipelines.cli.ask import Form, history_here
-from pipelines.cli.tables import console, print_frame
-from pipelines.sides import Side, two_sides
+from pipelines.cli.tables import Column, print_frame, print_rows
+from pipelines.sides import Side, difference, two_sides
 from reports.wording import percent
 from studies.words import count
 from warehouse.records import BadInput
@@ -20,6 +17,16 @@ from warehouse.records import BadInput
 MUCH = 3.0
 """How many times the noise floor is marked twice."""
 _SMALL = 0.05
+_COLUMNS = (
+    Column("configuration", is_key=True, is_heading=True),
+    Column("metric", is_key=True),
+    Column("base", is_key=True, is_number=True),
+    Column("other", is_key=True, is_number=True),
+    Column("difference", is_key=True, is_number=True),
+    Column("", is_key=True),
+    Column("noise floor", is_number=True),
+    Column("times", is_number=True),
+)
 _Row = Mapping[str, Any]
 
 
@@ -83,9 +90,11 @@ def _print(rows: pl.DataFrame, sides: Sequence[Side], most: int, *, between_type
     both = rows.filter(pl.col("base").is_not_null() & pl.col("other").is_not_null())
     if both.height:
         shown = both.head(most).to_dicts()
-        console().print(_table(shown, between_types=between_types))
+        print_rows(_COLUMNS, _cells(shown, between_types=between_types))
         typer.echo("* differs by more than its noise floor   ** by more than three times that")
         typer.echo("noise floor: n runs forecast by their repeats, or n windows within runs (w)")
+    else:
+        typer.echo(f"Nothing can be compared: {difference(sides)}.")
     typer.echo(closing(rows, both))
     if both.height > most:
         typer.echo(f"{both.height - most} more rows: --most {both.height}, or --format csv")
@@ -95,26 +104,20 @@ def _first_and_last(side: Side) -> tuple[Any, Any]:
     return side.runs["started_at"].min(), side.runs["started_at"].max()
 
 
-def _table(rows: Sequence[_Row], *, between_types: bool) -> Table:
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("configuration", overflow="fold")
-    table.add_column("metric", overflow="fold")
-    for title in ("base", "other", "difference", "noise floor", "times"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for row in rows:
-        times = row["times_noise"]
-        table.add_row(
-            Text(_configuration(row, between_types=between_types)),
-            Text(f"{row['metric']}, {row['unit']}"),
+def _cells(rows: Sequence[_Row], *, between_types: bool) -> list[list[str]]:
+    return [
+        [
+            _configuration(row, between_types=between_types),
+            f"{row['metric']}, {row['unit']}",
             f"{row['base']:.4g}",
             f"{row['other']:.4g}",
             _percent(row["difference_percent"], signed=True),
-            _noise(row),
-            "" if times is None else f"{times:.1f}",
             _mark(row),
-        )
-    return table
+            _noise(row),
+            "" if row["times_noise"] is None else f"{row['times_noise']:.1f}",
+        ]
+        for row in rows
+    ]
 
 
 def _configuration(row: _Row, *, between_types: bool) -> str:

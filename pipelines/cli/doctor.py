@@ -11,9 +11,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from rich.table import Table
-from rich.text import Text
-
+from pipelines.cli.tables import Column, print_rows
 from profilers import commands
 from profilers.clusters import cgroups, choose_backend, netns, open_cluster, owner
 from profilers.clusters.fleet import fleet, fleet_file, has_fleet
@@ -86,15 +84,26 @@ def exit_code(findings: Sequence[Finding]) -> int:
     return int(any(finding.essential and not finding.ok for finding in findings))
 
 
-def render(findings: Sequence[Finding]) -> Table:
-    """Return the findings as a table, with what to do about those that are not as they should."""
-    table = Table("", "what", "found", "needed for", "to mend")
-    for finding in findings:
-        bad = Text("no", "red") if finding.essential else Text("warn", "yellow")
-        mend = "" if finding.ok else finding.mend
-        cells = (finding.name, finding.found, finding.needed_for, mend)
-        table.add_row(Text("ok", "green") if finding.ok else bad, *(Text(cell) for cell in cells))
-    return table
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Print the findings, with what to do about those that are not as they should."""
+    columns = [
+        Column("", colours={"ok": "green", "warn": "yellow", "no": "red"}),
+        Column("what", is_key=True),
+        Column("found", is_key=True),
+        Column("needed for"),
+        Column("to mend"),
+    ]
+    rows = [
+        [
+            "ok" if finding.ok else "no" if finding.essential else "warn",
+            finding.name,
+            finding.found,
+            finding.needed_for,
+            "" if finding.ok else finding.mend,
+        ]
+        for finding in findings
+    ]
+    print_rows(columns, rows)
 
 
 def version_differences(lock: str, installed: Callable[[str], str | None]) -> list[str]:

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 import typer
-from rich import box
-from rich.table import Table
 
 from pipelines.cli.ask import Form, history_here
 from pipelines.cli.pictures import check_picture, write_picture
-from pipelines.cli.tables import console, print_frame
+from pipelines.cli.tables import Column, print_frame, print_rows
 from reports.wording import percent
 from studies.words import count
 from warehouse.history import History
@@ -102,13 +100,17 @@ def _print(one: pl.DataFrame) -> None:
     unit, key = one["unit"][0], one["comparable_id"][0]
     median: float = one.select(pl.col("value").median()).item()
     typer.echo(f"{_title(one)} ({key}): median {median:.4g} {unit}")
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for title in ("", f"value, {unit}", "from median", "gauge, µs"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in ("began, UTC", "round", "run"):
-        table.add_column(title, no_wrap=True)
-    for number, row in enumerate(one.to_dicts(), start=1):
-        table.add_row(
+    columns = [
+        Column("", is_number=True),
+        Column(f"value, {unit}", is_key=True, is_number=True),
+        Column("from median", is_key=True, is_number=True),
+        Column("gauge, µs", is_number=True),
+        Column("began, UTC"),
+        Column("round"),
+        Column("run", is_key=True),
+    ]
+    rows = [
+        [
             str(number),
             f"{row['value']:.4g}",
             percent(row["percent_from_median"], signed=True),
@@ -116,8 +118,10 @@ def _print(one: pl.DataFrame) -> None:
             f"{row['started_at']:%Y-%m-%d %H:%M}",
             f"{row['study']}/{row['repeat']}",
             row["run_id"],
-        )
-    console().print(table)
+        ]
+        for number, row in enumerate(one.to_dicts(), start=1)
+    ]
+    print_rows(columns, rows)
 
 
 def _drawn(series: list[pl.DataFrame]) -> "Figure":

@@ -14,10 +14,9 @@ def doctor() -> None:
     Example: stepcast doctor
     """
     from pipelines.cli import doctor as examination
-    from pipelines.cli.tables import console
 
     findings = examination.examine()
-    console().print(examination.render(findings))
+    examination.print_findings(findings)
     raise typer.Exit(examination.exit_code(findings))
 
 

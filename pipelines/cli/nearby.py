@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from forecasting.asked.answer import Forecast, Refused
-from forecasting.asked.near import Case, Near
+from forecasting.asked.near import Near
 
 _NAMED = 3
 """How many of the nearest are named; JSON has all."""
@@ -17,11 +17,28 @@ def label(one: Forecast | Refused) -> str:
     return text if all(name in text for name in types) else f"{text} ({' + '.join(types)})"
 
 
-def past(one: Forecast) -> str:
-    """Return how wrong a system has been: at this split, and of the nearest scenarios."""
+def at_split(one: Forecast) -> str:
+    """Return how wrong a system has been at this split."""
     if one.corrected_by is not None:
         return "corrected"
-    return "\n".join(filter(None, (_at_split(one), _nearest(one.case))))
+    return "never judged" if one.past is None else f"{one.past.mape:.1f} %, n = {one.past.n}"
+
+
+def noise(one: Forecast) -> str:
+    """Return how much repeats differ of what a system has been judged by."""
+    if one.corrected_by is not None or one.past is None:
+        return ""
+    floor = one.past.noise_floor
+    return "not known" if floor is None else f"{floor:.1f} %, n = {one.past.noise_n}"
+
+
+def of_nearest(one: Forecast) -> str:
+    """Return how wrong a system has been of the nearest scenarios."""
+    case = one.case
+    if one.corrected_by is not None or case.error is None:
+        return ""
+    inside = f", {case.inside} of {case.intervals} inside" if case.intervals else ""
+    return f"{case.error:.1f} %, n = {len(case.nearest)}{inside}"
 
 
 def named(forecasts: Sequence[Forecast]) -> Iterator[str]:
@@ -72,21 +89,6 @@ def as_json(one: Forecast) -> dict[str, Any]:
         "far_out": case.far,
         "corrected_by": one.corrected_by,
     }
-
-
-def _at_split(one: Forecast) -> str:
-    if one.past is None:
-        return "never judged"
-    floor = one.past.noise_floor
-    noise = "noise not known" if floor is None else f"noise {floor:.1f} %, n = {one.past.noise_n}"
-    return f"{one.past.mape:.1f} %, n = {one.past.n} ({noise})"
-
-
-def _nearest(case: Case) -> str | None:
-    if case.error is None:
-        return None
-    inside = f", {case.inside} of {case.intervals} inside" if case.intervals else ""
-    return f"nearest {len(case.nearest)}: {case.error:.1f} %{inside}"
 
 
 def _named(near: Near) -> str:

@@ -65,7 +65,8 @@ def noise(
     if form != "table":
         print_frame(rows, form)
         return
-    print_frame(rows.select(_SHOWN).with_columns(selectors.float().round(2)), form)
+    shown = rows.select(_SHOWN).with_columns(selectors.float().round(2))
+    print_frame(shown, form, keys=("visits", "pairs", "floor_percent"))
     for what, part in (("all", rows), ("no anchors", rows.filter(~rows["is_anchor"]))):
         typer.echo(_in_words(f"{what}, means of {rounds}", over_all(part)))
 

@@ -5,20 +5,17 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 import yaml
-from rich import box
-from rich.table import Table
 
 from forecasting.asked.answer import Answer, Forecast, Refused
 from forecasting.asked.lacking import minutes
 from pipelines.cli import cautions, epochs, nearby
-from pipelines.cli.nearby import label, past
+from pipelines.cli.nearby import label
 from pipelines.cli.own import Own, advice, to_profile
 from pipelines.cli.priced import priced
-from pipelines.cli.tables import console
+from pipelines.cli.tables import Column, print_rows
 from studies.words import count, some
 
 FILE = "asked.yaml"
-_SCENARIO_CHARACTERS = 23
 Listed = Sequence[Mapping[str, object]]
 
 
@@ -44,7 +41,7 @@ def print_answer(
     for line in answer.place.in_words():
         typer.echo(line)
     if answer.forecasts:
-        console().print(_table(answer.forecasts, dataset_samples))
+        print_rows(*_table(answer.forecasts, dataset_samples))
     if prices := dict.fromkeys(
         price for one in answer.forecasts if one.cost for price in one.cost.prices
     ):
@@ -67,35 +64,42 @@ def print_answer(
         typer.echo(f"{forecasts} {new} new in the ledger, marked as merely asked for.")
 
 
-def _table(forecasts: Sequence[Forecast], dataset_samples: int | None) -> Table:
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("scenario", overflow="fold", max_width=_SCENARIO_CHARACTERS)
-    table.add_column("system", no_wrap=True)
-    for title in ("forecast", "interval"):
-        table.add_column(title, justify="right", no_wrap=True)
-    if dataset_samples is not None:
-        table.add_column("epoch", justify="right", no_wrap=True)
-    for title in ("$/h", "$/10⁶\nsamples"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("runs", no_wrap=True)
-    table.add_column("split", no_wrap=True)
-    table.add_column("past error there", overflow="fold")
-    previous = None
-    for one in forecasts:
-        table.add_row(
-            label(one) if one.scenario != previous else "",
+def _table(
+    forecasts: Sequence[Forecast], dataset_samples: int | None
+) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns of forecasts, and their rows."""
+    columns = [
+        Column("scenario", is_key=True, is_heading=True),
+        Column("system", is_key=True),
+        Column("forecast", is_key=True, is_number=True),
+        Column("interval", is_key=True, is_number=True),
+        *([] if dataset_samples is None else [Column("epoch", is_number=True)]),
+        Column("$/h", is_number=True),
+        Column("$/10⁶ samples", is_number=True),
+        Column("past error there", is_key=True),
+        Column("noise floor"),
+        Column("past error nearest"),
+        Column("split"),
+        Column("runs"),
+    ]
+    rows = [
+        [
+            label(one),
             one.system.name,
             "only an interval" if one.value is None else f"{one.value:.4g} {one.metric.unit}",
             "-" if one.low is None or one.high is None else f"{one.low:.3g} to {one.high:.3g}",
             *([] if dataset_samples is None else [epochs.in_words(one, dataset_samples)]),
             "-" if one.cost is None else f"{one.cost.usd_per_hour:.4g}",
             "-" if (usd := one.usd_per_million_samples) is None else f"{usd:.3g}",
-            f"{len(one.fit.runs)}, {_age(one.fit.runs[0].started_at)} old",
+            nearby.at_split(one),
+            nearby.noise(one),
+            nearby.of_nearest(one),
             one.split.replace("_", " "),
-            past(one),
-        )
-        previous = one.scenario
-    return table
+            f"{len(one.fit.runs)}, {_age(one.fit.runs[0].started_at)} old",
+        ]
+        for one in forecasts
+    ]
+    return columns, rows
 
 
 def _age(then: datetime) -> str:

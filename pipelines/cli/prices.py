@@ -108,7 +108,7 @@ def show(
         .alias("since"),
         "source",
     )
-    print_frame(shown, form)
+    print_frame(shown, form, keys=("node_type", "market", "usd_per_hour", "since"))
     if form == "table" and not known["observed"].any():
         typer.echo(
             "None of them was observed: `source` says which paper or file they are of. "

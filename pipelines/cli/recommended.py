@@ -5,15 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 import typer
-from rich import box
-from rich.table import Table
 
 from forecasting.recommending import Market, Recommended
 from models.choosing.advice import Question
 from models.choosing.limits import LIMITS, Limit, exceeded
 from models.choosing.options import Option
 from pipelines.cli.priced import priced
-from pipelines.cli.tables import console
+from pipelines.cli.tables import Column, print_rows
 from reports.wording import are_few, held
 from studies.words import count
 
@@ -22,6 +20,14 @@ _SAID: Mapping[Limit, str] = {
     "budget_usd": "budget",
     "usd_per_hour": "price an hour",
 }
+_COLUMNS = (
+    Column("by"),
+    Column("nodes", is_key=True),
+    Column("step", is_number=True),
+    Column("hours", is_key=True, is_number=True),
+    Column("cost", is_key=True, is_number=True),
+    Column("limits"),
+)
 
 
 def print_recommended(system: str, question: Question, market: Market, found: Recommended) -> None:
@@ -40,10 +46,10 @@ def print_recommended(system: str, question: Question, market: Market, found: Re
     typer.echo(_judged(system, found))
     rows = list(_rows(system, found))
     if rows:
-        console().print(_table(question, rows))
+        print_rows(_COLUMNS, _cells(question, rows))
     if found.front:
         typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
-        console().print(_table(question, [("", one) for one in found.front]))
+        print_rows(_COLUMNS, _cells(question, [("", one) for one in found.front]))
     for line in found.place.in_words():
         typer.echo(line)
     typer.echo(f"Prices as of {market.as_of:%Y-%m-%d}: {priced(found.prices)}.")
@@ -90,26 +96,20 @@ def _rows(system: str, found: Recommended) -> Iterator[tuple[str, Option | None]
     yield from found.advice.policies.items()
 
 
-def _table(question: Question, rows: Sequence[tuple[str, Option | None]]) -> Table:
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("by")
-    table.add_column("nodes", overflow="fold")
-    for title in ("step", "hours", "cost"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("limits")
-    for name, option in rows:
-        if option is None:
-            table.add_row(name, "nothing that holds the batch", "", "", "", "")
-            continue
-        table.add_row(
+def _cells(question: Question, rows: Sequence[tuple[str, Option | None]]) -> list[list[str]]:
+    return [
+        [name, "nothing that holds the batch", "", "", "", ""]
+        if option is None
+        else [
             name,
             option.label,
             option.step_time_s.in_words("{:.4g} s"),
             option.time_s.times(1 / 3600).in_words("{:.3g}"),
             option.cost_usd.in_words("${:.4g}"),
             ", ".join(_exceeded(question, option)) or "kept",
-        )
-    return table
+        ]
+        for name, option in rows
+    ]
 
 
 def _exceeded(question: Question, option: Option) -> Iterator[str]:

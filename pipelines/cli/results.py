@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
-from rich import box
-from rich.table import Table
+import typer
 
 from forecasting.results import summary
-from pipelines.cli.tables import console
+from pipelines.cli.tables import Column, print_rows
 from reports.wording import headline, interval, number, opening, percent
 
 
@@ -34,19 +33,18 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
     for title, needed in (("interval", "low"), (theirs, "linear")):
         if rows[needed].is_null().all():
             del columns[title]
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("scenario")
-    for title in columns:
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("split")
+    shown = [
+        Column("scenario", is_key=True, is_heading=True),
+        *(Column(title, is_key=title != theirs, is_number=True) for title in columns),
+        Column("split"),
+    ]
     judged = map(_judged, rows.to_dicts())
-    for cells in zip(rows["label"], *columns.values(), judged, strict=True):
-        table.add_row(*cells)
-    out, result = console(), summary(rows)
-    out.print(opening(rows.height, result, baseline))
-    out.print(table)
-    out.print(f"Figures are {metric}. * within-run: between windows.")
-    out.print(headline(result, baseline))
+    cells = list(zip(rows["label"], *columns.values(), judged, strict=True))
+    result = summary(rows)
+    typer.echo(opening(rows.height, result, baseline))
+    print_rows(shown, cells)
+    typer.echo(f"Figures are {metric}. * within-run: between windows.")
+    typer.echo(headline(result, baseline))
 
 
 def _judged(row: Mapping[str, Any]) -> str:

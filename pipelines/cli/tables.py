@@ -1,75 +1,203 @@
-"""Frames as text: tables for people, CSV and JSON for programs."""
+"""Tables for people, as wide as their terminal; CSV and JSON for programs.
+
+A table has one line a row where its columns fit beside each other. Where they do not, the columns
+that matter most stay on the row, and what does not fit stands under it as `name: value`. No value
+is cut. A value is broken only if it is wider than a line, and then between two words.
+"""
 
 import json
-from collections.abc import Sequence
-from typing import Literal
+import os
+import shutil
+import textwrap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
-import polars as pl
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Format = Literal["table", "csv", "json"]
-_WIDTH_ELSEWHERE = 160
-_GAP = "  "
-_NESTED = (pl.List, pl.Array, pl.Struct)
+PIPE_COLUMNS = 160
+"""How wide tables are that no terminal shows, if COLUMNS does not say."""
+_GAP, _PAIR_GAP, _UNDER = "  ", "   ", "    "
+_RULE = "─"
 
 
-def console() -> Console:
-    """Return stdout: as wide as the terminal, wide where there is none."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_WIDTH_ELSEWHERE)
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        title: what stands above it.
+        is_key: whether it stays on the row when others go under it.
+        is_number: whether it is set to the right.
+        is_heading: of the first column: neighbouring rows of one value show it once, and on a line
+            of its own above them where columns do not all fit.
+        colours: of values, by name.
+    """
+
+    title: str
+    is_key: bool = False
+    is_number: bool = False
+    is_heading: bool = False
+    colours: Mapping[str, str] = field(default_factory=dict)
 
 
-def print_frame(frame: pl.DataFrame, form: Format) -> None:
-    """Print rows in the form asked for."""
+def columns_of_terminal() -> int:
+    """Return how wide lines may be: as COLUMNS says, else the terminal, else `PIPE_COLUMNS`."""
+    return shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns
+
+
+def print_frame(frame: "pl.DataFrame", form: Format, keys: Collection[str] = ()) -> None:
+    """Print rows in the form asked for; as a table, `keys` are columns that stay on the row."""
     if form == "csv":
         typer.echo(_flat(frame).write_csv(), nl=False)
     elif form == "json":
         typer.echo(json.dumps(frame.to_dicts(), default=str, ensure_ascii=False))
     else:
-        print_table(frame)
+        print_table(frame, keys)
 
 
-def print_table(frame: pl.DataFrame) -> None:
-    """Print rows as a table, or as records where their columns do not fit side by side."""
-    out = console()
-    rows = [[_shown(value) for value in row] for row in _flat(frame).rows()]
-    if sum(len(name) + len(_GAP) for name in frame.columns) <= out.width:
-        out.print(_table(frame.schema, rows))
-    else:
-        _print_records(frame.columns, rows)
+def print_table(frame: "pl.DataFrame", keys: Collection[str] = ()) -> None:
+    """Print rows as a table, then their number; `keys` are columns that stay on the row."""
+    columns = [
+        Column(name, is_key=name in keys, is_number=kind.is_numeric())
+        for name, kind in frame.schema.items()
+    ]
+    print_rows(columns, [[_in_words(value) for value in row] for row in _flat(frame).rows()])
     typer.echo(f"{frame.height} row{'' if frame.height == 1 else 's'}")
 
 
-def _table(schema: pl.Schema, rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table; numbers are set to the right, long texts wrap."""
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for name, kind in schema.items():
-        side: Literal["left", "right"] = "right" if kind.is_numeric() else "left"
-        table.add_column(name, justify=side, overflow="fold", min_width=len(name))
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+def print_rows(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table, an empty line before and after it.
+
+    Args:
+        columns: from left to right.
+        rows: a value for each column.
+    """
+    coloured = False if os.environ.get("NO_COLOR") else None
+    typer.echo()
+    for line in table_lines(columns, rows, columns_of_terminal()):
+        typer.echo(line, color=coloured)
+    typer.echo()
 
 
-def _print_records(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a line for each column of each row."""
-    widest = max(map(len, names))
-    for number, row in enumerate(rows, start=1):
-        typer.echo(f"row {number}")
-        for name, value in zip(names, row, strict=True):
-            typer.echo(f"{_GAP}{name:<{widest}}{_GAP}{value}")
+def table_lines(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> Iterator[str]:
+    """Yield the lines of a table; see `print_rows`.
+
+    Args:
+        columns: from left to right.
+        rows: a value for each column.
+        width: what lines may take.
+    """
+    cells = [[_on_one_line(value) for value in row] for row in rows]
+    widths = [
+        max(map(cell_len, (column.title, *(row[place] for row in cells))))
+        for place, column in enumerate(columns)
+    ]
+    places = list(range(len(columns)))
+    if _total(widths) <= width:
+        beside, heading, indent = places, None, ""
+    else:
+        heading = 0 if columns and columns[0].is_heading else None
+        indent = "" if heading is None else _GAP
+        inside = places if heading is None else places[1:]
+        beside = _beside(columns, widths, inside, width - len(indent))
+    under = [place for place in places if place not in beside and place != heading]
+    titles = [column.title for column in columns]
+    if heading is not None:
+        yield titles[heading]
+    yield indent + _joined(columns, widths, beside, titles)
+    yield indent + _RULE * min(_total([widths[place] for place in beside]), width - len(indent))
+    last = None
+    for row in cells:
+        repeats = last is not None and columns[0].is_heading and row[0] == last
+        last = row[0]
+        if heading is not None and not repeats:
+            yield row[heading]
+        shown = ["", *row[1:]] if repeats else row
+        yield indent + _joined(columns, widths, beside, shown)
+        pairs = [f"{titles[place]}: {row[place]}" for place in under if row[place]]
+        yield from _packed(pairs, indent + _UNDER, width)
 
 
-def _flat(frame: pl.DataFrame) -> pl.DataFrame:
+def _beside(
+    columns: Sequence[Column], widths: Sequence[int], places: Sequence[int], width: int
+) -> list[int]:
+    """Return which columns stay on the row: the first, keys, and others as far as they fit."""
+    keys = [place for place in places[1:] if columns[place].is_key]
+    others = [place for place in places[1:] if not columns[place].is_key]
+    beside = list(places[:1])
+    for place in (*keys, *others):
+        if _total([widths[taken] for taken in (*beside, place)]) <= width:
+            beside.append(place)
+    return sorted(beside)
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * max(len(widths) - 1, 0)
+
+
+def _joined(
+    columns: Sequence[Column], widths: Sequence[int], places: Sequence[int], row: Sequence[str]
+) -> str:
+    """Return the values of a line beside each other."""
+    texts = []
+    for place in places:
+        space = " " * (widths[place] - cell_len(row[place]))
+        colour = columns[place].colours.get(row[place])
+        value = row[place] if colour is None else typer.style(row[place], fg=colour)
+        texts.append(space + value if columns[place].is_number else value + space)
+    return _GAP.join(texts).rstrip()
+
+
+def _packed(pairs: Sequence[str], indent: str, width: int) -> Iterator[str]:
+    """Yield pairs of name and value, as many on a line as fit."""
+    line = ""
+    for pair in pairs:
+        longer = f"{line}{_PAIR_GAP}{pair}" if line else indent + pair
+        if cell_len(longer) <= width:
+            line = longer
+            continue
+        if line:
+            yield line
+        *full, line = textwrap.wrap(
+            pair,
+            max(width, len(indent) + 20),
+            initial_indent=indent,
+            subsequent_indent=indent + _GAP,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        yield from full
+    if line:
+        yield line
+
+
+def _on_one_line(value: str) -> str:
+    """Escape what would end a line or command the terminal."""
+    if value.isprintable():
+        return value
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in value
+    )
+
+
+def _flat(frame: "pl.DataFrame") -> "pl.DataFrame":
     """Turn nested columns into JSON text."""
-    nested = [name for name, kind in frame.schema.items() if isinstance(kind, _NESTED)]
+    import polars as pl
+
+    nested = [name for name, kind in frame.schema.items() if kind.is_nested()]
     texts = {
         name: [
-            None if one is None else json.dumps(one, default=str) for one in frame[name].to_list()
+            None if value is None else json.dumps(value, default=str)
+            for value in frame[name].to_list()
         ]
         for name in nested
     }
@@ -78,7 +206,7 @@ def _flat(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _shown(value: object) -> str:
+def _in_words(value: object) -> str:
     if value is None:
         return "NULL"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

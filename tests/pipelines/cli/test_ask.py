@@ -11,7 +11,7 @@ import pytest
 
 from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS
-from warehouse.warehouse import Warehouse
+from warehouse.warehouse import QUERIES, Warehouse
 
 KEYS = [
     "system",
@@ -146,3 +146,32 @@ def test_a_locked_warehouse_is_told_with_the_pid(
         holder.communicate("\n", timeout=30)
     assert answer.code == 2
     assert f"is held by process {holder.pid} (python" in answer.err
+
+
+@pytest.mark.parametrize("arguments", [(), ("--list",)])
+def test_queries_are_listed_with_their_questions(stepcast: Stepcast, arguments: list[str]) -> None:
+    answer = stepcast("query", *arguments, "--format", "json")
+    rows = {row["query"]: row for row in json.loads(answer.out)}
+    assert rows["accuracy"]["question"].startswith("How far off was each prediction of a study")
+    assert rows["accuracy"]["param"] == "metric, repeat, study"
+    assert set(rows) == {file.stem for file in QUERIES.glob("*.sql")}
+
+
+def test_several_statements_are_refused(ask: Stepcast) -> None:
+    answer = ask("sql", "SELECT 1; SELECT 2")
+    expected = "stepcast: expected one SQL statement, found 2; ask each\n"
+    assert (answer.code, answer.out, answer.err) == (2, "", expected)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT *\nFORM x", "at or near \"FORM\" (line 2, at 'FORM x')"),
+        ("SELECT lable FROM raw.run", "(line 1, at 'lable FROM raw.run')"),
+        ("SELECT label FROM report.acuracy", 'Did you mean "report.accuracy"? (line 1, at'),
+    ],
+)
+def test_an_error_of_sql_says_where(ask: Stepcast, statement: str, expected: str) -> None:
+    answer = ask("sql", statement)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert expected in answer.err

@@ -5,8 +5,10 @@ import io
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from pipelines.sides import Side, difference
 from tests.pipelines.ran import Stepcast
 
 STEPS = ("--metric", "step_time_s")
@@ -71,3 +73,24 @@ def test_what_cannot_be_compared_is_one_line(
     answer = compare(*arguments)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert expected in answer.err
+
+
+def _side(**columns: str) -> Side:
+    about = {"backend": "emulated", "host_id": "h1", "probe": "links", "scenario_id": "s1"}
+    return Side("x", frozenset(), pl.DataFrame([{**about, **columns}]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"backend": "ssh"}, "the sides are of different backends (emulated; ssh)"),
+        ({"host_id": "h2"}, "the sides are of different hosts (h1; h2)"),
+        ({"probe": "tf_trace"}, "the sides are of different probes (links; tf_trace)"),
+        ({"scenario_id": "s2"}, "the sides have no scenario in common"),
+        ({}, "no scenario was measured on both sides with equal settings, backend and host"),
+    ],
+)
+def test_sides_without_a_common_figure_are_told_apart(
+    columns: dict[str, str], expected: str
+) -> None:
+    assert difference([_side(), _side(**columns)]) == expected

@@ -1,14 +1,14 @@
 """`stepcast doctor` looks at the machine as it is, leaves nothing behind, and says what mends."""
 
 import os
+from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from pipelines.cli import doctor
-from pipelines.cli.doctor import Finding, examine, exit_code, render, version_differences
+from pipelines.cli.doctor import Finding, examine, exit_code, print_findings, version_differences
 from profilers import commands
 from profilers.clusters import cgroups, netns, owner, reap
 from profilers.steady.hostlock import host_lock
@@ -22,8 +22,9 @@ def by_name(findings: list[Finding]) -> dict[str, Finding]:
 
 
 def text_of(findings: list[Finding]) -> str:
-    output = StringIO()
-    Console(file=output, width=400).print(render(findings))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as output:
+        patch.setenv("COLUMNS", "400")
+        print_findings(findings)
     return output.getvalue()
 
 
