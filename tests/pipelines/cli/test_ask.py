@@ -166,9 +166,9 @@ def test_several_statements_are_refused(ask: Stepcast) -> None:
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        ("SELECT *\nFORM x", "at or near \"FORM\" (line 2, at 'FORM x')"),
+        ("SELECT *\nFORM x", "at or near \"x\" (line 2, at 'x')"),
         ("SELECT lable FROM raw.run", "(line 1, at 'lable FROM raw.run')"),
-        ("SELECT label FROM report.acuracy", 'Did you mean "report.accuracy"? (line 1, at'),
+        ("SELECT label FROM report.acuracy", 'Did you mean "accuracy"? (line 1, at'),
     ],
 )
 def test_an_error_of_sql_says_where(ask: Stepcast, statement: str, expected: str) -> None:

@@ -142,11 +142,11 @@ def test_the_command_line_is_the_console_script() -> None:
     [
         (
             ["predict", "--capacity", "a=1"],
-            "predict has no option --capacity; `stepcast recommend`",
+            "predict has no option --capacity; `stepcast recommend",
         ),
         (
             ["recommend", "--capacty", "a=1"],
-            "recommend has no option --capacty; did you mean --cap",
+            "recommend has no option --capacty; did you mean --ca",
         ),
         (["fleet", "add", "--wacht"], "add has no option --wacht; did you mean --watch?"),
         (["reap", "--nothing"], "reap has no option --nothing; it has --help"),
