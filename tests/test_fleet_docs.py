@@ -91,7 +91,7 @@ def test_four_node_types_every_night_for_at_most_an_hour(home: Path) -> None:
     status = printed[("fleet", "status")].out
     header = next(line for line in status.splitlines() if "node_type" in line)
     assert header.split() == next(
-        line.split() for line in PAGE.splitlines() if line.startswith(" node_type")
+        line.split() for line in PAGE.splitlines() if line.startswith("node_type")
     )
     assert all(re.search(rf"{one} .* done", status) for one in TYPES)
     assert "nothing is due" in stepcast("fleet", "run").out

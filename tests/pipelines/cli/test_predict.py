@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -92,17 +93,20 @@ def predict(
     return answer
 
 
-def test_forecasts_are_shown_with_their_past_errors(stepcast: Stepcast, history: Path) -> None:
+def test_forecasts_are_shown_with_their_past_errors(
+    stepcast: Stepcast, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     answer = predict(stepcast, PYTORCH, systems="srift,ideal_scaling,async_sgd")
     assert answer.code == 0, answer.err
     lines = answer.out.splitlines()
     assert lines[0].startswith("Backend emulated, host 47b887f2098888d8")
     rows = [line for line in lines if " srift " in line or " ideal_scaling " in line]
-    assert [("s   " in row, " d old" in row, "held out world size" in row) for row in rows] == [
+    assert [(" s  " in row, " d old" in row, "held out world size" in row) for row in rows] == [
         (True, True, True)
     ] * 4
     # One round has no noise floor.
-    assert all(", n = 2 (noise not known)" in row for row in rows)
+    assert all(re.search(r" %, n = 2 +not known  ", row) for row in rows)
     assert [" to " in row for row in rows] == [" srift " in row for row in rows]
     assert (
         "async_sgd: it is about asynchronous training of tensorflow, not all_reduce of pytorch"

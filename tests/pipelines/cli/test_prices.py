@@ -48,7 +48,7 @@ def test_what_was_seen_is_told_and_shown(stepcast: Stepcast, home: Path, aws: Aw
 def test_offline_the_shipped_prices_say_their_year(stepcast: Stepcast, home: Path) -> None:
     answer = stepcast("prices", "show", "--type", "p3.8xlarge")
     assert answer.code == 0
-    rows = [line.split() for line in answer.out.splitlines() if line.startswith(" p3.8xlarge")]
+    rows = [line.split() for line in answer.out.splitlines() if line.startswith("p3.8xlarge")]
     assert [row[1:3] for row in rows] == [["on_demand", "12.24"], ["spot", "3.68"]]
     assert all("2020" in row for row in rows)
     assert "None of them was observed" in answer.out
