@@ -12,8 +12,10 @@ from pipelines.cli.load import check_all_loaded
 from pipelines.cli.tables import print_frame
 from studies.words import count
 from warehouse.home import home
+from warehouse.landing import run_folders
 from warehouse.names import nearest
 from warehouse.records import BadInput, Market
+from warehouse.upkeep import HISTORY
 from warehouse.warehouse import Warehouse
 
 app = typer.Typer(
@@ -89,7 +91,9 @@ def show(
     Example: stepcast prices show --type p3.2xlarge --as-of 2026-11-01
     """
     when = None if as_of is None else as_of.replace(tzinfo=UTC).isoformat()
-    warehouse = history_here()
+    # Shipped prices need nothing that was measured.
+    is_empty = not (home() / HISTORY).exists() and not any(run_folders(home() / "landing"))
+    warehouse = Warehouse(home()) if is_empty else history_here()
     known = warehouse.query("prices_as_of", node_type=node_type, market=market, as_of=when)
     if node_type is not None and known.is_empty():
         # A type that has prices of another market or day has no rows, which is an answer.
