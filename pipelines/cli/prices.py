@@ -11,11 +11,10 @@ from pipelines.cli.ask import Form, history_here
 from pipelines.cli.load import check_all_loaded
 from pipelines.cli.tables import print_frame
 from studies.words import count
-from warehouse.home import home
+from warehouse.home import HISTORY, home
 from warehouse.landing import run_folders
 from warehouse.names import nearest
 from warehouse.records import BadInput, Market
-from warehouse.upkeep import HISTORY
 from warehouse.warehouse import Warehouse
 
 app = typer.Typer(

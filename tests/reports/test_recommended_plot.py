@@ -1,5 +1,7 @@
 """A recommendation as a picture: nothing hides behind anything, and all of it is named."""
 
+from matplotlib.container import ErrorbarContainer
+
 from models.choosing.limits import Limits
 from models.choosing.options import Span
 from reports import plots, recommended_plot
@@ -30,7 +32,8 @@ def drawn() -> str:
     widths = sorted(
         container.lines[0].get_markersize()
         for container in figure.axes[0].containers
-        if container.lines[0].get_markerfacecolor() == "none"
+        if isinstance(container, ErrorbarContainer)
+        and container.lines[0].get_markerfacecolor() == "none"
     )
     assert len(set(widths)) == len(widths), "rings of one size hide each other"
     assert plots.to_png(figure).startswith(b"\x89PNG")
