@@ -1,5 +1,6 @@
 """`stepcast fleet`, every command of it."""
 
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,14 @@ def test_adding_again_changes_it(stepcast: Stepcast, home: Path) -> None:
     assert (one.probes, one.watched) == (("links",), False)
 
 
+def record(printed: str, name: str) -> str:
+    """Return the row of a member, with what stands under it where columns do not all fit."""
+    lines = printed.splitlines()
+    (start,) = [place for place, line in enumerate(lines) if line.startswith(name)]
+    under = takewhile(lambda line: line.startswith("  "), lines[start + 1 :])
+    return "\n".join([lines[start], *under])
+
+
 def test_members_are_listed(stepcast: Stepcast, home: Path) -> None:
     empty = "the fleet has no members: `stepcast fleet add` adds one\n"
     assert (stepcast("fleet", "list").out, stepcast("fleet", "status").out) == (empty, empty)
@@ -70,21 +79,20 @@ def test_members_are_listed(stepcast: Stepcast, home: Path) -> None:
             OTHER: member(OTHER, every="hour", paused=True, watched=False),
         },
     )
-    lines = stepcast("fleet", "list").out.splitlines()
-    (first,) = [line for line in lines if NODE_TYPE in line]
-    (second,) = [line for line in lines if OTHER in line]
+    printed = stepcast("fleet", "list").out
+    first, second = record(printed, NODE_TYPE), record(printed, OTHER)
     assert "week at 02:00" in first
     assert "links, contention, tf_trace" in first
     assert "on the calendar" in first
     assert "paused" in second
 
 
-def test_status_is_one_line_a_member(stepcast: Stepcast, home: Path) -> None:
+def test_status_is_one_record_a_member(stepcast: Stepcast, home: Path) -> None:
     write_members(home, {NODE_TYPE: member(), "emu.gone": member("emu.gone", watched=False)})
     answer = stepcast("fleet", "status")
     assert answer.code == 0, answer.err
-    (one,) = [line for line in answer.out.splitlines() if "not watched yet" in line]
-    for word in (NODE_TYPE, "never", "now", "never done"):
+    one = record(answer.out, NODE_TYPE)
+    for word in ("not watched yet", "never", "now", "never done"):
         assert word in one
     assert "unknown node type" in answer.out
 
