@@ -50,7 +50,8 @@ def test_a_run_ends_with_the_table_and_where_things_are(
 def test_a_plan_names_the_systems_that_a_run_fits(
     stepcast: Stepcast, home: Path, first_run: Ran
 ) -> None:
-    planned = re.findall(r" fit (\w+)", stepcast("plan", str(first_run.study)).out)
+    plan = stepcast("plan", str(first_run.study)).out
+    planned = re.findall(r"^fit (\w+)", plan, re.MULTILINE)
     assert sorted(planned) == sorted({*re.findall(r"\] fit (\w+)", first_run.answer.err)})
     assert "async_sgd" in planned
 
