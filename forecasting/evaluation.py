@@ -170,7 +170,7 @@ def evaluated(
         errors=errors(round_.study, rows),
         step_times=step_times(round_.study, rows) if passes else None,
         data_parallel=data_parallel(round_, landing),
-        components=components(round_, landing, warehouse),
+        components=components(round_, landing, warehouse, store),
         by_operations=_by_operations(round_, figures, landing, warehouse),
         traced_steps=traced_steps(round_, landing),
         convergence=convergence(round_, landing, models),

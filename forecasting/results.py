@@ -38,8 +38,8 @@ class Summary:
     """Mean absolute errors, percent, over the `n` judged scenarios that count (`counts`).
 
     `several`: those with W of 2 or more; else all. `busy_n` more were measured while the host was
-    busy, and do not count; `whole_error` is the mean with these. `noise_floor` is the mean over the
-    `noise_n` of them that were measured in two rounds or more, None if none was.
+    busy, and do not count. `noise_floor` is the mean over the `noise_n` of them that were measured
+    in two rounds or more, None if none was.
     """
 
     n: int
@@ -49,7 +49,6 @@ class Summary:
     noise_floor: float | None
     noise_n: int
     several: bool = True
-    whole_error: float | None = None
 
 
 def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
@@ -189,7 +188,6 @@ def summary(rows: pl.DataFrame) -> Summary:
         noise_floor=_mean(floors),
         noise_n=len(floors),
         several=has_several(rows),
-        whole_error=_mean(judged["error_percent"].abs()),
     )
 
 

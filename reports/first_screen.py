@@ -51,16 +51,16 @@ def _inside(opening: Opening, when: str) -> tuple[str, tuple[str, ...]]:
 
 
 def left_out(rows: pl.DataFrame, result: Summary) -> Iterator[str]:
-    """Yield which scenarios the mean leaves out and why, and what it would be with them."""
+    """Yield which judged scenarios the mean leaves out and why, and what it would be with them."""
     known = rows.filter(pl.col("error_percent").is_not_null())
-    if result.busy_n:
-        whole = count(result.n + result.busy_n, "scenario")
-        yield (
-            f"left out: {result.busy_n} measured while the host was busy; with them "
-            f"{percent(result.whole_error)} of {whole}"
-        )
-    if alone := known.height - result.n - result.busy_n:
-        yield f"left out: {alone} of one worker, which systems profile rather than forecast"
+    alone = known.height - result.n - result.busy_n
+    reasons = (
+        (alone, f"{alone} of one worker"),
+        (result.busy_n, f"{result.busy_n} measured while the host was busy"),
+    )
+    if told := [said for n, said in reasons if n]:
+        mean = percent(_number(known["error_percent"].abs().mean()))
+        yield f"left out: {' and '.join(told)}; with these {mean}, n = {known.height}"
 
 
 def made(opening: Opening) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from forecasting.fits import landed_tables, load_kept, pooled_runs
+from forecasting.findings.store import Store, digest
+from forecasting.fits import data_hash, landed_tables, load_kept, pooled_runs, stored
 from models.srift import allreduce, validation
 from models.srift.allreduce import LearnedBandwidth
 from models.srift.predictor import Srift
@@ -37,7 +38,10 @@ class Components:
 
 
 def components(
-    round_: Round, landing: Path, warehouse: Warehouse | None = None
+    round_: Round,
+    landing: Path,
+    warehouse: Warehouse | None = None,
+    store: Store | None = None,
 ) -> Components | None:
     """Return how wrong the parts are; None where neither passes nor all-reduces were probed.
 
@@ -45,13 +49,14 @@ def components(
         round_: that has landed.
         landing: where.
         warehouse: where fits are kept; None: nowhere.
+        store: keeps errors of all-reduces, which are fitted to parts of them; None: nobody does.
     """
     if not round_.runs_of("torch_compute", "allreduce"):
         return None
     return Components(
         _passes(round_, landing),
         _held_out(round_, landing),
-        _allreduces(round_, landing, warehouse),
+        _allreduces(round_, landing, warehouse, store or Store()),
     )
 
 
@@ -96,7 +101,9 @@ def _means(errors: Mapping[str, pl.DataFrame]) -> pl.DataFrame | None:
     )
 
 
-def _allreduces(round_: Round, landing: Path, warehouse: Warehouse | None) -> pl.DataFrame | None:
+def _allreduces(
+    round_: Round, landing: Path, warehouse: Warehouse | None, store: Store
+) -> pl.DataFrame | None:
     probed = round_.runs_of("allreduce").values()
     if not probed:
         return None
@@ -104,9 +111,23 @@ def _allreduces(round_: Round, landing: Path, warehouse: Warehouse | None) -> pl
     rows, runs, clusters = (
         pl.concat([one[name] for one in found]) for name in ("allreduce", "run", "cluster_node")
     )
-    places, hardware = by_place(runs, rows, clusters)
-    model = _kept(round_, probed, landing, warehouse) or allreduce.fit(rows, places, hardware)
-    return validation.allreduce_errors(model, rows, places)
+
+    def judged() -> pl.DataFrame:
+        places, hardware = by_place(runs, rows, clusters)
+        model = _kept(round_, probed, landing, warehouse) or allreduce.fit(rows, places, hardware)
+        return validation.allreduce_errors(model, rows, places)
+
+    tables = {"allreduce": rows, "run": runs, "cluster_node": clusters}
+    return store.frame(
+        "allreduces", __name__, digest(data_hash(tables), *_fit(round_, warehouse)), judged
+    )
+
+
+def _fit(round_: Round, warehouse: Warehouse | None) -> list[str]:
+    """Return the id of the fit that is kept of all runs of a round, if there is one."""
+    seen = [run.run_id for run in pooled_runs(SRIFT, round_)]
+    kept = None if warehouse is None else stored(SRIFT, seen, None, warehouse)
+    return [] if kept is None else [str(kept["fit_id"])]
 
 
 def _kept(

@@ -114,7 +114,6 @@ def test_the_summary_is_of_scenarios_with_several_workers(round_: Round) -> None
         linear_error=cast(float, pytest.approx(104.0)),
         noise_floor=2.0,
         noise_n=1,
-        whole_error=6.0,
     )
     assert opening(rows.height, summary(rows), "linear scaling") == (
         "4 scenarios forecast from profiles, and only then measured: with several workers, "
@@ -139,7 +138,6 @@ def test_a_busy_host_s_scenarios_are_left_out_of_the_summary(round_: Round) -> N
     busy = several.with_columns(host_busy=pl.col("scenario_id") == first)
     found = summary(outcome(round_, busy))
     assert (found.n, found.busy_n, found.error) == (1, 1, 8.0)
-    assert found.whole_error == 6.0
     assert headline(found, "linear scaling").endswith(" Not counted, the host being busy: 1.")
 
 

@@ -26,7 +26,7 @@ def test_forecasts_are_sealed_or_not(counts: tuple[int, int, int], said: str) ->
 
 
 def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:
-    """Eight of eighty were measured while the host was busy, and another page has all of them."""
+    """Eight of the grid's eighty have one worker, and another page counts all of them."""
     rows = pl.DataFrame(
         {
             "workers": [1, 2, 2, 4],
@@ -44,8 +44,9 @@ def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:
         },
     )
     found = summary(rows)
-    assert (found.error, found.whole_error) == (5.0, 10.0)
+    assert found.error == 5.0
     assert list(left_out(rows, found)) == [
-        "left out: 1 measured while the host was busy; with them 10.0 % of 3 scenarios",
-        "left out: 1 of one worker, which systems profile rather than forecast",
+        "left out: 1 of one worker and 1 measured while the host was busy; with these 20.0 %, n = 4"
     ]
+    counted = rows.filter(pl.col("workers") == 2)
+    assert list(left_out(counted, summary(counted))) == []

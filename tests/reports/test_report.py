@@ -170,7 +170,7 @@ def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
         assert figure in text
     noise = "noise floor — (known from the second round on)"
     made = "forecasts made before the run, not published"
-    alone = "left out: 2 of one worker, which systems profile rather than forecast"
+    alone = "left out: 2 of one worker; with these 12.5 %, n = 4"
     assert f"Mean absolute error, W ≥ 215.0 %n = 2; {noise}{alone}{made}" in text
     assert f"Nine of ten are off by at most23.0 %n = 2; {noise}{made}" in text
     few = "2 are too few to judge intervals: if nine of ten intervals hold, 1 to 2 of 2 are"
