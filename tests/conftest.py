@@ -24,6 +24,9 @@ settings.load_profile("stepcast")
 # TensorFlow would load Keras 3 as well, which takes a second in each process.
 environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
+# Processes of pytest-xdist are told a width of 80; tests expect that of a pipe unless they ask.
+environ.pop("COLUMNS", None)
+
 # TensorFlow's log handler keeps the stderr it was made with, and closes it when Dagster sets up
 # logging; pytest's own must stay open.
 get_absl_handler().python_handler.stream = sys.__stderr__

@@ -253,11 +253,11 @@ def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) 
             statements = connection.extract_statements(sql)
             if not statements:
                 raise BadInput('no SQL statement given; try "SELECT * FROM report.accuracy"')
-            if len(statements) > 1:
-                raise BadInput(f"expected one SQL statement, found {len(statements)}; ask each")
             writing = [one.type.name for one in statements if one.type not in _READING]
             if writing:
                 raise BadInput(f"the history is read-only: it takes SELECT, not {writing[0]}")
+            if len(statements) > 1:
+                raise BadInput(f"expected one SQL statement, found {len(statements)}; ask each")
             return connection.execute(sql, values or None).pl()
         except duckdb.Error as error:
             if is_damage(error):
