@@ -54,8 +54,8 @@ def timeline(
     from warehouse.warehouse import Warehouse
 
     check_picture(picture)
+    subject = timelines.find(read_study(study), scenario, landed_runs(home() / "landing"))
     warehouse = Warehouse(home()) if save else history_here()
-    subject = timelines.find(read_study(study), scenario, landed_runs(warehouse.landing))
     _check_loaded(subject, warehouse)
     fit = fit_curve(ASYNC_SGD, subject.round_, subject.curve, warehouse)
     model = fit.fitted

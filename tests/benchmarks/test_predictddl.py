@@ -12,7 +12,6 @@ from networks.primitive_graph import primitive_graph
 from networks.primitives import PrimitiveGraph
 from profilers.probe import Asked
 from profilers.probes import PROBES
-from warehouse.home import CHECKOUT
 
 
 def test_it_measures_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,13 +52,6 @@ def test_graphs_of_a_batch_differ_and_none_is_embedded_before(
     monkeypatch.setattr(Embedder, "embedding", noting)
     predictddl.batch_s(fit, made)
     assert Counter(embedded) == dict.fromkeys((one.dnn for one in made), 5)
-
-
-def test_the_page_counts_the_runs_that_it_learns_from() -> None:
-    page = (CHECKOUT / "docs" / "predictddl.md").read_text()
-    (fast,) = (one for one in page.split("\n\n") if one.startswith("**How fast.**"))
-    runs = len(predictddl.training(predictddl.LEARNED))
-    assert f"{runs} runs that it learns from" in " ".join(fast.split())
 
 
 def test_runs_that_share_a_start_pay_for_it_once() -> None:

@@ -352,8 +352,8 @@ def test_how_wrong_it_has_been_is_shown_with_n_and_noise(stepcast: Stepcast, hom
         ({"capacity": "fast=0"}, "--capacity 'fast=0': expected TYPE=COUNT"),
         (
             {"capacity": "other=2"},
-            "no spot price of node type 'other' as of 2020-01-15 is known; `stepcast prices collect "
-            "--type other` asks AWS, and `stepcast import csv node_prices.csv` takes your own",
+            "no spot price of node type 'other' as of 2020-01-15 is known; `stepcast prices "
+            "collect --type other` asks AWS, and `stepcast import csv node_prices.csv` takes ",
         ),
         (
             {"capacity": "p3.8xlarge=2"},

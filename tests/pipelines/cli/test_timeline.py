@@ -112,4 +112,5 @@ def test_a_profile_that_is_not_loaded_is_told(
     shutil.copytree(profiled / "landing", home / "landing")
     answer = stepcast("timeline", str(profiled / "paper.yaml"), "--scenario", LABEL)
     assert answer.code == 2
-    assert "has landed, but is not loaded; `stepcast load` does that" in answer.err
+    assert "nothing has been published in " in answer.err
+    assert answer.err.endswith(" yet; `stepcast load` does that\n")
