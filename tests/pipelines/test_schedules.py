@@ -12,7 +12,9 @@ from dagster._daemon.daemon import SchedulerDaemon
 from dagster._scheduler.scheduler import launch_scheduled_runs
 
 from pipelines import history
+from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
+from warehouse.kept import bring, kept_runs
 
 
 def tick(instance: DagsterInstance, until: datetime) -> None:
@@ -35,13 +37,15 @@ def tick(instance: DagsterInstance, until: datetime) -> None:
 
 @pytest.mark.parametrize(
     ("days", "jobs"),
-    [(1 / 40, {"variance", "reap"}), (8, {"variance", "reap", "demo", "prices"})],
+    [(1 / 40, {"variance", "reap"}), (8, {"variance", "reap", "prices"})],
     ids=["soon", "a week"],
 )
 def test_a_due_schedule_queues_the_job_of_its_study(
     days: float, jobs: set[str], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
+    run = next(run for run in kept_runs(REFERENCE) if run.study == "variance")
+    bring(REFERENCE, home / "landing", [run.run_id], durable=False)
     with history.instance(home) as instance:
         tick(instance, datetime.now(UTC) + timedelta(days=days))
         runs = instance.get_runs()
@@ -50,3 +54,12 @@ def test_a_due_schedule_queues_the_job_of_its_study(
         assert jobs <= found <= jobs | {"prices"}
         assert {run.status for run in runs} == {DagsterRunStatus.QUEUED}
         assert all(run.tags["dagster/schedule_name"] for run in runs)
+
+
+def test_the_demo_is_scheduled_where_nothing_has_run(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
+    with history.instance(home) as instance:
+        tick(instance, datetime.now(UTC) + timedelta(days=8))
+        assert {run.job_name for run in instance.get_runs()} == {"demo", "reap", "prices"}
