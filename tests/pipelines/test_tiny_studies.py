@@ -70,7 +70,7 @@ def judged_by_operations(home: Path, system: str) -> None:
     ).rows()
     assert [row[:2] for row in rows] == [(system, rows[0][1]), (f"{system}_paper", rows[0][1])]
     assert 0 < rows[0][2] < 10 * rows[0][3]
-    assert "<h2>Operations</h2>" in (home / "report.html").read_text()
+    assert "<h2>Time of single operations</h2>" in (home / "report.html").read_text()
 
 
 def test_steps_are_forecast_from_operations_and_judged(
