@@ -16,7 +16,8 @@ from studies.origin import with_origin
 from warehouse.landing import land, landed_runs
 from warehouse.records import Run
 
-PROBE, TABLE, PROVIDER = "renting", "rented", "aws"
+PROBE, TABLE = "renting", "rented"
+PROVIDER = "aws"
 _ROW = pl.Schema(
     {
         "entry": pl.Int32(),
