@@ -5,10 +5,10 @@ stopped, and a complete one is measured anew, whole or in part, on re-created cl
 round.
 """
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count
 
 from profilers.probe import Need
 from studies.needs import Asking, needs
@@ -119,7 +119,9 @@ def open_round(
                 f"learns_from: no profile run of study {name} on {backend} is in this home; "
                 "`stepcast load FOLDER` brings kept runs, `stepcast run` measures"
             )
-    rounds = (_round(study, asking, backend, host_id, repeat, runs) for repeat in count(1))
+    rounds = (
+        _round(study, asking, backend, host_id, repeat, runs) for repeat in itertools.count(1)
+    )
     return next(one for one in rounds if one.missing)
 
 

@@ -12,13 +12,14 @@ from warehouse import chain, journal, ledger
 from warehouse.comparison import Rows, differences, rows_here
 from warehouse.connection import PATIENCE_S, confine, first_line, is_damage, writer_of
 from warehouse.home import HISTORY, JOURNAL, MAIN
-from warehouse.landing import QUARANTINE, SCHEMAS, run_folders
+from warehouse.landing import QUARANTINE, run_folders
 from warehouse.loader import signature_of
 from warehouse.migrations import versions
 from warehouse.publication import is_current, published
 from warehouse.quarantine import REASON
 from warehouse.records import BadInput, NodeGroup
 from warehouse.sums import verify
+from warehouse.tables import SCHEMAS
 from warehouse.upkeep import opened
 
 Mismatch = Callable[[NodeGroup, Mapping[str, str]], str | None]

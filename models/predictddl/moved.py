@@ -17,7 +17,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from models.predictddl.model import Floats
+
 _APART = 0.3
 """Deviation of `d`: hosts differ by so much in each kind of work, after inventories."""
 _OF_NETWORK = 0.5
