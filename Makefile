@@ -5,7 +5,7 @@
 #   RUN="--max-usd 5"            further options of `stepcast run`, for `make demo`
 #   ACCURACY="demo"               studies that `make accuracy` rebuilds; all unless given
 #   DATA=folder                  public measurements, for `make accuracy-external`
-#   PYTEST="-k links"            what `make test` passes to pytest, instead of running all tests
+#   PYTEST="-k links"            what `make test` passes to pytest, instead of running its tests
 
 BIN := .venv/bin
 STUDY ?= studies/demo.yaml
@@ -14,8 +14,15 @@ STAND_IN = $(if $(filter studies/demo_ec2.yaml,$(STUDY)),$(BIN)/python -m tests.
 RUN ?=
 PYTEST ?=
 
+# Tests start hundreds of programs, and pytest rewrites every test module: without caches each compiles all of it anew.
+unexport PYTHONDONTWRITEBYTECODE
+# Tests on an emulated cluster measure, so nothing may run beside them. Others are run on two cores; whoever has none
+# left takes some of the other's, from the end. A crash of an interpreter ends the run: in place of one that crashed,
+# pytest-xdist would start another that waits for ever (its issue 784).
+TWO_CORES := --numprocesses 2 --dist worksteal --max-worker-restart 0
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test ui accuracy accuracy-external lint lock clean
+.PHONY: help setup demo test test-all ui accuracy accuracy-external lint lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,15 +33,17 @@ setup: ## create .venv with the locked packages, install missing system tools
 demo: setup ## profile one worker, predict many, measure them, show the error
 	$(STAND_IN) $(BIN)/stepcast run $(STUDY) $(RUN)
 
-# Tests on an emulated cluster measure, so nothing may run beside them. A crash of an interpreter ends the run: in place
-# of one that crashed, pytest-xdist would start another that waits for ever (its issue 784).
-test: setup ## run all tests, those on an emulated cluster included
+test: setup ## run what every push has to pass, tests on an emulated cluster included
 ifeq ($(PYTEST),)
-	$(BIN)/pytest -m "not cluster" --numprocesses 2 --dist loadfile --max-worker-restart 0
-	$(BIN)/pytest -m cluster
+	$(BIN)/pytest -m "not cluster and not exhaustive" $(TWO_CORES)
+	$(BIN)/pytest -m "cluster and not exhaustive"
 else
 	$(BIN)/pytest $(PYTEST)
 endif
+
+test-all: setup ## run all tests: every page followed, kills by the hundred, every format fuzzed
+	STEPCAST_MOMENTS=100 $(BIN)/pytest -m "not cluster" $(TWO_CORES)
+	$(BIN)/pytest -m cluster
 
 ui: setup ## open Dagster on everything that ran
 	$(BIN)/stepcast ui

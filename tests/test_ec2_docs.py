@@ -76,6 +76,7 @@ def _page_fleet(cloud: Cloud, there: dict[str, Any]) -> str:
     return yaml.safe_dump(page)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sshd
 @pytest.mark.cluster
 def test_the_page_leads_from_prices_to_accuracy_and_bill(followed: Cloud, home: Path) -> None:

@@ -69,6 +69,7 @@ def paper(probes: PaperProbes, home: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return probes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("paper")
 def test_four_node_types_every_night_for_at_most_an_hour(home: Path) -> None:
     followed = commands(section("Re-profile four node types every night for at most an hour"))

@@ -126,6 +126,7 @@ def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.exhaustive
 def test_machines_that_nobody_has_here_answer(
     there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +161,13 @@ def test_what_no_run_of_a_host_tells_is_refused(
     ]
 
 
-@pytest.mark.parametrize("batch", [["--batch-size", "8"], ["--global-batch", "8"]])
+@pytest.mark.parametrize(
+    "batch",
+    [
+        ["--batch-size", "8"],
+        pytest.param(["--global-batch", "8"], marks=pytest.mark.exhaustive),
+    ],
+)
 def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
     asked = [*batch, "--samples", "100000", "--capacity", f"{WORKER}=2"]
     answer = stepcast("recommend", "--model", TARGET, *asked, "--systems", "log_linear", "--json")
@@ -173,6 +180,7 @@ def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
     assert words.out.splitlines()[0].startswith(f"{TARGET} is own-")
 
 
+@pytest.mark.exhaustive
 def test_whoever_answers_is_named(there: Path) -> None:
     """Of four networks, each of another family, ours is not better than baselines for certain."""
     asked = ["--dnn", "resnet34", "--framework", "pytorch", "--image-size", "64", *ASKED]
@@ -184,6 +192,7 @@ def test_whoever_answers_is_named(there: Path) -> None:
     assert told in stepcast(*ask).out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 def test_the_part_about_keras_is_followed(
     there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

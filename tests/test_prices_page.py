@@ -40,6 +40,7 @@ def change(aws: Aws) -> None:
     aws.spot.append(("p3.2xlarge", "us-east-1b", 0.72, DAY + timedelta(hours=17)))
 
 
+@pytest.mark.exhaustive
 def test_the_page_is_followed(
     home: Path, aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

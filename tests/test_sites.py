@@ -80,6 +80,7 @@ def loaded(home: Path) -> list[str]:
     return read_only(home, "SELECT run_id FROM raw.run ORDER BY run_id")["run_id"].to_list()
 
 
+@pytest.mark.exhaustive
 def test_the_page(places: Places) -> None:
     north = places.at("north")
     *_, pushed = places.follow(AT_EACH_SITE)

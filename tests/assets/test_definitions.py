@@ -79,6 +79,7 @@ def test_profiles_end_with_a_visit_to_the_anchors(
     assert len(profiled) == 1
 
 
+@pytest.mark.exhaustive
 def test_checks_say_what_they_found(home: Path, tmp_path: Path, probes: PaperProbes) -> None:
     probes.idle = 0.01
     result = run(write_study(tmp_path), home, "profiles", "fits", "predictions", "measured")

@@ -25,6 +25,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
 
 
+@pytest.mark.exhaustive
 def test_a_new_type_is_trained_for_in_a_run_that_the_history_shows(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

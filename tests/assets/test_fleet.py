@@ -96,6 +96,7 @@ def loaded(home: Path) -> list[str]:
 AFTERWARDS = [one.path[-1] for one in AFTER]
 
 
+@pytest.mark.exhaustive
 def test_a_visit_is_profiled_loaded_forecast_and_checked(
     home: Path, instance: DagsterInstance, probes: PaperProbes
 ) -> None:

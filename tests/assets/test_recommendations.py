@@ -27,6 +27,7 @@ from warehouse.warehouse import Warehouse
 STUDY = CHECKOUT / "studies" / f"{PYTORCH}.yaml"
 
 
+@pytest.mark.exhaustive
 def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
     small_history: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.exhaustive
 def test_the_history_has_as_many_operations_as_asked(filled: Path) -> None:
     warehouse = Warehouse(filled)
     found = warehouse.query("ceer_operations")
@@ -73,6 +74,7 @@ def test_the_fit_is_that_of_what_was_made_up(filled: Path) -> None:
     assert ceer.predict(str(filled)) > 0
 
 
+@pytest.mark.exhaustive
 def test_every_figure_is_measured() -> None:
     said: list[str] = []
     found = ceer.measure(SMALL, said.append)

@@ -17,6 +17,7 @@ def ask(home: Path, sql: str) -> list[tuple]:
         return connection.execute(sql).fetchall()
 
 
+@pytest.mark.exhaustive
 def test_every_figure_is_measured() -> None:
     said: list[str] = []
     figures = ingest.measure(20 * STEP_OPERATIONS, said.append).to_dict()

@@ -14,6 +14,7 @@ from profilers.probe import Asked
 from profilers.probes import PROBES
 
 
+@pytest.mark.exhaustive
 def test_it_measures_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
     told: list[str] = []

@@ -20,6 +20,7 @@ from tests.profilers.clusters.machines import NODE_TYPE, machines
 from warehouse.warehouse import Warehouse
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sshd
 def test_machines_are_watched_and_profiled(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -38,6 +38,7 @@ def test_a_second_type_is_trained_and_goes_on(home: Path, monkeypatch: pytest.Mo
     assert third.iterations == second.iterations, "its time is over"
 
 
+@pytest.mark.exhaustive
 def test_equal_iterations_make_equal_embedders(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was trained before, by the clock or with another seed."""
     monkeypatch.setattr(training, "IMAGES", 4)

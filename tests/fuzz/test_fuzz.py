@@ -7,10 +7,17 @@ from tests.fuzz.child import make
 from tests.fuzz.planted import FAULTS
 from tests.fuzz.targets import TARGETS, named
 
+EVERY_PUSH = {"kineto", "study"}
 FAULTY = "tests.fuzz.planted:FAULTY"
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in EVERY_PUSH else pytest.param(name, marks=pytest.mark.exhaustive)
+        for name in TARGETS
+    ],
+)
 def test_mutated_files_are_read_or_refused(name: str) -> None:
     quick = TARGETS[name].quick
     report = run(name, quick)
@@ -23,6 +30,7 @@ def test_mutated_files_are_read_or_refused(name: str) -> None:
     assert report.accepted > quick / 20, "hardly any input is accepted: the mutations are too wild"
 
 
+@pytest.mark.exhaustive
 def test_the_fuzzer_finds_every_fault_that_was_planted() -> None:
     target, seed = named(FAULTY), 86
     first = {make(target, FAULTY, seed, i)[:1]: i for i in reversed(range(12))}

@@ -17,6 +17,7 @@ def test_every_network_of_pytorch_is_in_the_table_at_an_image_that_it_takes() ->
         assert min(found.activations, found.parameters, found.nodes) > 0
 
 
+@pytest.mark.exhaustive
 def test_the_table_is_what_graphs_say() -> None:
     graphs = primitive_graphs((name, SIDE) for name in SOME)
     for name in SOME:

@@ -41,8 +41,8 @@ def executed(dnn: str, batch_size: int, image_size: int) -> tuple[list[Any], dic
     [
         ("small_cnn", 32),
         ("squeezenet", 48),
-        ("mobilenet_v2", 32),
-        ("vit_tiny", 16),
+        pytest.param("mobilenet_v2", 32, marks=pytest.mark.exhaustive),
+        pytest.param("vit_tiny", 16, marks=pytest.mark.exhaustive),
         ("stacked_lstm", 8),
     ],
 )

@@ -48,7 +48,15 @@ def test_every_network_is_either_published_or_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["small_cnn", "squeezenet", "resnet18", "shufflenet_v2", "mobilenet", "inception_v3"]
+    "name",
+    [
+        "small_cnn",
+        "resnet18",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in ("squeezenet", "shufflenet_v2", "mobilenet", "inception_v3")
+        ),
+    ],
 )
 def test_a_single_smallest_image_trains_every_parameter(name: str) -> None:
     torch.manual_seed(1)

@@ -3,10 +3,11 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
-from dagster import AssetKey, Definitions
+from dagster import AssetKey, AssetSpec, Definitions
 
 from assets.fleet import TYPES, WATCHES
 from models.systems import SYSTEMS
@@ -34,13 +35,23 @@ GROUPS = {
 MEASURING = {"profiles", "measured"}
 OTHERS = {"embedders", "fleet", "landing", "prices", "rented"}
 """First parts of the keys of assets that are of no study."""
-defs = whole(resources(), *COMMITTED)
-LISTED = list(defs.resolve_all_asset_specs())
 STUDIED = [read_study(file) for file in COMMITTED]
 every_study = pytest.mark.parametrize("study", STUDIED, ids=lambda one: one.name)
 every_forecast = pytest.mark.parametrize(
     "study", [one for one in STUDIED if not one.only_profiles], ids=lambda one: one.name
 )
+
+
+@cache
+def committed() -> Definitions:
+    """Return the definitions of all committed studies, made by the first test that asks."""
+    return whole(resources(), *COMMITTED)
+
+
+@cache
+def listed() -> list[AssetSpec]:
+    """Return the specs of all their assets."""
+    return list(committed().resolve_all_asset_specs())
 
 
 def made(*files: Path) -> Definitions:
@@ -53,9 +64,9 @@ def upstream(of: Definitions, key: AssetKey) -> set[AssetKey]:
     return set(of.resolve_asset_graph().get(key).parent_keys)
 
 
-def in_group(study: str, group: str, of: Definitions = defs) -> dict[str, AssetKey]:
+def in_group(study: str, group: str, of: Definitions | None = None) -> dict[str, AssetKey]:
     """Return the assets of a study's group by their last name."""
-    keys = of.resolve_asset_graph().get_all_asset_keys()
+    keys = (of or committed()).resolve_asset_graph().get_all_asset_keys()
     return {key.path[-1]: key for key in keys if key.path[:-1] == [study, group]}
 
 
@@ -70,12 +81,12 @@ def asked_by(study: Study, system: str) -> Iterator[Ask]:
 
 
 def test_definitions_are_loadable() -> None:
-    Definitions.validate_loadable(defs)
+    Definitions.validate_loadable(committed())
 
 
 def test_the_lineage_is_what_it_was() -> None:
     """`python -m tests.pipelines.lineage --write` writes it anew."""
-    now, was = lineage.lineage(defs), lineage.read()
+    now, was = lineage.lineage(committed()), lineage.read()
     assert now.keys() == was.keys() == {read_study(file).name for file in COMMITTED} | OTHERS
     for study, assets in now.items():
         assert assets == was[study], study
@@ -83,7 +94,7 @@ def test_the_lineage_is_what_it_was() -> None:
 
 @every_study
 def test_every_asset_describes_itself(study: Study) -> None:
-    for spec in (one for one in LISTED if one.key.path[0] == study.name):
+    for spec in (one for one in listed() if one.key.path[0] == study.name):
         _, group, noun = spec.key.path
         assert group in GROUPS
         assert spec.group_name == study.name
@@ -105,12 +116,12 @@ def test_every_asset_describes_itself(study: Study) -> None:
         )
         assert (spec.code_version is not None) == is_fitted
         # What disturbs measuring, or opens the database, waits for what does so already.
-        pool = defs.resolve_assets_def(spec.key).op.pool
+        pool = committed().resolve_assets_def(spec.key).op.pool
         assert pool == ("measuring_host" if group in MEASURING else "warehouse")
 
 
 def test_every_asset_of_the_fleet_describes_itself_and_is_of_a_node_type() -> None:
-    ours = {spec.key.path[-1]: spec for spec in LISTED if spec.key.path[0] == "fleet"}
+    ours = {spec.key.path[-1]: spec for spec in listed() if spec.key.path[0] == "fleet"}
     assert ours.keys() == {*PROBES, "condition", "loaded", "forecasts", "checks"} - {"watch"}
     for noun, spec in ours.items():
         assert spec.group_name == "fleet"
@@ -120,7 +131,7 @@ def test_every_asset_of_the_fleet_describes_itself_and_is_of_a_node_type() -> No
         assert spec.description.endswith(".")
         assert spec.owners == ["team:stepcast"]
         assert spec.automation_condition is None, "measuring costs"
-        pool = defs.resolve_assets_def(spec.key).op.pool
+        pool = committed().resolve_assets_def(spec.key).op.pool
         assert pool == ("warehouse" if noun in {"forecasts", "checks"} else "measuring_host")
 
 
@@ -129,7 +140,7 @@ def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
     known = read_only(
         home, "SELECT table_schema || '.' || table_name AS name FROM information_schema.tables"
     )
-    named = {spec.key: spec.metadata.get("dagster/table_name") for spec in LISTED}
+    named = {spec.key: spec.metadata.get("dagster/table_name") for spec in listed()}
     assert {name for name in named.values() if name} <= set(known["name"])
     unnamed = {key.path[-1] for key, name in named.items() if not name}
     assert unnamed == {"report", "http2", "end_times", "transfer_order", "timelines", "trained"}
@@ -151,9 +162,11 @@ def test_a_fit_depends_on_exactly_what_its_system_rests_on(study: Study) -> None
         }
         own = {profiled[probe] for probe in required | optional if probe in profiled}
         assert required <= profiled.keys() or learned
-        assert upstream(defs, key) == own | learned
+        assert upstream(committed(), key) == own | learned
     # Nothing is profiled that no fit rests on.
-    assert {*profiled.values()} <= set().union(*(upstream(defs, key) for key in fitted.values()))
+    assert {*profiled.values()} <= set().union(
+        *(upstream(committed(), key) for key in fitted.values())
+    )
 
 
 @every_forecast
@@ -163,24 +176,24 @@ def test_forecasts_come_between_what_is_profiled_and_what_is_measured(study: Stu
     )
     assert fits.keys() == predictions.keys()
     for system, key in predictions.items():
-        assert upstream(defs, key) == {fits[system]}
+        assert upstream(committed(), key) == {fits[system]}
     assert any(PROBES[probe].metric for probe in measured)
     for key in measured.values():
-        assert upstream(defs, key) == {*predictions.values()}
-    assert upstream(defs, accuracy["table"]) == {*measured.values()}
-    assert upstream(defs, accuracy["report"]) == {accuracy["table"]}
+        assert upstream(committed(), key) == {*predictions.values()}
+    assert upstream(committed(), accuracy["table"]) == {*measured.values()}
+    assert upstream(committed(), accuracy["report"]) == {accuracy["table"]}
     for key in in_group(study.name, "profiles").values():
-        assert upstream(defs, key) == set()
+        assert upstream(committed(), key) == set()
 
 
 @every_study
 def test_a_study_has_one_job_that_runs_all_of_it_in_one_process(study: Study) -> None:
-    job = defs.resolve_job_def(study.name)
+    job = committed().resolve_job_def(study.name)
     assert job.description == study.description
     assert job.executor_def.name == "in_process"
-    ours = {spec.key for spec in LISTED if spec.key.path[0] == study.name}
+    ours = {spec.key for spec in listed() if spec.key.path[0] == study.name}
     assert job.asset_layer.executable_asset_keys == ours
-    checks = defs.resolve_asset_graph().asset_check_keys
+    checks = committed().resolve_asset_graph().asset_check_keys
     assert job.asset_layer.asset_graph.asset_check_keys == {
         check for check in checks if check.asset_key in ours
     }
@@ -210,7 +223,7 @@ def test_a_study_has_the_checks_of_its_assets(
 
 
 def test_checks_say_what_must_hold_and_block_where_it_must() -> None:
-    graph = defs.resolve_asset_graph()
+    graph = committed().resolve_asset_graph()
     blocking: dict[str, bool] = {}
     for key in graph.asset_check_keys:
         spec = graph.get_check_spec(key)
@@ -227,11 +240,11 @@ def test_checks_say_what_must_hold_and_block_where_it_must() -> None:
         "not_above_linear": False,
         "host_was_not_busy": False,
     }
-    assert {one.op.pool for one in defs.asset_checks or ()} == {"warehouse"}
+    assert {one.op.pool for one in committed().asset_checks or ()} == {"warehouse"}
 
 
 def test_schedules_are_of_jobs_that_are_there_and_off_until_somebody_wants_them() -> None:
-    schedules = {one.name: one for one in defs.schedules or ()}
+    schedules = {one.name: one for one in committed().schedules or ()}
     jobs = {name: one.job_name for name, one in schedules.items()}  # type: ignore[union-attr]
     assert jobs == {
         "half_hourly_variance": "variance",
@@ -240,22 +253,22 @@ def test_schedules_are_of_jobs_that_are_there_and_off_until_somebody_wants_them(
         "quarter_hourly_reap": "reap",
     }
     for name, job in jobs.items():
-        assert defs.resolve_job_def(job).name == job
-        schedule = defs.resolve_schedule_def(name)
+        assert committed().resolve_job_def(job).name == job
+        schedule = committed().resolve_schedule_def(name)
         assert schedule.default_status.value == "STOPPED"
         assert schedule.description
 
 
 def test_the_sensor_is_off_until_somebody_wants_it() -> None:
-    sensor = defs.resolve_sensor_def("new_runs_of_other_sites")
+    sensor = committed().resolve_sensor_def("new_runs_of_other_sites")
     assert (sensor.default_status.value, sensor.minimum_interval_seconds) == ("STOPPED", 60)
-    job = defs.resolve_job_def("receive")
+    job = committed().resolve_job_def("receive")
     assert job.asset_layer.executable_asset_keys == {AssetKey(["landing", "received"])}
     assert job.description
-    (spec,) = (one for one in LISTED if one.key.path[0] == "landing")
+    (spec,) = (one for one in listed() if one.key.path[0] == "landing")
     assert spec.description
     assert (spec.owners, spec.group_name) == (["team:stepcast"], "landing")
-    assert defs.resolve_assets_def(spec.key).op.pool == "warehouse"
+    assert committed().resolve_assets_def(spec.key).op.pool == "warehouse"
 
 
 def test_what_has_no_job_has_no_schedule(study_file: Path) -> None:
@@ -321,12 +334,12 @@ def test_a_name_that_two_studies_have_is_warned_of(tmp_path: Path, warnings: lis
 
 
 def test_prices_are_an_asset_that_no_study_has() -> None:
-    (spec,) = (one for one in LISTED if one.key == AssetKey(["prices", "observed"]))
+    (spec,) = (one for one in listed() if one.key == AssetKey(["prices", "observed"]))
     assert spec.group_name == "prices"
     assert spec.description
     assert spec.owners == ["team:stepcast"]
-    assert upstream(defs, spec.key) == set()
-    assert defs.resolve_assets_def(spec.key).op.pool == "warehouse"
+    assert upstream(committed(), spec.key) == set()
+    assert committed().resolve_assets_def(spec.key).op.pool == "warehouse"
 
 
 @pytest.mark.parametrize("name", [WATCHES, "receive", "prices"])
@@ -390,7 +403,7 @@ def test_a_home_shows_the_studies_that_have_run_there(
 
 
 def test_a_fit_and_its_forecasts_are_told_apart_by_what_is_shown_of_them() -> None:
-    told = {spec.key: spec.description or "" for spec in LISTED}
+    told = {spec.key: spec.description or "" for spec in listed()}
     fits = [key for key in told if key.path[1] == "fits"]
     assert fits
     for key in fits:
@@ -401,7 +414,7 @@ def test_a_fit_and_its_forecasts_are_told_apart_by_what_is_shown_of_them() -> No
 
 
 def test_partitions_say_what_makes_one() -> None:
-    of_types = [spec for spec in LISTED if spec.partitions_def is TYPES]
+    of_types = [spec for spec in listed() if spec.partitions_def is TYPES]
     assert of_types
     for spec in of_types:
         assert "`stepcast fleet add`" in (spec.description or "")

@@ -77,6 +77,7 @@ def test_forecasts_are_judged_by_what_was_held_out(data: Path, tmp_path: Path) -
     assert set(accuracy["scenario_id"]) == {None}
 
 
+@pytest.mark.exhaustive
 def test_factors_on_what_is_held_out_change_no_forecast(data: Path, tmp_path: Path) -> None:
     other = write(tmp_path / "other", Random(7))
     ledgers, measured = [], []
@@ -117,6 +118,7 @@ NCCL += "gpu,size_B,count,dtype,redop,oop_time_us,oop_algbw_GBs,oop_busbw_GBs,ip
 NCCL += "ip_algbw_GBs,ip_busbw_GBs,ranks_inferred_if_allreduce\n"
 
 
+@pytest.mark.exhaustive
 def test_each_number_of_nodes_is_forecast_from_the_others(tmp_path: Path) -> None:
     """20 GB/s and 1 µs a hop of a ring; out of place takes 2 % longer."""
     data = tmp_path / "data"
@@ -169,6 +171,7 @@ def test_a_name_is_of_a_whole_system_or_of_its_own(tmp_path: Path) -> None:
     assert entered & whole == {"lin", "cynthia"}
 
 
+@pytest.mark.exhaustive
 def test_steps_are_forecast_from_sums_of_operations_of_other_families(tmp_path: Path) -> None:
     """The file of a project's folder; traces that clocks slowed down are no part of it."""
     data = tmp_path / "data"

@@ -135,6 +135,7 @@ def nights_before(home: Path, probe: Run) -> None:
         )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 def test_a_slowdown_is_found_and_profiled_again(
     home: Path, monkeypatch: pytest.MonkeyPatch

@@ -87,6 +87,7 @@ def test_the_daemon_tells_of_a_run_that_fails(web: WebServer, home: Path) -> Non
     assert content["link"] == f"https://runs.example.org/runs/{failed.run_id}"
 
 
+@pytest.mark.exhaustive
 def test_a_webhook_that_fails_fails_nothing(web: WebServer, home: Path) -> None:
     web.status = 500
     with history.instance(home) as instance:

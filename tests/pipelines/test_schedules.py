@@ -37,7 +37,10 @@ def tick(instance: DagsterInstance, until: datetime) -> None:
 
 @pytest.mark.parametrize(
     ("days", "jobs"),
-    [(1 / 40, {"variance", "reap"}), (8, {"variance", "reap", "prices"})],
+    [
+        pytest.param(1 / 40, {"variance", "reap"}, marks=pytest.mark.exhaustive),
+        (8, {"variance", "reap", "prices"}),
+    ],
     ids=["soon", "a week"],
 )
 def test_a_due_schedule_queues_the_job_of_its_study(
@@ -56,6 +59,7 @@ def test_a_due_schedule_queues_the_job_of_its_study(
         assert all(run.tags["dagster/schedule_name"] for run in runs)
 
 
+@pytest.mark.exhaustive
 def test_the_demo_is_scheduled_where_nothing_has_run(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def judged_by_operations(home: Path, system: str) -> None:
     assert "<h2>Time of single operations</h2>" in (home / "report.html").read_text()
 
 
+@pytest.mark.exhaustive
 def test_steps_are_forecast_from_operations_and_judged(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from reports.accuracy_page import page, rows_of
 from tests.reference import REFERENCE
@@ -53,6 +54,7 @@ def test_missing_figures_are_dashes_and_no_zeros() -> None:
     assert "## Sealed" not in page(sealed.clear(), board), "nothing of it was sealed"
 
 
+@pytest.mark.exhaustive
 def test_committed_sealed_rows_are_those_of_the_sealed_files(tmp_path: Path) -> None:
     """Fits nothing: sealed forecasts, the runs they rest on and measurements are committed."""
     warehouse = Warehouse(tmp_path)

@@ -1,7 +1,7 @@
 """Nothing lost, nothing doubled: whatever kills, fills, garbles or renames.
 
 `STEPCAST_MOMENTS=400 pytest tests/warehouse/test_loss.py` tries that many random moments instead
-of a few dozen, and `STEPCAST_SEED=2` others.
+of five, and `STEPCAST_SEED=2` others.
 """
 
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
 ROOT = Path(__file__).parents[2]
-MOMENTS = int(os.environ.get("STEPCAST_MOMENTS", "12"))
+MOMENTS = int(os.environ.get("STEPCAST_MOMENTS", "5"))
 SEED = int(os.environ.get("STEPCAST_SEED", "1"))
 ROWS = 2
 """Timing rows of a profile that `Maker` lands."""
@@ -110,7 +110,7 @@ def test_killed_while_making_the_warehouse(
     fresh: "Maker", children: Children, tmp_path: Path
 ) -> None:
     chance = random.Random(SEED)
-    for trial in range(max(6, MOMENTS // 4)):
+    for trial in range(max(3, MOMENTS // 4)):
         make = type(fresh)(tmp_path / f"home{trial}")
         make.profile("r0000", make.scenario())
         children.work(make.home, (0, chance.uniform(0, 0.4)))
@@ -119,7 +119,7 @@ def test_killed_while_making_the_warehouse(
 
 def test_two_at_once(fresh: "Maker", children: Children) -> None:
     chance = random.Random(SEED)
-    for moment in range(max(5, MOMENTS // 5)):
+    for moment in range(max(3, MOMENTS // 5)):
         fresh.profile(f"r{moment:04}", fresh.scenario(), repeat=moment + 1)
         other_s = chance.choice([-1.0, chance.uniform(0, 0.5)])
         _, ends = children.work(fresh.home, (moment, -1), (moment, other_s))

@@ -1,7 +1,3 @@
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -10,70 +6,12 @@ import pytest
 from warehouse import publication
 from warehouse.migrations import migrate
 from warehouse.records import StepcastError
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
-ROOT = Path(publication.__file__).parents[1]
-RUNS = 8
 COUNTS = "SELECT (SELECT count(*) FROM raw.run), (SELECT count(*) FROM raw.timing)"
-
-# Forks before DuckDB has started any thread, so that a dozen loads need one start of Python.
-KILLER = """
-import os, random, signal, sys, time
-from pathlib import Path
-from warehouse.warehouse import Warehouse
-
-def load(home):
-    pid = os.fork()
-    if pid == 0:
-        Warehouse(Path(home)).load()
-        os._exit(0)
-    return pid
-
-started = time.monotonic()
-os.waitpid(load(sys.argv[1]), 0)
-whole_s = time.monotonic() - started
-moments = random.Random(5)
-for home in sys.argv[2:]:
-    pid = load(home)
-    time.sleep(moments.uniform(0, whole_s))
-    os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    print("killed" if os.WIFSIGNALED(status) else "done")
-"""
-
-
-def test_a_load_killed_at_any_moment_is_completed_by_the_next(
-    fresh: "Maker", tmp_path: Path
-) -> None:
-    for number in range(RUNS):
-        fresh.profile(f"r{number}", fresh.scenario(), repeat=number + 1)
-    homes = [tmp_path / f"home{trial}" for trial in range(13)]
-    for home in homes:
-        shutil.copytree(fresh.home, home)
-    ended = subprocess.run(
-        [sys.executable, "-c", KILLER, *homes],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    ).stdout.split()
-    assert len(ended) == 12
-    assert "killed" in ended
-    for home in homes:
-        report = Warehouse(home).load()
-        assert len(report.loaded) + report.unchanged == RUNS
-        assert report.quarantined == ()
-        assert read_only(home, COUNTS).row(0) == (RUNS, 2 * RUNS)
-        assert {path.name for path in home.iterdir()} == {
-            "warehouse.duckdb",
-            "history.duckdb",
-            "landing",
-            "journal",
-        }
 
 
 def test_a_history_that_was_not_published_is_published_by_the_next_load(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
 ROOT = Path(__file__).parents[2]
-MOMENTS = int(os.environ.get("STEPCAST_MOMENTS", "15"))
+MOMENTS = int(os.environ.get("STEPCAST_MOMENTS", "5"))
 SEED = int(os.environ.get("STEPCAST_SEED", "1"))
 WORKS = ("site", "site", "loader")
 

@@ -204,6 +204,7 @@ def test_parameters_are_read_again(ceer: CeerAdvising) -> None:
     assert again.advise(question(), offers()) == ceer.advise(question(), offers())
 
 
+@pytest.mark.exhaustive
 def test_pytorch_is_asked_for_its_own_operators() -> None:
     tables = study.raw_tables()
     with pytest.raises(BadInput, match="expected profile runs of all_reduce with pytorch"):

@@ -177,6 +177,7 @@ def test_a_probe_that_fails_ends_with_its_reason(
     assert probes.asked == ["links", "contention", "contention", "profile small_cnn"]
 
 
+@pytest.mark.exhaustive
 def test_the_schedule_is_switched_on_and_off(stepcast: Stepcast, home: Path) -> None:
     for word in ("on", "off"):
         answer = stepcast("fleet", word)

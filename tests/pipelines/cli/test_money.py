@@ -115,6 +115,7 @@ def in_turn(tmp_path: Path, world: World, home: Path, aws: Aws) -> None:
     world.full = frozenset({"m5.large"})
 
 
+@pytest.mark.exhaustive
 def test_a_type_that_is_not_to_be_had_is_followed_by_the_next(
     stepcast: Stepcast, world: World, study: str, in_turn: None, home: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_plan_runs_nothing(
     assert list(home.iterdir()) == []
 
 
+@pytest.mark.exhaustive
 def test_a_plan_tells_which_settings_have_changed(
     stepcast: Stepcast, home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
@@ -198,6 +199,7 @@ def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch
     assert rounds[1:] == ["loopback"] * 3
 
 
+@pytest.mark.exhaustive
 def test_forecasts_can_be_published_before_they_are_judged(
     stepcast: Stepcast, home: Path, tmp_path: Path, probes: PaperProbes
 ) -> None:

@@ -137,6 +137,7 @@ def test_choices_are_judged_by_what_was_measured(lawful: Measured) -> None:
     assert choices.section(chosen(unpriced)) == ""
 
 
+@pytest.mark.exhaustive
 def test_the_reference_is_shown(reference: Round) -> None:
     found = ceer_study.measured(reference, REFERENCE)
     model = ceer_study.fitted_model(reference, REFERENCE)

@@ -17,6 +17,7 @@ def reference() -> Round:
     return first_round("reference_ddp")
 
 
+@pytest.mark.exhaustive
 def test_passes_and_all_reduces_stand_beside_their_floors(reference: Round) -> None:
     html = components.section(found(reference, REFERENCE))
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
