@@ -1,5 +1,5 @@
 -- What a home holds of each asset of its studies: how many runs, fits, forecasts or judged forecasts
--- that is, and when the newest of them came, UTC. Anchors and visits of the fleet are of no study.
+-- that is, and when the newest of them came, UTC. Anchors of old homes and visits of the fleet are of no study.
 SELECT * FROM (
     SELECT study, if(purpose = 'profile', 'profiles', 'measured') AS kind, probe AS noun,
         count(*) AS n, max(loaded_at) AS came_at

@@ -26,7 +26,6 @@ from forecasting.fitting import check_predicted
 from profilers.probes import PROBES
 from reports import plots
 from studies import landed
-from studies.anchors import Anchoring
 from studies.measuring import measure, profile
 from studies.progress import Progress
 from studies.rounds import Round
@@ -59,13 +58,8 @@ def profile_asset(of: Studied, probe: str) -> AssetsDefinition:
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
         round_ = rounds.opened(of.path)
-        anchors = Anchoring(round_, warehouse.landing, progress)
-        lacked = round_.missing_of(probe, "profile")
         with rounds.renting(round_, progress):
-            round_ = profile(round_, probe, warehouse.landing, progress, anchors.before)
-        # Test scenarios may be measured much later, after forecasts of them were published.
-        if lacked and not any(need.profiles for need in round_.missing):
-            anchors.at_the_end()
+            round_ = profile(round_, probe, warehouse.landing, progress)
         loaded = load(warehouse, progress)
         shown, figures = drawn(round_, warehouse.landing, probe)
         metadata = of_frame(shown, round_, figures, comments(warehouse, table))
@@ -94,10 +88,8 @@ def measured_asset(of: Studied, probe: str, predicted: Sequence[AssetKey]) -> As
     ) -> MaterializeResult:
         round_ = rounds.latest_here(of.path)
         check_predicted(round_, warehouse.published_ledger())
-        anchors = Anchoring(round_, warehouse.landing, progress)
         with rounds.renting(round_, progress):
-            round_ = measure(round_, warehouse.landing, progress, [probe], anchors.before)
-            anchors.at_the_end()
+            round_ = measure(round_, warehouse.landing, progress, [probe])
         loaded = load(warehouse, progress)
         samples = landed.rows(round_, warehouse.landing, probe, "sample", "measurement")
         figures = _windows(samples, probe) if samples.width else []

@@ -236,7 +236,7 @@ def _scenarios(round_: Round) -> pl.DataFrame:
             scenario.scenario_id,
         )
         for index, curve in enumerate(round_.study.curves)
-        if curve.is_judged and not curve.is_reserve
+        if curve.is_judged
         for scenario in curve.scenarios(round_.backend)
     ]
     schema = {

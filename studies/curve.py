@@ -68,8 +68,6 @@ class Curve(Record):
     mix: tuple[Kind, ...] = Field(default=(), max_length=limits.LISTED)
     is_judged: bool = Field(default=True, exclude=True)
     """Whether it is hidden from fits and judges forecasts: a `test` scenario of the study."""
-    is_reserve: bool = Field(default=False, exclude=True)
-    """Whether it is judged, but not measured: whoever measures it makes it a `test` scenario."""
 
     @model_validator(mode="before")
     @classmethod
@@ -230,7 +228,7 @@ class Curve(Record):
         )
 
 
-def expand(item: object, *, judged: bool, reserve: bool = False) -> object:
+def expand(item: object, *, judged: bool) -> object:
     """Return the curves of a template: lists of its fields make a grid.
 
     `workers` is a list of each curve. What is no mapping, or of a kind that a field cannot have, is
@@ -241,10 +239,8 @@ def expand(item: object, *, judged: bool, reserve: bool = False) -> object:
     """
     if not isinstance(item, Mapping):
         return (Curve.model_validate(item),)
-    marks = {"is_judged": judged, "is_reserve": reserve}
-    for name in marks:
-        if name in item:
-            raise ValueError(f"{name}: not a field of a template; list it under train or test")
+    if "is_judged" in item:
+        raise ValueError("is_judged: not a field of a template; list it under train or test")
     lists = {
         name: value
         for name, value in item.items()
@@ -258,7 +254,7 @@ def expand(item: object, *, judged: bool, reserve: bool = False) -> object:
     if count > limits.LISTED:
         raise ValueError(f"its lists make {count} curves; {limits.LISTED} at most, so divide them")
     return tuple(
-        Curve.model_validate({**item, **dict(zip(lists, values, strict=True)), **marks})
+        Curve.model_validate({**item, **dict(zip(lists, values, strict=True)), "is_judged": judged})
         for values in itertools.product(*lists.values())
     )
 

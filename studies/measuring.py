@@ -50,7 +50,6 @@ def measure(
     landing: Path,
     progress: Progress,
     probes: Sequence[str] = tuple(PROBES),
-    may_take: MayTake = _any_time,
 ) -> Round:
     """Run all that the round lacks of what judges predictions; return the round as it is then.
 
@@ -59,14 +58,12 @@ def measure(
         landing: where runs land.
         progress: told what runs.
         probes: only these measure.
-        may_take: asked before each start of programs.
 
     Raises:
         ProbeFailed: a probe failed; its failed run has landed.
-        StepcastError: as `may_take`.
     """
     for probe in probes:
-        _run(round_, probe, "measurement", landing, progress, may_take)
+        _run(round_, probe, "measurement", landing, progress)
     return refreshed(round_, landed_runs(landing))
 
 

@@ -183,5 +183,5 @@ def _judges(probe: Probe, scenario: Scenario) -> bool:
 
 
 def _scenarios(study: Study, backend: Backend, *, judged: bool) -> tuple[Scenario, ...]:
-    curves = (one for one in study.curves if one.is_judged == judged and not one.is_reserve)
+    curves = (one for one in study.curves if one.is_judged == judged)
     return tuple(dict.fromkeys(one for curve in curves for one in curve.scenarios(backend)))

@@ -1,4 +1,4 @@
-"""Parts of a study file: templates of scenarios, what is repeated, and anchors."""
+"""Parts of a study file: templates of scenarios, and what is repeated."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -7,12 +7,10 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from studies.curve import Curve, expand
-from warehouse import limits
 from warehouse.records import BadInput, Record, Scenario
 
 Train = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=False))]
 Test = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=True))]
-Reserve = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=True, reserve=True))]
 """The curves of a template."""
 
 
@@ -26,19 +24,6 @@ class Again(Record):
     fraction: float = Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
     seed: int = 0
     profiles: bool = True
-
-
-class Anchors(Record):
-    """Scenarios that are measured again and again: how fast is the host now?
-
-    Attributes:
-        every_hours: so long after they were measured last, and after each start of the host, they
-            are measured before anything else is; and at the end.
-        scenarios: that are measured, as templates; no test scenarios.
-    """
-
-    every_hours: float = Field(gt=0, le=24 * 366, allow_inf_nan=False)
-    scenarios: tuple[Train, ...] = Field(min_length=1, max_length=limits.LISTED)
 
 
 def repeated(curve: Curve, chosen: Iterable[tuple[Curve, int]]) -> Curve | None:

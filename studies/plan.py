@@ -1,11 +1,9 @@
 """What a round will do, and about how long it takes, before anything of it has run."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from profilers.probe import Need
-from studies.anchors import ANCHORS_NAME, visit_s
 from studies.needs import starts
 from studies.rounds import Round
 from studies.taken import Taken
@@ -61,14 +59,12 @@ def prediction_name(system: str) -> str:
 def _tasks(
     round_: Round, taken: Taken | None, systems: Sequence[str], *, judged: bool
 ) -> Iterator[Task]:
-    missing, every = round_.missing, _Anchors(round_)
-    yield from every.among(_of([need for need in missing if need.profiles], taken))
-    yield from every.at_the_end()
+    missing = round_.missing
+    yield from _of([need for need in missing if need.profiles], taken)
     yield from _forecasts(round_, systems)
     if not judged:
         return
-    yield from every.among(_of([need for need in missing if not need.profiles], taken))
-    yield from every.at_the_end()
+    yield from _of([need for need in missing if not need.profiles], taken)
     if not round_.study.only_profiles:
         expected_s = _REPORT_S + _REPORT_PER_CURVE_S * len(round_.study.curves)
         yield Task(REPORT_NAME, expected_s, "report")
@@ -80,31 +76,6 @@ def _forecasts(round_: Round, systems: Sequence[str]) -> Iterator[Task]:
     expected_s = _FORECAST_S + _FORECAST_PER_SCENARIO_S * scenarios
     for name, kind in ((fit_name, "fit"), (prediction_name, "predict")):
         yield from (Task(name(one), expected_s, kind) for one in systems if scenarios)
-
-
-class _Anchors:
-    """Puts visits to the anchors of a study among what is measured, as they become due."""
-
-    def __init__(self, round_: Round) -> None:
-        anchors = round_.study.anchors
-        self._visit = Task(ANCHORS_NAME, visit_s(round_.study, round_.backend), "anchors")
-        self._every_s = 3600 * anchors.every_hours if anchors else math.inf
-        self._since_s = math.inf
-
-    def among(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        """Yield these, and a visit before the first, and whenever it was too long ago."""
-        for task in tasks:
-            if self._visit.expected_s and self._since_s >= self._every_s:
-                yield self._visit
-                self._since_s = 0.0
-            self._since_s += task.expected_s
-            yield task
-
-    def at_the_end(self) -> Iterator[Task]:
-        """Yield a visit, if anything was measured since the last one."""
-        if self._visit.expected_s and 0 < self._since_s < math.inf:
-            yield self._visit
-            self._since_s = 0.0
 
 
 def _of(missing: Sequence[Need], taken: Taken | None) -> Iterator[Task]:

@@ -1,8 +1,10 @@
 """A study: the YAML file that lists what to train and to test, by which systems and probes."""
 
+import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,13 +15,15 @@ from profilers.probe import Metric
 from profilers.probes import PROBES
 from profilers.record_file import fault, read_record
 from studies.curve import Curve
-from studies.parts import Again, Anchors, Reserve, Test, Train, known_scenarios, repeated
+from studies.parts import Again, Test, Train, known_scenarios, repeated
 from warehouse import limits
 from warehouse.names import Name
 from warehouse.records import Backend, BadInput, Record, Scenario
 
 OF_FLEET = ("fleet.", "watch.")
 """How names of studies begin that profile and watch the members of the fleet."""
+_GONE = ("reserve", "anchors")
+"""Keys that older files have, and nothing reads."""
 
 
 class Study(Record):
@@ -38,8 +42,6 @@ class Study(Record):
         train: scenarios that fits may see, as templates.
         test: scenarios that are forecast, then measured, as templates; none: the study only
             profiles, by the probes that it names, what it lists under train.
-        reserve: scenarios that are forecast, and not measured until somebody lists them under test.
-        anchors: what is measured every few hours beside all that.
     """
 
     name: Name
@@ -51,8 +53,6 @@ class Study(Record):
     learns_from: tuple[Name, ...] = Field(default=(), max_length=limits.LISTED)
     train: tuple[Train, ...] = Field(default=(), max_length=limits.LISTED)
     test: tuple[Test, ...] = Field(default=(), max_length=limits.LISTED)
-    reserve: tuple[Reserve, ...] = Field(default=(), max_length=limits.LISTED)
-    anchors: Anchors | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -62,6 +62,9 @@ class Study(Record):
                 "jobs: files of studies have train and test now, and the settings of probes under "
                 "probes; docs/studies.md says how to write them"
             )
+        if isinstance(fields, Mapping) and (gone := [key for key in _GONE if key in fields]):
+            _tell(str(fields.get("name")), tuple(gone))
+            return {key: value for key, value in fields.items() if key not in gone}
         return fields
 
     @field_validator("systems", "learns_from")
@@ -84,8 +87,6 @@ class Study(Record):
     def _has_something_to_do(self) -> Self:
         if self.test:
             return self
-        if self.reserve:
-            raise ValueError("reserve: a study forecasts it beside test scenarios; list some")
         if not (self.train and self.probes):
             raise ValueError(
                 "test: missing; a study without it only profiles, and names under probes what "
@@ -132,13 +133,11 @@ class Study(Record):
     @property
     def curves(self) -> tuple[Curve, ...]:
         """The curves of all templates, those that fits may see first."""
-        templates = (*self.train, *self.test, *self.reserve)
-        return tuple(curve for template in templates for curve in template)
+        return tuple(curve for template in (*self.train, *self.test) for curve in template)
 
     def place_of(self, curve: Curve) -> str:
         """Return where a curve is in the file: train[0], test[3]."""
-        parts = (("train", self.train), ("test", self.test), ("reserve", self.reserve))
-        for name, templates in parts:
+        for name, templates in (("train", self.train), ("test", self.test)):
             for index, template in enumerate(templates):
                 if curve in template:
                     return f"{name}[{index}]"
@@ -148,41 +147,6 @@ class Study(Record):
         """Return the settings of a probe, defaults where the file says nothing."""
         given = self.probes.get(probe)
         return PROBES[probe].settings.model_validate({} if given is None else given)
-
-    @model_validator(mode="after")
-    def _anchors_are_hidden_from_nobody(self) -> Self:
-        if self.anchoring is None:
-            return self
-        known = ((curve, one) for curve in self.curves for one in known_scenarios(curve))
-        judged = {one for curve, one in known if curve.is_judged}
-        for curve in self.anchoring.curves:
-            if both := judged & set(known_scenarios(curve)):
-                raise ValueError(
-                    f"anchors: {min(one.label for one in both)} is a test scenario, and what is "
-                    "measured of anchors is not hidden; choose another"
-                )
-        return self
-
-    @property
-    def anchoring(self) -> "Study | None":
-        """The study that its anchors are, each visit a round of it; None if it has none."""
-        if self.anchors is None:
-            return None
-        judges = {curve.judge for template in self.anchors.scenarios for curve in template}
-        return self.model_copy(
-            update={
-                "name": f"{self.name}.anchors",
-                "description": f"Anchors of {self.name}.",
-                "systems": (),
-                "probes": {name: self.probes.get(name) for name in sorted(judges)},
-                "again": Again(),
-                "learns_from": (),
-                "train": self.anchors.scenarios,
-                "test": (),
-                "reserve": (),
-                "anchors": None,
-            }
-        )
 
     @property
     def metric(self) -> Metric:
@@ -213,14 +177,11 @@ class Study(Record):
         """Return what a round does: all of the first one, and what is repeated in later ones.
 
         What is repeated is drawn from test scenarios of several workers, or of one where no others
-        are. A `mix` is somebody's choice, and no sample is drawn of choices. What is in reserve is
-        forecast in the first round only.
+        are. A `mix` is somebody's choice, and no sample is drawn of choices.
         """
         drawn_from = self._drawn_from
-        if repeat == 1:
+        if repeat == 1 or self.again.fraction == 1 or not drawn_from:
             return self
-        if self.again.fraction == 1 or not drawn_from:
-            return self.model_copy(update={"reserve": ()}) if self.reserve else self
         count = max(1, round(self.again.fraction * len(drawn_from)))
         chosen = random.Random(self.again.seed).sample(drawn_from, count)
         return self.with_curves(repeated(curve, chosen) for curve in self.curves)
@@ -231,24 +192,27 @@ class Study(Record):
         return self.model_copy(
             update={
                 "train": tuple((one,) for one in those if not one.is_judged),
-                "test": tuple((one,) for one in those if one.is_judged and not one.is_reserve),
-                "reserve": tuple((one,) for one in those if one.is_reserve),
+                "test": tuple((one,) for one in those if one.is_judged),
             }
         )
 
     @property
     def _drawn_from(self) -> list[tuple[Curve, int]]:
-        given = [
-            curve
-            for curve in self.curves
-            if curve.is_judged and not curve.mix and not curve.is_reserve
-        ]
+        given = [curve for curve in self.curves if curve.is_judged and not curve.mix]
         every = [(curve, workers) for curve in given for workers in curve.workers]
         return [(curve, workers) for curve, workers in every if workers > 1] or every
 
     def curve_of(self, scenario: Scenario, backend: Backend) -> Curve:
         """Return the curve that a scenario belongs to."""
         return next(one for one in self.curves if scenario in one.scenarios(backend))
+
+
+@cache
+def _tell(study: str, gone: Sequence[str]) -> None:
+    """Say once that a file has keys of the past."""
+    logging.getLogger("stepcast").warning(
+        "study %s: %s: no longer used, and left out; delete from its file", study, ", ".join(gone)
+    )
 
 
 def read_study(path: Path) -> Study:

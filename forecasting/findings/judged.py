@@ -33,7 +33,7 @@ def judged_of(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     asked = [
         (one.scenario_id, one.workload.dnn, one.strategy.workers)
         for curve in round_.study.curves
-        if curve.is_judged and not curve.is_reserve
+        if curve.is_judged
         for one in curve.scenarios(round_.backend)
     ]
     scenarios = pl.DataFrame(asked, ["scenario_id", "dnn", "workers"], orient="row").unique()

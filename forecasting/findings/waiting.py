@@ -81,7 +81,7 @@ def workloads_of(round_: Round, judged: pl.DataFrame) -> Workloads:
     counting = set((judged if of_ernest.is_empty() else of_ernest)["scenario_id"])
     found: dict[str, list[tuple[Curve, list[Scenario]]]] = {}
     for curve in round_.study.curves:
-        if not curve.is_judged or curve.is_reserve:
+        if not curve.is_judged:
             continue
         ours = [one for one in curve.scenarios(round_.backend) if one.scenario_id in counting]
         if ours:

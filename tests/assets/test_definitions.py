@@ -7,7 +7,6 @@ from dagster import AssetsDefinition, ExecuteInProcessResult, materialize
 
 from assets.definitions import definitions_of
 from assets.resources import RoundsResource, WarehouseResource
-from studies.anchors import Anchoring
 from studies.progress import Progress
 from tests.synthetic import CAPTURING, PaperProbes, write_study
 from warehouse.warehouse import read_only
@@ -57,26 +56,6 @@ def test_whatever_is_measured_was_forecast_before(home: Path, tmp_path: Path) ->
     assert counts["fits/async_sgd"] == 2, "curves"
     judged = read_only(home, "SELECT DISTINCT system, subject_id FROM report.accuracy")
     assert judged.filter(system="async_sgd").height == 4
-
-
-def test_profiles_end_with_a_visit_to_the_anchors(
-    home: Path, tmp_path: Path, probes: PaperProbes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Test scenarios may be measured another day, and what has landed already needs no visit."""
-
-    def visit(_: Anchoring) -> None:
-        profiled.append(landed())
-
-    def landed() -> int:
-        return len(list((home / "landing").iterdir()))
-
-    profiled = list[int]()
-    monkeypatch.setattr(Anchoring, "at_the_end", visit)
-    file = write_study(tmp_path)
-    assert run(file, home, "profiles").success
-    assert profiled == [landed()]
-    assert run(file, home, "profiles").success
-    assert len(profiled) == 1
 
 
 @pytest.mark.exhaustive

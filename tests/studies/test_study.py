@@ -288,3 +288,21 @@ def test_a_study_that_neither_judges_nor_profiles_is_refused(
     text: str, message: str, tmp_path: Path
 ) -> None:
     assert told(tmp_path, text).startswith(message)
+
+
+@pytest.mark.parametrize("gone", ["reserve", "anchors"])
+def test_keys_of_the_past_are_left_out_with_one_word(
+    tmp_path: Path, gone: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = STUDY.replace("name: ", f"name: old_{gone}_")
+    without = read_study(write_study(tmp_path, text))
+    assert not caplog.messages
+
+    file = write_study(
+        tmp_path, f"{text}\n{gone}: {{every_hours: 2, scenarios: [whatever it was]}}\n"
+    )
+    assert read_study(file) == read_study(file) == without
+
+    assert caplog.messages == [
+        f"study {without.name}: {gone}: no longer used, and left out; delete from its file"
+    ]
