@@ -1,5 +1,7 @@
 """The rule that only tests with special needs may skip holds."""
 
+import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import pytest
 from tests.conftest import OBSTACLES
 
 CHECKOUT = Path(__file__).parents[1]
+CONTRIBUTING = CHECKOUT / "CONTRIBUTING.md"
 _PLUGINS = 'pytest_plugins = ("tests.aws", "tests.paper", "tests.buckets", "tests.repeated")\n'
 TESTS = """
 import pytest
@@ -88,3 +91,25 @@ def test_what_costs_money_needs_a_fleet_file_and_credentials(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     assert why() is None
+
+
+def kept_on_every_push(file: Path) -> list[str]:
+    """Return the tests of a file that are not marked exhaustive as a whole."""
+    functions = [node for node in ast.parse(file.read_text()).body if is_test(node)]
+    marks = {
+        node.name: [ast.unparse(mark) for mark in node.decorator_list]
+        for node in functions
+        if isinstance(node, ast.FunctionDef)
+    }
+    return [name for name, of_test in marks.items() if "pytest.mark.exhaustive" not in of_test]
+
+
+def is_test(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+
+
+def test_every_kind_of_fault_keeps_a_test_on_every_push() -> None:
+    rows = re.findall(r"^\| [^|`]+ \| (`tests/.*`) \|$", CONTRIBUTING.read_text(), re.MULTILINE)
+    assert len(rows) > 20
+    for file in re.findall(r"`([^`]+)`", " ".join(rows)):
+        assert kept_on_every_push(CHECKOUT / file), file

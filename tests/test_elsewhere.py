@@ -23,6 +23,7 @@ test: [{{{NETWORK} 4}}]
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 def test_what_was_asked_is_measured_and_lands(tmp_path: Path) -> None:
     study = tmp_path / "elsewhere.yaml"

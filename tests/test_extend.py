@@ -150,6 +150,7 @@ def test_the_added_format_is_read(stepcast: Callable[..., str], tmp_path: Path) 
     assert [row["value"] for row in json.loads(found)] == [0.00025, 0.00075]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 def test_the_added_system_is_judged_by_what_the_study_measures(
     stepcast: Callable[..., str],

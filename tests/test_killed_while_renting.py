@@ -73,6 +73,7 @@ def check_nothing_is_left(rented: Instances, cloud: Cloud, home: Path) -> None:
     assert 0 < bill["spent_usd"] < 0.1
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_ends_everything_and_says_what_it_cost(
     rented: Instances, cloud: Cloud, home: Path
 ) -> None:

@@ -26,7 +26,7 @@ probes:
   tf_trace: {traced_steps: 10, untraced_steps: 4}
   tf_throughput: {windows: 1, window_s: 3}
 test:
-  - {dnn: small_cnn, image_size: 16, batch_size: 2, worker: emu.native.c25, server: emu.server,
+  - {dnn: small_cnn, image_size: 16, batch_size: 2, worker: emu.avx2.c40, server: emu.server,
      link_mbps: 200, workers: [1, 2]}
 """
 COMMAND = [sys.executable, "-m", "pipelines.cli.main"]

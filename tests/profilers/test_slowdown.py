@@ -51,7 +51,7 @@ def test_a_single_worker_has_nobody_to_reduce_with(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 def test_two_nodes_train_beside_all_reduces(alone: None, tmp_path: Path) -> None:
-    asked = scenario(node_group("worker", "emu.avx2.c25", 2), batch_size=4)
+    asked = scenario(node_group("worker", "emu.avx2.c40", 2), batch_size=4)
     with open_cluster("emulated", asked.nodes, 100) as cluster:
         result = slowdown.measure(
             cluster,

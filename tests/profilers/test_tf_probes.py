@@ -26,7 +26,7 @@ def scenario(workers: int, **strategy: object) -> Scenario:
         workload=Workload(dnn="small_cnn", image_size=16, batch_size=2),
         strategy=Strategy.model_validate({"workers": workers, **strategy}),
         nodes=(
-            node_group("worker", "emu.native.c25", workers),
+            node_group("worker", "emu.avx2.c40", workers),
             node_group("server", "emu.server", 1),
         ),
         link_mbps=LINK_MBPS,
@@ -114,7 +114,7 @@ def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: P
         assert len(rates) == 2
         (worker_s,) = samples.filter(metric="worker_cpu_s_per_step")["value"]
         # What a worker may use of a core, and what it used between the windows' end and halting.
-        assert 0 < worker_s < 1.5 * 0.25 * workers / min(rates)
+        assert 0 < worker_s < 1.5 * 0.4 * workers / min(rates)
         steps = result.tables["step"]
         assert set(steps["worker"]) == set(range(workers))
         measured = steps.drop_nulls("window")
@@ -123,6 +123,7 @@ def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: P
         assert sum(rates) / 2 == pytest.approx(counted, rel=0.3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 def test_workers_of_two_node_types_train_each_at_its_own_pace(alone: None, tmp_path: Path) -> None:
     fast, slow = (node_group("worker", f"emu.native.c{share}", 1) for share in (25, 15))

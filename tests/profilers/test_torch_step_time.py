@@ -129,7 +129,7 @@ def check(result: ProbeResult, ranks: int) -> None:
 
 @pytest.mark.cluster
 def test_two_world_sizes_batches_and_a_mix_on_one_start(alone: None, tmp_path: Path) -> None:
-    fast, slow = (node_group("worker", f"emu.{isa}.c25", 1) for isa in ("avx2", "sse41"))
+    fast, slow = (node_group("worker", f"emu.{isa}.c40", 1) for isa in ("avx2", "sse41"))
     asked = [
         scenario(fast),
         scenario(fast, slow),
@@ -153,7 +153,7 @@ def test_two_world_sizes_batches_and_a_mix_on_one_start(alone: None, tmp_path: P
 def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
     alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
 ) -> None:
-    pair = node_group("worker", "emu.avx2.c25", 2)
+    pair = node_group("worker", "emu.avx2.c40", 2)
     asked = [scenario(pair, batch_size=size) for size in (1, 2, 4)]
     before = netns.namespaces()
 
@@ -179,7 +179,7 @@ def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
 def test_who_stops_listening_ends_the_programs(
     alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
 ) -> None:
-    pair = node_group("worker", "emu.avx2.c25", 2)
+    pair = node_group("worker", "emu.avx2.c40", 2)
     asked = [scenario(pair, batch_size=size) for size in (1, 2)]
     with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
         results = torch_step_time.measure(cluster, asked, context(tmp_path), goal=QUICK)

@@ -128,6 +128,7 @@ def test_parameters_agree_after_other_nodes_have_divided_the_batch(
         assert not torch.allclose(before[name], value, rtol=0, atol=TOLERANCE), "as if it had not"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 def test_each_device_of_a_node_is_a_rank(tmp_path: Path, uninterrupted: Trained) -> None:
     import torch
@@ -167,6 +168,7 @@ def assert_each_once_in_each_epoch(trained: Trained) -> None:
     assert epochs[0] != epochs[1], "each epoch has an order of its own"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sshd
 def test_machines_that_share_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with machines(tmp_path, 4) as file:

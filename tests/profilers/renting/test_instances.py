@@ -26,7 +26,7 @@ cloud, served = standing_in.cloud, standing_in.served
 RATE = Rate(usd_per_hour=0.096, most_usd_per_hour=0.096, source="test")
 
 
-@pytest.fixture(params=["emulated", "loopback"])
+@pytest.fixture(params=["emulated", pytest.param("loopback", marks=pytest.mark.exhaustive)])
 def rented(
     cloud: Cloud,
     home: Path,
@@ -79,6 +79,7 @@ def test_an_instance_that_shuts_itself_down_is_lost_and_ends(
     assert rented.alive == {}
 
 
+@pytest.mark.exhaustive
 def test_a_command_finds_one_fleet_each_time_and_keeps_its_exit_code(home: Path) -> None:
     """So what one command has measured, the next one goes on with."""
     words = "from profilers.clusters import host_id; print(host_id('ec2')); raise SystemExit(3)"

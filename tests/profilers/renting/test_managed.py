@@ -90,6 +90,7 @@ def test_programs_run_where_nothing_listens_and_speak_both_ways(
         one.run(first, ["sh", "-c", "echo no such luck >&2; exit 7"])
 
 
+@pytest.mark.exhaustive
 def test_output_and_input_arrive_whole(cluster: tuple[Cluster, Managed], tmp_path: Path) -> None:
     one, _ = cluster
     (node, _), size = one.nodes, 5 * 2**20
@@ -118,6 +119,7 @@ def test_a_program_that_is_killed_here_ends_there_and_its_objects_go(
     assert awaited(lambda: len(kept(cloud_of)) == 2 * len(one.nodes))
 
 
+@pytest.mark.exhaustive
 def test_a_program_that_is_killed_there_counts_as_killed(
     cluster: tuple[Cluster, Managed],
 ) -> None:
@@ -150,6 +152,7 @@ def test_an_instance_without_python_says_so(cluster: tuple[Cluster, Managed]) ->
     assert "Failed: no /no/python here" in ran.stderr
 
 
+@pytest.mark.exhaustive
 def test_an_errand_ends_when_its_time_is_over_though_its_controller_is_there(
     cluster: tuple[Cluster, Managed],
 ) -> None:
@@ -160,6 +163,7 @@ def test_an_errand_ends_when_its_time_is_over_though_its_controller_is_there(
     assert awaited(lambda: not running(next(iter(found.alive.values()))))
 
 
+@pytest.mark.exhaustive
 def test_an_errand_ends_when_its_controllers_are_killed(
     cluster: tuple[Cluster, Managed],
 ) -> None:
@@ -176,6 +180,7 @@ def test_an_errand_ends_when_its_controllers_are_killed(
     assert awaited(lambda: not running(next(iter(found.alive.values()))))
 
 
+@pytest.mark.exhaustive
 def test_a_command_that_was_not_delivered_is_cancelled(
     cluster: tuple[Cluster, Managed],
 ) -> None:
@@ -193,6 +198,7 @@ def test_a_command_that_was_not_delivered_is_cancelled(
     assert awaited(lambda: command in found.cancelled)
 
 
+@pytest.mark.exhaustive
 def test_all_reduces_are_measured(cluster: tuple[Cluster, Managed], tmp_path: Path) -> None:
     one, _ = cluster
     context = RunContext("test", 1, "profile", tmp_path)
