@@ -1,4 +1,4 @@
-"""How fast asynchronous SGD is simulated, beside the same model in SimPy and in plain Python.
+"""How fast asynchronous SGD is simulated, beside the same model in SimPy.
 
 Every part runs in a process of its own, on one core. An event is one completed chunk; compiling,
 which happens once per machine, is not timed.
@@ -27,7 +27,6 @@ class Report:
     events_per_s: float
     simpy_events_per_s: float
     ratio_to_simpy: float
-    readable_events_per_s: float
     inception_w2_10_s: float
     peak_mb: float
 
@@ -55,10 +54,8 @@ def measure(size: Size | None = None, progress: Callable[[str], None] = lambda _
     events = len(inception(size.layers, 1)[0].names) * size.workers
     progress(f"{events / size.workers:,.0f} operations a step, {size.workers} workers: compiled")
     fast = run(compiled, size.layers, size.workers, size.compiled_steps)
-    progress("the same in SimPy, and in plain Python")
-    peer, plain = (
-        run(part, size.layers, size.workers, size.python_steps) for part in (in_simpy, readable)
-    )
+    progress("the same in SimPy")
+    peer = run(in_simpy, size.layers, size.workers, size.python_steps)
     progress(f"2 to {size.workers} workers, {size.steps} steps each")
     all_sizes = run(merged, size.layers, size.workers, size.steps)
     progress(f"{size.many_workers} workers")
@@ -67,7 +64,6 @@ def measure(size: Size | None = None, progress: Callable[[str], None] = lambda _
         events_per_s=events * size.compiled_steps / fast.seconds,
         simpy_events_per_s=events * size.python_steps / peer.seconds,
         ratio_to_simpy=peer.seconds / fast.seconds * size.compiled_steps / size.python_steps,
-        readable_events_per_s=events * size.python_steps / plain.seconds,
         inception_w2_10_s=all_sizes.seconds,
         peak_mb=many.peak_mb,
     )
@@ -99,14 +95,6 @@ def compiled(layers: int, workers: int, steps: int) -> float:
 def in_simpy(layers: int, workers: int, steps: int) -> float:
     """Return the seconds of SimPy, the best of two; called in a child."""
     from benchmarks.simpy_model import simulate
-
-    graph, profiled = inception(layers)
-    return best_of(2, lambda: simulate(graph, profiled, options(workers, steps)))
-
-
-def readable(layers: int, workers: int, steps: int) -> float:
-    """Return the seconds of the readable simulator, the best of two; called in a child."""
-    from models.async_sgd.simulator import simulate
 
     graph, profiled = inception(layers)
     return best_of(2, lambda: simulate(graph, profiled, options(workers, steps)))

@@ -1,4 +1,9 @@
-"""The simulator of `models.async_sgd.simulator`, compiled: the same traces, far sooner."""
+"""Synthetic traces of asynchronous SGD with any number of workers (Algorithm 3.1), compiled.
+
+Source: Li et al., "Throughput Prediction of Asynchronous SGD in TensorFlow", ICPE 2020, section
+3.4; docs/async_sgd.md names the four faults of the printed algorithm that are mended here. The
+same in plain Python, to be read, is the oracle of the tests (tests/models/async_sgd/oracle).
+"""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -11,9 +16,10 @@ from models.async_sgd.workers import Workers, check
 
 
 def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Trace:
-    """Return what `models.async_sgd.simulator.simulate` returns.
+    """Run the discrete-event simulation; equal arguments give equal traces.
 
-    The first call on a machine compiles the kernel, which is kept on disk.
+    Steps are sampled with replacement from `steps`. Simultaneous events are handled by worker,
+    resource, operation. The first call on a machine compiles the kernel, which is kept on disk.
 
     Raises:
         BadInput: no steps, or steps, ranks or servers that do not fit the graph.
@@ -22,7 +28,7 @@ def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> T
 
 
 def simulate_together(groups: Sequence[Workers]) -> Trace:
-    """Return what `models.async_sgd.simulator.simulate_together` returns.
+    """Run the simulation of groups of workers that differ, on the same servers.
 
     Raises:
         BadInput: as `simulate`, or options that the groups need to agree in.

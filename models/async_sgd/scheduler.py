@@ -1,4 +1,4 @@
-"""What a worker does next on a link or processor: streams as gRPC serves them, computations."""
+"""What a worker sends next on a link: streams as gRPC serves them."""
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -14,26 +14,6 @@ class Chunk(NamedTuple):
     operation: int
     size: float
     last: bool
-
-
-class ComputationQueue:
-    """Computations whose inputs are there, in the order in which the framework started them."""
-
-    def __init__(self) -> None:
-        self._queue: list[tuple[int, int, float]] = []
-
-    def __bool__(self) -> bool:
-        """Whether anything is left to select."""
-        return bool(self._queue)
-
-    def add(self, operation: int, seconds: float, rank: int) -> None:
-        """Let a computation wait; those of smaller rank go first."""
-        heappush(self._queue, (rank, operation, seconds))
-
-    def next_chunk(self) -> Chunk:
-        """Select a computation; it always runs to its end."""
-        _, operation, seconds = heappop(self._queue)
-        return Chunk(operation, seconds, last=True)
 
 
 class _Stream(NamedTuple):

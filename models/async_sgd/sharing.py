@@ -1,12 +1,8 @@
 """Resources that are shared: a link's direction, a worker's or a server's cores."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
-
-from models.async_sgd.fair_rates import Connection
 
 
 class Flow(NamedTuple):
@@ -101,95 +97,3 @@ class SharedResource:
 
     def _speed(self) -> float:
         return share(self._capacity, self._weights, self._cap)
-
-
-@dataclass
-class _Sending:
-    flow: Flow
-    server: int
-    left_bytes: float
-    weight: float
-    since_s: float
-    rate_Bps: float = 0.0
-    ended: bool = False
-
-
-class SharedLinks:
-    """The links of all servers and workers in one direction, shared as `rates` says.
-
-    `rates` gets the active connections, the longest without a pause first, their weights, and the
-    connections in the `opposite` direction where that makes a difference. One that goes on at once
-    with another chunk keeps its place.
-    """
-
-    def __init__(
-        self,
-        server_of: Sequence[int],
-        rates: Callable[[Sequence[Connection], Sequence[float], Sequence[Connection]], list[float]],
-        standing: Standing | None = None,
-    ) -> None:
-        self.opposite: SharedLinks | None = None
-        self._server_of, self._rates = server_of, rates
-        self._standing = standing or Standing()
-        self._sending: list[_Sending] = []
-        self._as_of_s = 0.0
-        self._changed = False
-        self.changes = 0
-
-    def start(self, now_s: float, flow: Flow, size: float, weight: float = 1.0) -> None:
-        """Let a flow of `size` bytes begin; its weight is multiplied by its worker's standing.
-
-        That depends on the flows it finds at its server.
-        """
-        self._advance(now_s)
-        server = self._server_of[flow.station]
-        found = sum(one.server == server and not one.ended for one in self._sending)
-        factor, since_s = self._standing.of(now_s, flow, found)
-        weight *= factor
-        for one in self._sending:
-            if one.ended and one.flow[:2] == flow[:2]:
-                self._changed |= weight != one.weight
-                one.flow, one.left_bytes, one.weight, one.ended = flow, size, weight, False
-                return
-        self._sending.append(_Sending(flow, server, size, weight, since_s))
-        self._sending.sort(key=lambda one: (one.since_s, one.flow.worker))
-        self._changed = True
-
-    def finish(self, now_s: float) -> None:
-        """End the flow that `next_finish` named, at the time it named."""
-        upcoming = self.next_finish()
-        self._advance(now_s)
-        for one in self._sending:
-            one.ended = upcoming is not None and one.flow == upcoming[1]
-            if one.ended:
-                self._standing.ended(now_s, one.flow)
-
-    def next_finish(self) -> tuple[float, Flow] | None:
-        """Return when which flow ends first if nothing changes."""
-        if self._changed or any(one.ended for one in self._sending):
-            self._sending = [one for one in self._sending if not one.ended]
-            weights = [one.weight for one in self._sending]
-            against = self.opposite.connections() if self.opposite else ()
-            rates_Bps = self._rates(self.connections(), weights, against)
-            for one, rate_Bps in zip(self._sending, rates_Bps, strict=True):
-                one.rate_Bps = rate_Bps
-            self._changed = False
-        return min(
-            ((self._as_of_s + one.left_bytes / one.rate_Bps, one.flow) for one in self._sending),
-            default=None,
-        )
-
-    def connections(self) -> list[Connection]:
-        """Return who sends between which worker and server."""
-        return [Connection(one.flow.worker, one.server) for one in self._sending if not one.ended]
-
-    def disturbed(self, now_s: float) -> None:
-        """Note that something has started or ended in the opposite direction."""
-        self._advance(now_s)
-        self._changed = True
-
-    def _advance(self, now_s: float) -> None:
-        self.changes += 1
-        for one in self._sending:
-            one.left_bytes = max(0.0, one.left_bytes - (now_s - self._as_of_s) * one.rate_Bps)
-        self._as_of_s = now_s

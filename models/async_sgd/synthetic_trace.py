@@ -1,6 +1,5 @@
 """What a simulation yields: when steps started and ended, and what ran when."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,12 +35,3 @@ class Trace:
     step_ends_s: NDArray[np.float64]
     events: int
     intervals: tuple[Interval, ...]
-
-
-def padded(times_s: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Return the times of each worker's steps as an array, NaN where it has fewer than others."""
-    shape = len(times_s), max(map(len, times_s))
-    found = np.full(shape, np.nan)
-    for row, times in zip(found, times_s, strict=True):
-        row[: len(times)] = times
-    return found

@@ -107,7 +107,7 @@ def ceer(
 def simulator(
     as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
 ) -> None:
-    """Time the simulator of asynchronous SGD beside the same model in SimPy and in plain Python.
+    """Time the simulator of asynchronous SGD beside the same model in SimPy.
 
     The job has Inception-v3's size. Takes less than a minute, more where it has to be compiled.
 
@@ -128,7 +128,6 @@ def simulator(
                 ("compiled", f"{found.events_per_s:,.0f} events/s"),
                 ("SimPy", f"{found.simpy_events_per_s:,.0f} events/s"),
                 ("compiled, compared with SimPy", f"{found.ratio_to_simpy:,.0f} x"),
-                ("plain Python", f"{found.readable_events_per_s:,.0f} events/s"),
                 ("2 to 10 workers, 1,000 steps each", f"{found.inception_w2_10_s:.1f} s"),
                 ("peak memory, 1,000 workers", f"{found.peak_mb:.0f} MB"),
             ],

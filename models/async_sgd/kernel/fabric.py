@@ -1,6 +1,6 @@
 """Links of servers and workers shared jointly: O(connections) when a transfer starts or ends.
 
-The arithmetic is that of `models.async_sgd.fair_rates`, operation by operation.
+The arithmetic is that of the oracle in tests/models/async_sgd, operation by operation.
 """
 
 from models.async_sgd.kernel.heaps import comes_first

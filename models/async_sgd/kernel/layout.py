@@ -72,7 +72,7 @@ def trace_of(groups: Sequence[Workers], job: Job, state: State) -> Trace:
 
 
 def _job(groups: Sequence[Workers], parts: Sequence[Laid]) -> Job:
-    """Lay a job out; random choices are those of `models.async_sgd.simulator`."""
+    """Lay a job out; random choices are those of `workers.chances`."""
     options, drawn = groups[0].options, chances(groups)
     workers = len(drawn.sampled)
     operations, successors, touched = joined(parts)

@@ -1,6 +1,6 @@
 """Algorithm 3.1 of Li et al. (ICPE 2020), mended as docs/async_sgd.md says, on arrays.
 
-`models.async_sgd.simulator` is the same in plain Python, and what this has to agree with.
+tests/models/async_sgd/oracle is the same in plain Python, and what this has to agree with.
 """
 
 from models.async_sgd.kernel.dispatch import (

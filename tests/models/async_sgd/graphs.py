@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.options import Options
-from models.async_sgd.simulator import simulate
 from models.async_sgd.synthetic_trace import Trace
+from tests.models.async_sgd.oracle.simulator import simulate
 
 D, W, U, P = Resource.DOWNLINK, Resource.WORKER, Resource.UPLINK, Resource.PS
 SPEED_BPS = 10.0

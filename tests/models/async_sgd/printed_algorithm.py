@@ -13,7 +13,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.scheduler import ComputationQueue, StreamScheduler
+from models.async_sgd.scheduler import StreamScheduler
+from tests.models.async_sgd.oracle.simulator import ComputationQueue
 
 LINKS = (Resource.DOWNLINK, Resource.UPLINK)
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from models.async_sgd.as_published import AsPublished
-from models.async_sgd.simulator import simulate
 from models.async_sgd.systems import ASYNC_SGD_PAPER
 from models.system import NotCovered
 from tests.models.async_sgd.captured_job import WINDOW_BYTES, A, B, raw_tables
+from tests.models.async_sgd.oracle.simulator import simulate
 from tests.models.runs import scenario
 from warehouse.asks import Refusal
 

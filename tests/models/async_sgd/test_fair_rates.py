@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd.fair_rates import Connection, max_min, two_servers
+from tests.models.async_sgd.oracle.links import Connection, max_min, two_servers
 
 SPEED_BPS = 12.0
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd.simulator import simulate
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, P, U, W, job, options, random_ops, run
+from tests.models.async_sgd.oracle.simulator import simulate
 from tests.models.async_sgd.printed_algorithm import PrintedAlgorithm
 
 

@@ -13,10 +13,10 @@ from models.async_sgd import compiled
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.measured_sharing import MeasuredSharing
 from models.async_sgd.options import Options, Sharing
-from models.async_sgd.simulator import simulate, simulate_together
 from models.async_sgd.synthetic_trace import Trace
 from models.async_sgd.workers import Workers
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, U, W, job, options, random_ops
+from tests.models.async_sgd.oracle.simulator import simulate, simulate_together
 from tests.models.async_sgd.strategies import any_options, jobs, sharings
 from warehouse.records import BadInput
 

@@ -5,8 +5,8 @@ import pytest
 
 from models.async_sgd.graph import Graph
 from models.async_sgd.options import Options
-from models.async_sgd.simulator import simulate
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, run, step
+from tests.models.async_sgd.oracle.simulator import simulate
 from warehouse.records import BadInput
 
 CHAIN = (Op(D, 20), Op(W, 3, after=(0,)), Op(U, 10, after=(1,)), Op(P, 0.5, after=(2,)))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.options import Options
-from models.async_sgd.simulator import simulate
 from models.async_sgd.synthetic_trace import Interval, Trace
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, P, U, W, job, options, run, step
+from tests.models.async_sgd.oracle.simulator import simulate
 from tests.models.async_sgd.strategies import any_options, jobs
 
 TOLERANCE_S = 1e-6

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd.simulator import simulate
 from tests.models.async_sgd.captures import streams
 from tests.models.async_sgd.frames import (
     APPLY,
@@ -18,6 +17,7 @@ from tests.models.async_sgd.frames import (
     tables,
 )
 from tests.models.async_sgd.graphs import D, P, U, W, options
+from tests.models.async_sgd.oracle.simulator import simulate
 from warehouse.records import BadInput
 
 THREADS = 4

@@ -48,7 +48,6 @@ def test_the_simulator_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyP
             events_per_s=9e6,
             simpy_events_per_s=5e4,
             ratio_to_simpy=180.0,
-            readable_events_per_s=9e4,
             inception_w2_10_s=12.5,
             peak_mb=640.0,
         )
@@ -65,7 +64,6 @@ def test_the_simulator_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyP
         "events_per_s",
         "simpy_events_per_s",
         "ratio_to_simpy",
-        "readable_events_per_s",
         "inception_w2_10_s",
         "peak_mb",
     ]

@@ -7,13 +7,16 @@ Source: Li et al., "Throughput Prediction of Asynchronous SGD in TensorFlow", IC
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+import numpy as np
+from numpy.typing import NDArray
+
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.links import Shared, shared_links
 from models.async_sgd.options import Options
-from models.async_sgd.scheduler import Chunk, ComputationQueue, StreamScheduler
-from models.async_sgd.sharing import Flow, SharedLinks, SharedResource
-from models.async_sgd.synthetic_trace import Interval, Trace, padded
+from models.async_sgd.scheduler import Chunk, StreamScheduler
+from models.async_sgd.sharing import Flow, SharedResource
+from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import Station, Workers, chances, check, station_numbers, stations_of
+from tests.models.async_sgd.oracle.links import Shared, SharedLinks, shared_links
 
 _NEXT_STEP = -1
 _RELEASE = -2
@@ -40,6 +43,26 @@ def simulate_together(groups: Sequence[Workers]) -> Trace:
     """
     check(groups)
     return _Simulation(groups).run()
+
+
+class ComputationQueue:
+    """Computations whose inputs are there, in the order in which the framework started them."""
+
+    def __init__(self) -> None:
+        self._queue: list[tuple[int, int, float]] = []
+
+    def __bool__(self) -> bool:
+        """Whether anything is left to select."""
+        return bool(self._queue)
+
+    def add(self, operation: int, seconds: float, rank: int) -> None:
+        """Let a computation wait; those of smaller rank go first."""
+        heappush(self._queue, (rank, operation, seconds))
+
+    def next_chunk(self) -> Chunk:
+        """Select a computation; it always runs to its end."""
+        _, operation, seconds = heappop(self._queue)
+        return Chunk(operation, seconds, last=True)
 
 
 class _Group:
@@ -246,3 +269,12 @@ class _Simulation:
                     size_bytes=chunk.size if resource.is_link else 0.0,
                 )
             )
+
+
+def padded(times_s: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """Return the times of each worker's steps as an array, NaN where it has fewer than others."""
+    shape = len(times_s), max(map(len, times_s))
+    found = np.full(shape, np.nan)
+    for row, times in zip(found, times_s, strict=True):
+        row[: len(times)] = times
+    return found

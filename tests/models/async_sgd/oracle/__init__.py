@@ -1,0 +1,1 @@
+"""The simulator in plain Python: what the compiled one has to agree with."""
