@@ -4,8 +4,7 @@ The files of a run are objects `<prefix>/runs/<run_id>/<file>`. After them comes
 `<prefix>/landed/<run_id>.json`, with the name, size and SHA-256 of each file. S3 puts one object
 whole or not at all, so a run is there once its manifest is.
 
-boto3 does it, and neither pyarrow nor s3fs: credentials, regions and endpoints are then found
-where boto3 looks, because it is boto3 that looks.
+boto3 does it, and neither pyarrow nor s3fs: docs/sites.md says what these cannot do.
 """
 
 import hashlib
