@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
-import typer
-
 from forecasting.decisions.answer import Answered, Says, reasons
 from models.choosing.candidates import Candidate
 from models.choosing.limits import LIMITS, Limit
 from pipelines.cli import cautions
 from pipelines.cli.priced import priced
-from pipelines.cli.tables import Column, print_rows
+from pipelines.cli.tables import Column, print_rows, print_text
 from studies.words import count
 from warehouse.records import on_images
 
@@ -35,14 +33,14 @@ _MOST_REASONS = 3
 def print_answered(found: Answered, *, with_front: bool) -> None:
     """Print choice, alternatives and rules of thumb, then how surely, and what would change it."""
     for line in _question(found):
-        typer.echo(line)
+        print_text(line)
     print_rows(_COLUMNS, _cells(found, list(_rows(found))))
     if with_front:
-        typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
+        print_text("What more money buys: nothing else within the limits is faster and cheaper")
         print_rows(_COLUMNS, _cells(found, [("", one) for one in found.front]))
     for lines in (_agreement, _measurements, _overheads, _origin, _refusals):
         for line in lines(found):
-            typer.echo(line)
+            print_text(line)
 
 
 def _question(found: Answered) -> Iterator[str]:

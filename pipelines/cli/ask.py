@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.tables import Format, print_frame
+from pipelines.cli.tables import Format, print_frame, print_text
 from warehouse.history import History, condition, why_unwritable
 from warehouse.home import MAIN, home
 from warehouse.records import BadInput
@@ -95,13 +95,13 @@ def warehouse_here() -> Warehouse:
         raise BadInput(f"no warehouse in {home()} yet; run `make demo` or `stepcast run`")
     if (reason := why_unwritable(home())) is None:
         return Warehouse(home())
-    typer.echo(f"the answer is not written to the ledger: {reason}", err=True)
+    print_text(f"the answer is not written to the ledger: {reason}", err=True)
     return history_here()
 
 
 def _tell_condition() -> None:
     if (said := condition(home())) is not None:
-        typer.echo(said, err=True)
+        print_text(said, err=True)
 
 
 def _list_queries(form: Format) -> None:

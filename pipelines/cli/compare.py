@@ -8,7 +8,7 @@ import polars as pl
 import typer
 
 from pipelines.cli.ask import Form, history_here
-from pipelines.cli.tables import Column, print_frame, print_rows
+from pipelines.cli.tables import Column, print_frame, print_rows, print_text
 from pipelines.sides import Side, difference, two_sides
 from reports.wording import percent
 from studies.words import count
@@ -86,18 +86,18 @@ def _of_metric(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
 def _print(rows: pl.DataFrame, sides: Sequence[Side], most: int, *, between_types: bool) -> None:
     for title, side in zip(("base", "other"), sides, strict=True):
         began, ended = (f"{one:%Y-%m-%d %H:%M}" for one in _first_and_last(side))
-        typer.echo(f"{title:<6}{side.text}: {count(len(side.run_ids), 'run')}, {began} to {ended}")
+        print_text(f"{title:<6}{side.text}: {count(len(side.run_ids), 'run')}, {began} to {ended}")
     both = rows.filter(pl.col("base").is_not_null() & pl.col("other").is_not_null())
     if both.height:
         shown = both.head(most).to_dicts()
         print_rows(_COLUMNS, _cells(shown, between_types=between_types))
-        typer.echo("* differs by more than its noise floor   ** by more than three times that")
-        typer.echo("noise floor: n runs forecast by their repeats, or n windows within runs (w)")
+        print_text("* differs by more than its noise floor   ** by more than three times that")
+        print_text("noise floor: n runs forecast by their repeats, or n windows within runs (w)")
     else:
-        typer.echo(f"Nothing can be compared: {difference(sides)}.")
-    typer.echo(closing(rows, both))
+        print_text(f"Nothing can be compared: {difference(sides)}.")
+    print_text(closing(rows, both))
     if both.height > most:
-        typer.echo(f"{both.height - most} more rows: --most {both.height}, or --format csv")
+        print_text(f"{both.height - most} more rows: --most {both.height}, or --format csv")
 
 
 def _first_and_last(side: Side) -> tuple[Any, Any]:

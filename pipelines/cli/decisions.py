@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.ask import warehouse_here
-from pipelines.cli.tables import Format, print_frame
+from pipelines.cli.tables import Format, print_frame, print_text
 from warehouse.history import History
 from warehouse.records import BadInput
 
@@ -38,5 +38,5 @@ def decisions(
             "forecasts, with prices; run a study or `stepcast reproduce data/reference`"
         )
     kept = warehouse.record_decisions(rows)
-    typer.echo(f"{kept} decisions about {rows['question_id'].n_unique()} questions.", err=True)
+    print_text(f"{kept} decisions about {rows['question_id'].n_unique()} questions.", err=True)
     print_frame(warehouse.query("decisions", seed=seed), form)

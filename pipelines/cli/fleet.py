@@ -6,6 +6,7 @@ import typer
 
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import Yes
+from pipelines.cli.tables import print_text
 from warehouse.home import home
 from warehouse.records import BadInput
 
@@ -139,7 +140,7 @@ def remove(node_type: NodeType) -> None:
     from fleet.members import remove_member
 
     remove_member(home(), node_type)
-    typer.echo(f"{node_type} is no member of the fleet any more; what was measured of it stays")
+    print_text(f"{node_type} is no member of the fleet any more; what was measured of it stays")
 
 
 @app.command()
@@ -193,7 +194,7 @@ def _change(node_type: str, *, paused: bool) -> None:
     from fleet.members import change
 
     member = change(home(), node_type, paused=paused)
-    typer.echo(f"{member.node_type} is {'paused' if paused else 'due by its calendar again'}")
+    print_text(f"{member.node_type} is {'paused' if paused else 'due by its calendar again'}")
 
 
 def _listed(text: str) -> list[str]:

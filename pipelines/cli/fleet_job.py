@@ -19,7 +19,7 @@ from fleet.visits import Visits, visits, watches
 from forecasting.ready import chosen_backend
 from pipelines.cli.errors import explain
 from pipelines.cli.money import agree, check_cap
-from pipelines.cli.tables import print_table
+from pipelines.cli.tables import print_table, print_text
 from pipelines.estimate import readable
 from profilers.clusters.node_types import node_group
 from profilers.record_file import fault
@@ -67,14 +67,14 @@ def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     is_new = members.add(place, member)
     with history.instance(place) as instance:
         keep_partitions(instance, read_members(place))
-    typer.echo(
+    print_text(
         f"{member.node_type} is {'a member' if is_new else 'changed'}: {', '.join(member.probes)} "
         f"every {member.every}, about {readable(takes_s)} each time"
     )
     month_s = sum(one.month_s for one in found)
     watching = "" if not member.watched else ", the nightly watch included"
-    typer.echo(f"in a month that takes about {readable(month_s)} of machine time{watching}")
-    typer.echo("`stepcast fleet run` does what is due now; `stepcast fleet on` does it on schedule")
+    print_text(f"in a month that takes about {readable(month_s)} of machine time{watching}")
+    print_text("`stepcast fleet run` does what is due now; `stepcast fleet on` does it on schedule")
 
 
 def _agree(found: Sequence[Visits], max_usd: float, place: Path, *, yes: bool) -> None:
@@ -91,7 +91,7 @@ def show_members() -> None:
     """Print the members as they were added."""
     found = read_members(home())
     if not found:
-        typer.echo("the fleet has no members: `stepcast fleet add` adds one")
+        print_text("the fleet has no members: `stepcast fleet add` adds one")
         return
     rows = [
         {
@@ -163,11 +163,11 @@ def _run_due(place: Path, *, watch: bool) -> None:
         except Exception as error:
             # One that fails takes no other with it; all of them are told at the end.
             failed.append(f"{due[0].member.node_type}: {explain(error)[1]}")
-            typer.echo(failed[-1], err=True)
+            print_text(failed[-1], err=True)
     if not made:
         soonest = min((one.due.next for one in items), default=None)
         when = "the fleet has no members" if soonest is None else _until(soonest)
-        typer.echo(f"nothing is due; {when}")
+        print_text(f"nothing is due; {when}")
     if failed:
         raise StepcastError("; ".join(failed))
 
@@ -191,7 +191,7 @@ def switch(*, on: bool) -> None:
     if done.returncode:
         raise StepcastError(f"Dagster could not {verb} {SENSOR}: {done.stderr.strip()[-300:]}")
     what = "what is due runs while `stepcast ui` runs" if on else "nothing runs by itself"
-    typer.echo(f"the fleet's schedule is {'on' if on else 'off'}: {what}")
+    print_text(f"the fleet's schedule is {'on' if on else 'off'}: {what}")
 
 
 def _visit(item: Item, place: Path) -> None:
@@ -205,14 +205,14 @@ def _visit(item: Item, place: Path) -> None:
     ahead = tasks(round_)
     what = "watch" if item.watches else f"visit {round_.repeat}"
     seconds = readable(sum(task.expected_s for task in ahead))
-    typer.echo(
+    print_text(
         f"{item.member.node_type}, {what}: {len(round_.missing)} runs, about {seconds}", err=True
     )
     with history.instance(place) as instance:
         keep_partitions(instance, read_members(place))
         with shown(ahead) as progress:
             execution.execute_item(instance, item, progress)
-    typer.echo(f"{item.member.node_type}: done")
+    print_text(f"{item.member.node_type}: done")
 
 
 def _until(soonest: datetime) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from pipelines.cli.ask import Form, history_here
 from pipelines.cli.pictures import check_picture, write_picture
-from pipelines.cli.tables import Column, print_frame, print_rows
+from pipelines.cli.tables import Column, print_frame, print_rows, print_text
 from reports.wording import percent
 from studies.words import count
 from warehouse.history import History
@@ -56,10 +56,10 @@ def history(
     else:
         for one in series[:most]:
             _print(one)
-        typer.echo(f"{count(len(series), 'figure')} of {count(_runs(rows), 'run')}")
+        print_text(f"{count(len(series), 'figure')} of {count(_runs(rows), 'run')}")
         if len(series) > most:
-            typer.echo(f"{len(series) - most} more: --most {len(series)}, or more words")
-        typer.echo("stepcast show RUN: how a run was made")
+            print_text(f"{len(series) - most} more: --most {len(series)}, or more words")
+        print_text("stepcast show RUN: how a run was made")
     write_picture(picture, lambda: _drawn(series))
 
 
@@ -99,7 +99,7 @@ def _title(one: pl.DataFrame) -> str:
 def _print(one: pl.DataFrame) -> None:
     unit, key = one["unit"][0], one["comparable_id"][0]
     median: float = one.select(pl.col("value").median()).item()
-    typer.echo(f"{_title(one)} ({key}): median {median:.4g} {unit}")
+    print_text(f"{_title(one)} ({key}): median {median:.4g} {unit}")
     columns = [
         Column("", is_number=True),
         Column(f"value, {unit}", is_key=True, is_number=True),
@@ -157,7 +157,7 @@ def show(
         near = list(_near(run_id, runs.to_list())) if not found else found
         raise BadInput(f"{what} {run_id}; there is {_listed(near)}")
     for line in lines_of(warehouse, found[0]):
-        typer.echo(line)
+        print_text(line)
 
 
 def _near(run_id: str, runs: list[str]) -> Iterator[str]:

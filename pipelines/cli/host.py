@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli.tables import print_text
+
 
 def doctor() -> None:
     """Say what this machine can do, what is missing, and the command that mends it.
@@ -39,9 +41,9 @@ def reap() -> None:
     if (home() / "dagster.yaml").exists():
         with history.instance(home()) as instance:
             removed += [f"marked run {run_id} as failed" for run_id in free_dead_runs(instance)]
-    rented = reap_rented(home(), lambda text: typer.echo(text, err=True))
+    rented = reap_rented(home(), lambda text: print_text(text, err=True))
     removed += [f"ended {id_}" for id_ in rented.ended]
-    typer.echo("\n".join(removed) or "nothing was left behind")
+    print_text("\n".join(removed) or "nothing was left behind")
     if rented.left:
         raise StepcastError(f"could not be ended: {', '.join(rented.left)}; try again soon")
 
@@ -54,10 +56,10 @@ def networks() -> None:
     import networks
 
     for framework in ("tensorflow", "pytorch"):
-        typer.echo(f"{framework}:")
+        print_text(f"{framework}:")
         for name in networks.names(framework):
             smallest = networks.minimum_image_size(name, framework)
-            typer.echo(f"  {name}  (images of {smallest} px or more)")
+            print_text(f"  {name}  (images of {smallest} px or more)")
 
 
 def node_types() -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.load import check_all_loaded
+from pipelines.cli.tables import print_text
 from warehouse.home import home
 from warehouse.records import Purpose
 
@@ -53,4 +54,4 @@ def import_(
         lines = [import_file(path, format_name, options, given, purpose, staging) for path in paths]
     check_all_loaded(warehouse.load())
     for line in lines:
-        typer.echo(line)
+        print_text(line)

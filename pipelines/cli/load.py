@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli.tables import print_text
 from warehouse.home import home
 from warehouse.kept import bring, kept_runs
 from warehouse.loader import LoadReport
@@ -42,23 +43,23 @@ def load(
     Example: stepcast load s3://lab/runs
     """
     for line in recover(home()):
-        typer.echo(line)
+        print_text(line)
     warehouse = Warehouse(home())
     wrong: list[str] = []
     sets = Path(place) if place and is_sets(Path(place)) else None
     if sets is not None:
         copied = bring(sets, warehouse.landing, [run.run_id for run in kept_runs(sets)])
-        typer.echo(f"copied {copied} runs from {place}")
+        print_text(f"copied {copied} runs from {place}")
     elif place:
         received = receive(prefix_of(place), warehouse.landing)
-        typer.echo(f"copied {len(received.copied)} runs from {place}")
+        print_text(f"copied {len(received.copied)} runs from {place}")
         if known := received.known_bad:
-            typer.echo(f"set aside before and not changed since: {len(known)}, first {known[0]}")
+            print_text(f"set aside before and not changed since: {len(known)}, first {known[0]}")
         wrong = not_copied(received)
     report = warehouse.load(verify=True)
-    typer.echo(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
+    print_text(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
     if sets is not None and (sealed := warehouse.load_sealed(sets / FOLDER)):
-        typer.echo(f"loaded {sealed:,} published forecasts")
+        print_text(f"loaded {sealed:,} published forecasts")
     tell_dagster(warehouse.home)
     check_all_loaded(report, wrong)
 
@@ -89,7 +90,7 @@ def push(
     if prefix is None:
         raise BadInput(f"no place to push to; name a folder or s3://bucket/name, or set {PREFIX}")
     report = push_runs(home() / "landing", prefix)
-    typer.echo(
+    print_text(
         f"pushed {len(report.pushed)} runs to {prefix.name}, {report.unchanged} were there already"
     )
     if report.refused:

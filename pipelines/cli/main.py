@@ -61,9 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         # What tells errors apart takes longer to import than help takes.
         from pipelines.cli.errors import explain
+        from pipelines.cli.tables import print_text
 
         code, line = explain(error)
-        typer.echo(f"stepcast: {line}", err=True)
+        print_text(f"stepcast: {line}", err=True)
         raise SystemExit(code) from None
 
 

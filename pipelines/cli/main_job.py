@@ -18,7 +18,7 @@ from pipelines.cli.ask import history_here
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import Money, check_cap
 from pipelines.cli.results import print_results
-from pipelines.cli.tables import print_table
+from pipelines.cli.tables import print_table, print_text
 from pipelines.estimate import readable
 from profilers.clusters import host_id
 from profilers.clusters.fleet import fleet
@@ -105,10 +105,10 @@ def _run_round(path: Path, backend: str | None, money: Money, *, judged: bool) -
             for warning in warnings:
                 _tell(f"warning: {warning}")
             if judged:
-                _show(ahead.round_, place)
+                show_results(ahead.round_, place)
             else:
                 number = ahead.round_.repeat
-                typer.echo(
+                print_text(
                     f"study {ahead.round_.study.name}, round {number}, is forecast; `stepcast "
                     f"seal {path} FOLDER --round {number}` publishes that, `stepcast run {path}` "
                     "measures"
@@ -220,11 +220,12 @@ def _loopback_warnings(round_: Round) -> Iterator[str]:
         yield f"{workers} workers share {cores} cores, so they slow each other down"
 
 
-def _show(round_: Round, place: Path) -> None:
+def show_results(round_: Round, place: Path) -> None:
+    """Print what a round gave, as `stepcast run` ends with it."""
     if round_.study.only_profiles:
         profiled = f"{len(round_.needs)} profiles of study {round_.study.name}"
-        typer.echo(f"{profiled}, round {round_.repeat}, have landed and are loaded")
-        typer.echo(f"warehouse  {place / HISTORY} (stepcast query history)")
+        print_text(f"{profiled}, round {round_.repeat}, have landed and are loaded")
+        print_text(f"warehouse  {place / HISTORY} (stepcast query history)")
         return
     from forecasting.findings.standing import filled
     from reports import report
@@ -232,9 +233,9 @@ def _show(round_: Round, place: Path) -> None:
     warehouse = Warehouse(place)
     rows = filled(round_, outcome(round_, warehouse.accuracy()), warehouse)
     print_results(rows, round_.study.metric.in_words, baseline_in_words(round_.study))
-    typer.echo(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
-    typer.echo(f"report     {place / report.FILE}")
-    typer.echo(f'warehouse  {place / HISTORY} (stepcast sql "SELECT * FROM report.accuracy")')
+    print_text(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
+    print_text(f"report     {place / report.FILE}")
+    print_text(f'warehouse  {place / HISTORY} (stepcast sql "SELECT * FROM report.accuracy")')
 
 
 def _backend_option(backend: str | None) -> list[str]:
@@ -242,4 +243,4 @@ def _backend_option(backend: str | None) -> list[str]:
 
 
 def _tell(text: str) -> None:
-    typer.echo(text, err=True)
+    print_text(text, err=True)

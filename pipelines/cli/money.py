@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipelines.cli.tables import print_text
 from warehouse.records import Backend, BadInput, StepcastError
 
 if TYPE_CHECKING:
@@ -175,4 +176,4 @@ def _bill(home: Path, may: "Allowance") -> None:
 
 def _say(text: str) -> None:
     with suppress(OSError):  # a terminal that is gone
-        typer.echo(text, err=True)
+        print_text(text, err=True)

@@ -8,7 +8,7 @@ from polars import selectors
 
 from pipelines.cli.ask import Form
 from pipelines.cli.run import Study
-from pipelines.cli.tables import print_frame
+from pipelines.cli.tables import print_frame, print_text
 from warehouse.home import home
 from warehouse.records import BadInput
 
@@ -54,4 +54,4 @@ def noise(
         keys=("visits", "pairs", "floor_percent"),
     )
     floor = percent(fmean(rows["floor_percent"]) if rows.height else None)
-    typer.echo(f"all, means of {rounds}: {floor} (n = {rows.height})")
+    print_text(f"all, means of {rounds}: {floor} (n = {rows.height})")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from pipelines.cli.tables import print_text
 from warehouse.home import MAIN, home
 from warehouse.records import Backend, BadInput
 
@@ -153,7 +154,7 @@ def predict(
         host=host,
         dry_run=dry_run,
         far_out=far_out,
-        say=lambda text: typer.echo(text, err=True),
+        say=lambda text: print_text(text, err=True),
     )
     if as_json:
         print_json(answer, own, dataset_samples)

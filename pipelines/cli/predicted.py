@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-import typer
 import yaml
 
 from forecasting.asked.answer import Answer, Forecast, Refused
@@ -12,7 +11,7 @@ from pipelines.cli import cautions, epochs, nearby
 from pipelines.cli.nearby import label
 from pipelines.cli.own import Own, advice, to_profile
 from pipelines.cli.priced import priced
-from pipelines.cli.tables import Column, print_rows
+from pipelines.cli.tables import Column, print_rows, print_text
 from studies.words import count, some
 
 FILE = "asked.yaml"
@@ -37,31 +36,31 @@ def print_answer(
         dataset_samples: of an epoch, whose time is shown; None: of none.
     """
     if own is not None:
-        typer.echo(own.in_words)
+        print_text(own.in_words)
     for line in answer.place.in_words():
-        typer.echo(line)
+        print_text(line)
     if answer.forecasts:
         print_rows(*_table(answer.forecasts, dataset_samples))
     if prices := dict.fromkeys(
         price for one in answer.forecasts if one.cost for price in one.cost.prices
     ):
-        typer.echo(f"Prices: {priced(prices)}.")
+        print_text(f"Prices: {priced(prices)}.")
     for one in answer.forecasts:
         if one.value is None:
-            typer.echo(f"{one.system.name} knows only an interval of {label(one)}: {one.unknown}")
+            print_text(f"{one.system.name} knows only an interval of {label(one)}: {one.unknown}")
     for line in (*cautions.travelled(answer), *cautions.fallbacks(answer.forecasts)):
-        typer.echo(line)
+        print_text(line)
     for told in (nearby.corrections, nearby.named, nearby.beyond, cautions.changes):
         for line in told(answer.forecasts):
-            typer.echo(line)
+            print_text(line)
     for line in _refusals(answer, named=named):
-        typer.echo(line)
+        print_text(line)
     for line in _to_measure(answer, listed) if own is None else to_profile(answer, own):
-        typer.echo(line)
+        print_text(line)
     if answer.written:
         new = "is" if answer.written == 1 else "are"
         forecasts = count(answer.written, "forecast")
-        typer.echo(f"{forecasts} {new} new in the ledger, marked as merely asked for.")
+        print_text(f"{forecasts} {new} new in the ledger, marked as merely asked for.")
 
 
 def _table(

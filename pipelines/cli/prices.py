@@ -9,7 +9,7 @@ import typer
 
 from pipelines.cli.ask import Form, history_here
 from pipelines.cli.load import check_all_loaded
-from pipelines.cli.tables import print_frame
+from pipelines.cli.tables import print_frame, print_text
 from studies.words import count
 from warehouse.home import HISTORY, home
 from warehouse.landing import run_folders
@@ -56,12 +56,12 @@ def collect(
         region or (),
         node_type or (),
         days,
-        say=lambda text: typer.echo(text, err=True),
+        say=lambda text: print_text(text, err=True),
     )
     check_all_loaded(found.report)
     for place, one in found.seen.items():
         types = one.tables["instance_type"]["device_count"]
-        typer.echo(
+        print_text(
             f"{place}: {count(len(types), 'instance type')}, {(types > 0).sum()} with GPUs; "
             f"{count(found.rows(place, 'on_demand'), 'on-demand price')}, "
             f"{count(found.rows(place, 'spot'), 'spot price')}; run {one.run.run_id}"
@@ -113,7 +113,7 @@ def show(
     )
     print_frame(shown, form, keys=("node_type", "market", "usd_per_hour", "since"))
     if form == "table" and not known["observed"].any():
-        typer.echo(
+        print_text(
             "None of them was observed: `source` says which paper or file they are of. "
             "`stepcast prices collect` asks AWS."
         )

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import typer
-
 from forecasting.chosen import asking_of
 from forecasting.ready import chosen_backend
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.own import Own, asked_of, is_target
 from pipelines.cli.progress import shown
+from pipelines.cli.tables import print_text
 from profilers.clusters import BackendChoice, host_id
 from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.node_types import check_host, fleet_types, node_group
@@ -71,12 +70,12 @@ def profile(
     landed, here = landed_runs(warehouse.landing), host_id(chosen)
     study = _study(own, target, probes)
     round_ = open_round(study, asking_of(study), chosen, here, landed)
-    typer.echo(own.in_words)
-    typer.echo(f"backend {chosen}: {why}", err=True)
+    print_text(own.in_words)
+    print_text(f"backend {chosen}: {why}", err=True)
     _measure(round_, probes, warehouse.landing, Taken(landed, here, warehouse.landing))
     warehouse.load()
     what = "steps" if "tf_trace" in probes else "passes"
-    typer.echo(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
+    print_text(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
 
 
 def probes_of(own: Own, link_mbps: str | None) -> Probes:

@@ -11,7 +11,7 @@ from models.choosing.advice import Question
 from models.choosing.limits import LIMITS, Limit, exceeded
 from models.choosing.options import Option
 from pipelines.cli.priced import priced
-from pipelines.cli.tables import Column, print_rows
+from pipelines.cli.tables import Column, print_rows, print_text
 from reports.wording import are_few, held
 from studies.words import count
 
@@ -33,30 +33,30 @@ _COLUMNS = (
 def print_recommended(system: str, question: Question, market: Market, found: Recommended) -> None:
     """Print choice, alternatives and rules of thumb, then what they rest on and how surely."""
     advice = found.advice
-    typer.echo(
+    print_text(
         f"{question.iterations:,} iterations of {question.dnn} with a global batch of "
         f"{question.global_batch}{''.join(_limits(question))}: least {question.minimize}"
     )
     if advice.choice is None:
-        typer.echo(
+        print_text(
             f"{system}: no feasible choice; {' or '.join(advice.relaxations) or 'none exists'}"
         )
     else:
-        typer.echo(f"{system} recommends {advice.choice.label}")
-    typer.echo(_judged(system, found))
+        print_text(f"{system} recommends {advice.choice.label}")
+    print_text(_judged(system, found))
     rows = list(_rows(system, found))
     if rows:
         print_rows(_COLUMNS, _cells(question, rows))
     if found.front:
-        typer.echo("What more money buys: nothing else within the limits is faster and cheaper")
+        print_text("What more money buys: nothing else within the limits is faster and cheaper")
         print_rows(_COLUMNS, _cells(question, [("", one) for one in found.front]))
     for line in found.place.in_words():
-        typer.echo(line)
-    typer.echo(f"Prices as of {market.as_of:%Y-%m-%d}: {priced(found.prices)}.")
-    typer.echo(f"Searched {advice.searched}.")
+        print_text(line)
+    print_text(f"Prices as of {market.as_of:%Y-%m-%d}: {priced(found.prices)}.")
+    print_text(f"Searched {advice.searched}.")
     for line in _accuracy(system, found):
-        typer.echo(line)
-    typer.echo(f"Recommendation {found.recommendation_id}, by fit {found.fit_id}.")
+        print_text(line)
+    print_text(f"Recommendation {found.recommendation_id}, by fit {found.fit_id}.")
 
 
 def print_json(system: str, question: Question, market: Market, found: Recommended) -> None:

@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from models.choosing.overheads import Overheads
 from pipelines.cli.own import as_json, built, check_length, check_options, in_words, is_target
 from pipelines.cli.pictures import check_picture, write_picture
+from pipelines.cli.tables import print_text
 from warehouse import limits
 from warehouse.records import Backend, BadInput
 
@@ -141,7 +140,7 @@ def by_all(
         print_json(found, None if model is None else as_json(target, model))
     else:
         if model is not None:
-            typer.echo(in_words(target, model))
+            print_text(in_words(target, model))
         print_answered(found, with_front=shown.front)
 
     def drawn() -> "Figure":
@@ -232,4 +231,4 @@ def _overheads(of_answers: Mapping[str, Any]) -> Overheads:
 
 
 def _say(text: str) -> None:
-    typer.echo(text, err=True)
+    print_text(text, err=True)

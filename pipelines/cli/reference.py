@@ -11,6 +11,7 @@ import typer
 
 from pipelines.cli.load import tell_dagster
 from pipelines.cli.run import Study
+from pipelines.cli.tables import print_text
 from warehouse.home import CHECKOUT, home
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def export(
         raise BadInput(f"no run of study {study!r} has landed in {landing}")
     packed = pack(landing, folder, [run.run_id for run in ours], artefacts=False)
     size_mb = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-    typer.echo(f"packed {packed} of {len(ours)} runs; {folder} holds {size_mb:.1f} MB")
+    print_text(f"packed {packed} of {len(ours)} runs; {folder} holds {size_mb:.1f} MB")
 
 
 def seal(
@@ -76,7 +77,7 @@ def seal(
         for scenario in curve.scenarios(backend)
     }
     path, count = Warehouse(home()).seal(of.name, round_, subjects, folder, clock.now())
-    typer.echo(f"{count} forecasts of round {round_} of {of.name} are in {path}")
+    print_text(f"{count} forecasts of round {round_} of {of.name} are in {path}")
 
 
 def reproduce(
@@ -105,12 +106,12 @@ def reproduce(
     with shown([]) as progress:
         rounds = reproduction.reproduce(folder, place, progress, study or ())
     tell_dagster(place)
-    typer.echo(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
-    _print_leaderboard(place, "leaderboard.json")
-    board = _print_board(place)
-    sealed = _print_sealed(place)
+    print_text(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
+    print_leaderboard(place, "leaderboard.json")
+    board = print_board(place)
+    sealed = print_sealed(place)
     (place / accuracy_page.FILE).write_text(accuracy_page.page(sealed, board))
-    typer.echo(f"page   {place / accuracy_page.FILE}")
+    print_text(f"page   {place / accuracy_page.FILE}")
 
 
 def reproduce_external(
@@ -131,11 +132,11 @@ def reproduce_external(
 
     place = home()
     for line in external.judge(data, Warehouse(place)):
-        typer.echo(line)
-    _print_leaderboard(place, "external.json")
+        print_text(line)
+    print_leaderboard(place, "external.json")
 
 
-def _print_board(place: Path) -> "pl.DataFrame":
+def print_board(place: Path) -> "pl.DataFrame":
     """Print how systems did on what all of a study forecast, write it to board.json; return it."""
     from polars import selectors
 
@@ -144,13 +145,13 @@ def _print_board(place: Path) -> "pl.DataFrame":
 
     board = Warehouse(place).query("board")
     (place / "board.json").write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
-    typer.echo("All systems of a study on what all of them forecast, and what each covers:")
+    print_text("All systems of a study on what all of them forecast, and what each covers:")
     print_table(board.with_columns(selectors.float().round(2)))
-    typer.echo(f"board  {place / 'board.json'}")
+    print_text(f"board  {place / 'board.json'}")
     return board
 
 
-def _print_sealed(place: Path) -> "pl.DataFrame":
+def print_sealed(place: Path) -> "pl.DataFrame":
     """Print how wrong sealed forecasts were, if any of them have been judged; return that."""
     import polars as pl
     from polars import selectors
@@ -160,14 +161,14 @@ def _print_sealed(place: Path) -> "pl.DataFrame":
 
     found = Warehouse(place).query("sealed")
     if not found.is_empty():
-        typer.echo("Forecasts that were published before anything of their study was measured:")
+        print_text("Forecasts that were published before anything of their study was measured:")
         times = pl.col("sealed_at", "first_measured_at").dt.strftime("%Y-%m-%d %H:%M")
         narrow = found.drop("backend", "metric", "median_ape", "max_ape")
         print_table(narrow.with_columns(selectors.float().round(1), times))
     return found
 
 
-def _print_leaderboard(place: Path, name: str) -> None:
+def print_leaderboard(place: Path, name: str) -> None:
     """Print the leaderboard of a home and write it there."""
     from pipelines.cli.ask import LEADERBOARD
     from pipelines.cli.tables import print_table
@@ -176,4 +177,4 @@ def _print_leaderboard(place: Path, name: str) -> None:
     board = Warehouse(place).leaderboard().select(LEADERBOARD)
     (place / name).write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
     print_table(board)
-    typer.echo(f"leaderboard  {place / name}")
+    print_text(f"leaderboard  {place / name}")

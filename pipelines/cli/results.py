@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
-import typer
 
 from forecasting.results import summary
-from pipelines.cli.tables import Column, print_rows
+from pipelines.cli.tables import Column, print_rows, print_text
 from reports.wording import headline, interval, number, opening, percent
 
 
@@ -41,10 +40,10 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
     judged = map(_judged, rows.to_dicts())
     cells = list(zip(rows["label"], *columns.values(), judged, strict=True))
     result = summary(rows)
-    typer.echo(opening(rows.height, result, baseline))
+    print_text(opening(rows.height, result, baseline))
     print_rows(shown, cells)
-    typer.echo(f"Figures are {metric}. * within-run: between windows.")
-    typer.echo(headline(result, baseline))
+    print_text(f"Figures are {metric}. * within-run: between windows.")
+    print_text(headline(result, baseline))
 
 
 def _judged(row: Mapping[str, Any]) -> str:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli.tables import print_text
+
 node = typer.Typer(
     name="node",
     help="This machine as a node of a service's cluster.",
@@ -100,4 +102,4 @@ def list_() -> None:
     from forecasting.embedders import known
 
     for name, path in known().items():
-        typer.echo(f"{name}  {path}")
+        print_text(f"{name}  {path}")

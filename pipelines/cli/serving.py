@@ -14,6 +14,7 @@ from types import FrameType
 import typer
 
 from pipelines.cli.errors import Interrupted
+from pipelines.cli.tables import print_text
 from warehouse.history import History
 from warehouse.home import home
 from warehouse.names import checked_name
@@ -199,7 +200,7 @@ def train(
             )
     except KeyboardInterrupt:
         raise Interrupted("stopped; the same command goes on") from None
-    typer.echo(
+    print_text(
         f"{found.iterations:,} iterations in {found.seconds / 60:.0f} min; loss of "
         f"{found.networks} networks that were never drawn: {found.predicted:.3f} with predicted "
         f"weights, {found.random:.3f} with random ones, less by {found.low:.3f} to "
@@ -209,4 +210,4 @@ def train(
 
 
 def _tell(text: str) -> None:
-    typer.echo(text, err=True)
+    print_text(text, err=True)

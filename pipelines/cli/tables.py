@@ -1,17 +1,18 @@
-"""Tables for people, as wide as their terminal; CSV and JSON for programs.
+"""Tables and text for people, as wide as their terminal; CSV and JSON for programs.
 
 A table has one line a row where its columns fit beside each other. Where they do not, the columns
 that matter most stay on the row, and what does not fit stands under it as `name: value`. No value
-is cut. A value is broken only if it is wider than a line, and then between two words.
+is cut. A value is broken only if it is wider than a line, and then between two words. So is text;
+in a pipe it has no width unless COLUMNS says one.
 """
 
 import json
 import os
-import shutil
+import sys
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import typer
 from rich.cells import cell_len
@@ -48,7 +49,49 @@ class Column:
 
 def columns_of_terminal() -> int:
     """Return how wide lines may be: as COLUMNS says, else the terminal, else `PIPE_COLUMNS`."""
-    return shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns
+    return _columns_of(sys.stdout) or PIPE_COLUMNS
+
+
+def print_text(text: str, *, err: bool = False) -> None:
+    """Print text, on stderr if `err`; lines that are too wide for the terminal end between words.
+
+    A line goes on below its first word, two columns further in. In a pipe it stays whole, unless
+    COLUMNS says how wide lines may be.
+    """
+    width = _columns_of(sys.stderr if err else sys.stdout)
+    for line in text.split("\n"):
+        typer.echo("\n".join([line] if width is None else _filled(line, width)), err=err)
+
+
+def _columns_of(stream: TextIO) -> int | None:
+    """Return how wide the lines of a stream may be; None if nothing says so."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):  # a pipe; or a buffer, which has no descriptor
+        return None
+
+
+def _filled(line: str, width: int) -> list[str]:
+    """Return a line, or several that end between words."""
+    if cell_len(line) <= width:
+        return [line]
+    first = line[: len(line) - len(line.lstrip())]
+    return _wrapped(line.strip(), width, first, first + _GAP)
+
+
+def _wrapped(text: str, width: int, first: str, further: str) -> list[str]:
+    """Return lines that end between words, each after its indent."""
+    return textwrap.wrap(
+        text,
+        max(width, len(first) + 20),
+        initial_indent=first,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def print_frame(frame: "pl.DataFrame", form: Format, keys: Collection[str] = ()) -> None:
@@ -109,6 +152,7 @@ def table_lines(
         inside = places if heading is None else places[1:]
         beside = _beside(columns, widths, inside, width - len(indent))
     under = [place for place in places if place not in beside and place != heading]
+    is_narrow = len(beside) != 1 or len(indent) + widths[beside[0]] <= width
     titles = [column.title for column in columns]
     if heading is not None:
         yield titles[heading]
@@ -119,9 +163,12 @@ def table_lines(
         repeats = last is not None and columns[0].is_heading and row[0] == last
         last = row[0]
         if heading is not None and not repeats:
-            yield row[heading]
+            yield from _filled(row[heading], width)
         shown = ["", *row[1:]] if repeats else row
-        yield indent + _joined(columns, widths, beside, shown)
+        if is_narrow:
+            yield indent + _joined(columns, widths, beside, shown)
+        else:
+            yield from _filled(indent + shown[beside[0]], width)
         pairs = [f"{titles[place]}: {row[place]}" for place in under if row[place]]
         yield from _packed(pairs, indent + _UNDER, width)
 
@@ -166,14 +213,7 @@ def _packed(pairs: Sequence[str], indent: str, width: int) -> Iterator[str]:
             continue
         if line:
             yield line
-        *full, line = textwrap.wrap(
-            pair,
-            max(width, len(indent) + 20),
-            initial_indent=indent,
-            subsequent_indent=indent + _GAP,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        *full, line = _wrapped(pair, width, indent, indent + _GAP)
         yield from full
     if line:
         yield line

@@ -8,7 +8,7 @@ import typer
 from pipelines.cli.ask import history_here
 from pipelines.cli.pictures import check_picture, write, write_picture
 from pipelines.cli.run import Study
-from pipelines.cli.tables import print_table
+from pipelines.cli.tables import print_table, print_text
 from warehouse.records import BadInput
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def timeline(
     assert isinstance(model, AsyncSGD)
     shown, throughput = timelines.simulated(model, subject.scenario, steps)
     label, fit_id = subject.scenario.label, fit.record.fit_id
-    typer.echo(f"{label}: {throughput:.2f} steps/s in this simulation")
+    print_text(f"{label}: {throughput:.2f} steps/s in this simulation")
     print_table(_in_ms(shown))
     if chrome is not None:
         about: dict[str, str | int | float] = {"scenario": label, "fit_id": fit_id, "seed": 0}
@@ -80,7 +80,7 @@ def timeline(
     if save:
         warehouse.record_fit(fit.record)
         warehouse.record_intervals(fit_id, subject.scenario.scenario_id, shown.intervals)
-        typer.echo(f"{shown.intervals.height} rows of fit {fit_id} in pred.synthetic_interval")
+        print_text(f"{shown.intervals.height} rows of fit {fit_id} in pred.synthetic_interval")
 
 
 def _check_loaded(subject: "Subject", warehouse: "Warehouse") -> None:

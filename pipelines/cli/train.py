@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pipelines.cli.money import MaxUsd, Money, Yes, check_cap
 from pipelines.cli.pictures import check_picture, write_picture
+from pipelines.cli.tables import print_text
 from pipelines.runtime import IfInfeasible
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ def _trained(
     renting = money.renting(home(), backend, types, told)
     with renting, _shown(job.iterations) as tell:
         keeper, state = attempt(job, performance, backend, home(), tell, answer, waiting=_say)
-    typer.echo(f"checkpoints and story  {keeper.folder}")
-    typer.echo("`stepcast load` brings what happened into the history (raw.runtime_event)")
+    print_text(f"checkpoints and story  {keeper.folder}")
+    print_text("`stepcast load` brings what happened into the history (raw.runtime_event)")
     return keeper.story, state.error
 
 
@@ -167,11 +168,11 @@ def _tell(entry: "Entry") -> None:
         what.append(f"at iteration {entry.step}")
     told = [_fact(key, value) for key, value in entry.detail.items() if value is not None]
     line = f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if told else ''}{', '.join(told)}"
-    typer.echo(line, err=True)
+    print_text(line, err=True)
 
 
 def _say(text: str) -> None:
-    typer.echo(text, err=True)
+    print_text(text, err=True)
 
 
 def _fact(key: str, value: object) -> str:
@@ -192,15 +193,15 @@ def answerer(policy: IfInfeasible) -> "Answer":
 
 def _asked(infeasible: "Infeasible", state: "State") -> "Way | None":
     hourly_usd = sum(node.usd_per_hour for node in state.nodes)
-    typer.echo(f"{infeasible.reason}; {len(state.nodes)} nodes wait at ${hourly_usd:.2f} per hour")
-    typer.echo("  0  abort; the last checkpoint stays")
+    print_text(f"{infeasible.reason}; {len(state.nodes)} nodes wait at ${hourly_usd:.2f} per hour")
+    print_text("  0  abort; the last checkpoint stays")
     for number, way in enumerate(infeasible.ways, start=1):
-        typer.echo(f"  {number}  {way.text}")
+        print_text(f"  {number}  {way.text}")
     number = -1
     try:
         while not 0 <= number <= len(infeasible.ways):
             if state.nodes and not _answers(_PATIENCE_S):
-                typer.echo(f"nobody answered for {_PATIENCE_S / 60:g} min while nodes wait: abort")
+                print_text(f"nobody answered for {_PATIENCE_S / 60:g} min while nodes wait: abort")
                 return None
             number = typer.prompt(f"0 to {len(infeasible.ways)}", type=int)
     except typer.Abort:
@@ -211,5 +212,5 @@ def _asked(infeasible: "Infeasible", state: "State") -> "Way | None":
 
 def _answers(within_s: float) -> bool:
     """Wait until somebody types, or for so long; tell whether somebody did."""
-    typer.echo("your choice, and Enter:")
+    print_text("your choice, and Enter:")
     return bool(select.select([sys.stdin], [], [], within_s)[0])

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli.tables import print_text
 from warehouse.home import home
 
 app = typer.Typer(
@@ -31,9 +32,9 @@ def check() -> None:
 
     found = examine(home(), mismatch=mismatch)
     for finding in found.findings:
-        typer.echo(f"{'broken' if finding.broken else 'note'}: {finding.text}")
+        print_text(f"{'broken' if finding.broken else 'note'}: {finding.text}")
     broken = sum(finding.broken for finding in found.findings)
-    typer.echo(f"sound: {found.summary}" if found.sound else f"{broken} broken: {found.summary}")
+    print_text(f"sound: {found.summary}" if found.sound else f"{broken} broken: {found.summary}")
     raise typer.Exit(0 if found.sound else 1)
 
 
@@ -55,7 +56,7 @@ def backup(
     from warehouse import upkeep
 
     copy = upkeep.backup(home(), target)
-    typer.echo(f"{copy}: {_megabytes(copy.stat().st_size)}, verified")
+    print_text(f"{copy}: {_megabytes(copy.stat().st_size)}, verified")
 
 
 @app.command()
@@ -70,7 +71,7 @@ def compact() -> None:
     from warehouse import upkeep
 
     before, after = upkeep.compact(home())
-    typer.echo(f"{_megabytes(before)} before, {_megabytes(after)} after")
+    print_text(f"{_megabytes(before)} before, {_megabytes(after)} after")
 
 
 @app.command()
@@ -83,10 +84,10 @@ def migrate() -> None:
 
     done = upkeep.migrate_now(home())
     if done.backup is None:
-        typer.echo(f"schema version {done.after} is the newest; nothing to do")
+        print_text(f"schema version {done.after} is the newest; nothing to do")
     else:
-        typer.echo(f"schema version {done.before} became {done.after}")
-        typer.echo(f"the warehouse as it was before is in {done.backup}")
+        print_text(f"schema version {done.before} became {done.after}")
+        print_text(f"the warehouse as it was before is in {done.backup}")
 
 
 def _megabytes(size_bytes: int) -> str:

@@ -15,7 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from pipelines.cli.tables import PIPE_COLUMNS, Column, print_rows, print_table, table_lines
+from pipelines.cli.tables import (
+    PIPE_COLUMNS,
+    Column,
+    print_rows,
+    print_table,
+    print_text,
+    table_lines,
+)
 
 COLUMNS = [
     Column("scenario", is_key=True, is_heading=True),
@@ -81,7 +88,11 @@ def test_what_does_not_fit_stands_under_its_row() -> None:
 
 def test_keys_stay_on_the_row_before_others() -> None:
     assert lines(50)[1] == "  system              forecast  past error"
-    assert lines(50)[5:8] == [
+    assert lines(50)[3:5] == [
+        "resnet18 64px b8, 500 Mb/s, all-reduce, W=4 (4",
+        "  emu.avx512.s15)",
+    ], "a heading that is too wide ends between words"
+    assert lines(50)[6:9] == [
         "      $/h: 0.148   split: held out dnn",
         "  log_linear  only an interval  never judged",
         "      $/h: 0.148   split: held out dnn",
@@ -118,6 +129,33 @@ def test_a_value_wider_than_the_line_breaks_between_words_only() -> None:
     table = list(table_lines([Column("a"), Column("b"), Column("c")], [["1", words, path]], 80))
     assert " ".join(" ".join(table[3:]).split()) == f"b: {words} c: {path}"
     assert all(len(line) <= 80 for line in table if path not in line)
+
+
+@pytest.mark.parametrize("is_heading", [False, True])
+def test_a_first_value_wider_than_the_line_breaks_between_words_only(is_heading: bool) -> None:
+    words = " ".join(f"batch-{number}" for number in range(12))
+    columns = [Column("what", is_heading=is_heading), Column("about", is_key=True)]
+    table = list(table_lines(columns, [[words, "2 min"], ["links", "1 min"]], 40))
+    assert all(len(line) <= 40 for line in table)
+    assert words in " ".join(" ".join(table).split())
+    assert " ".join(table).split()[-2:] == ["1", "min"]
+
+
+def test_text_is_as_wide_as_columns_say_and_whole_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "  about /a/path/of/letters/that/stays/whole and words\nshort"
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_text(text)
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setenv("COLUMNS", "20")
+    print_text(text, err=True)
+    assert capsys.readouterr().err.splitlines() == [
+        "  about",
+        "    /a/path/of/letters/that/stays/whole",
+        "    and words",
+        "short",
+    ]
 
 
 def test_letters_that_command_the_terminal_are_shown_instead() -> None:

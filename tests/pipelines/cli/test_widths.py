@@ -1,0 +1,237 @@
+"""Every command that prints a table, at 80 and 120 columns, and in a pipe."""
+
+import dataclasses
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterable, Iterator, Sequence
+from fcntl import ioctl
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from benchmarks import ceer, ingest, optimizer, predictddl, simulator
+from pipelines.cli import reference, tables
+from pipelines.cli.main_job import show_results, unchecked
+from scripts.reference_pages import commands
+from studies.rounds import latest_round, whole_round
+from tests.pipelines.ran import Stepcast, stepcast
+from tests.small_history import PYTORCH, TENSORFLOW
+from warehouse.home import CHECKOUT
+from warehouse.landing import landed_runs
+
+VARIANCE = str(CHECKOUT / "studies" / f"{PYTORCH}.yaml")
+ASYNC = CHECKOUT / "studies" / f"{TENSORFLOW}.yaml"
+WORKLOAD = (
+    *("--framework", "pytorch", "--image-size", "32", "--batch-size", "12"),
+    *("--link-mbps", "200"),
+)
+TABLES: dict[str, tuple[str, ...]] = {
+    "accuracy": (),
+    "compare": ("type:emu.avx512.c15", "type:emu.avx512.s15"),
+    "decisions": ("--questions", "1"),
+    "doctor": (),
+    "fleet list": (),
+    "fleet status": (),
+    "history": ("small_cnn", "--most", "3"),
+    "node-types": (),
+    "noise": (VARIANCE,),
+    "plan": (str(CHECKOUT / "studies" / "reference_async_mixed.yaml"),),
+    "predict": (
+        *("--dnn", "small_cnn", *WORKLOAD, "--workers", "2,4,8", "--worker", "emu.avx512.s15"),
+        *("--systems", "srift,srift_paper,ideal_scaling", "--dataset-samples", "50000"),
+    ),
+    "prices show": (),
+    "query": (),
+    "recommend": (
+        *("--model", "small_cnn", *WORKLOAD, "--samples", "1000000", "--max-hours", "60"),
+        *("--capacity", "emu.avx512.s15=4", "--systems", "srift", "--as-of", "2026-11-26"),
+        "--front",
+    ),
+    "sql": ("SELECT * FROM report.accuracy LIMIT 3",),
+    "timeline": (str(ASYNC), "--scenario", "small_cnn 24px b1, 200 Mb/s, W=2", "--steps", "2"),
+}
+"""Commands that print a table of the small history, and what they are asked."""
+BENCHES = {
+    "bench ceer": ceer,
+    "bench ingest": ingest,
+    "bench optimizer": optimizer,
+    "bench predictddl": predictddl,
+    "bench simulator": simulator,
+}
+"""Commands that print what a program measures, which is not run here."""
+RESULTS = ("run", "demo", "reproduce", "reproduce-external")
+"""Commands that measure or rebuild for long, then print tables of a home."""
+LINES: dict[str, tuple[str, ...]] = {
+    "load": (),
+    "networks": (),
+    "show": ("links",),
+    "warehouse check": (),
+}
+"""Commands that print lines, some of them long."""
+WITHOUT_TABLES = {
+    *LINES,
+    *("embedder list", "embedder train", "export", "fleet add", "fleet off", "fleet on"),
+    *("fleet page", "fleet pause", "fleet remove", "fleet resume", "fleet run", "import"),
+    *("node join", "prices collect", "profile", "push", "reap", "report", "seal", "serve"),
+    *("train", "ui", "warehouse backup", "warehouse compact", "warehouse migrate"),
+}
+Table = tuple[Sequence[tables.Column], Sequence[Sequence[str]]]
+
+
+@pytest.fixture(scope="module")
+def home(small_history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a copy of the small history, which these commands may write to."""
+    copy = Path(copytree(small_history, tmp_path_factory.mktemp("widths") / "home"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STEPCAST_HOME", str(copy))
+        patch.setenv("DAGSTER_HOME", "/nowhere")
+        assert stepcast("fleet", "add", "emu.native.c15", "--backend", "loopback").code == 0
+        yield copy
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch) -> list[Table]:
+    """Return what tables are made of from here on, on a terminal of 80 columns."""
+    seen: list[Table] = []
+    made = tables.table_lines
+
+    def table_lines(columns: Any, rows: Any, width: int) -> Iterable[str]:
+        seen.append((columns, rows))
+        return made(columns, rows, width)
+
+    monkeypatch.setattr(tables, "table_lines", table_lines)
+    monkeypatch.setenv("COLUMNS", "80")
+    return seen
+
+
+def plain(line: str) -> str:
+    """Return a line without its colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", line)
+
+
+def words_of(lines: Iterable[str]) -> set[str]:
+    return {word for line in lines for word in plain(line).split()}
+
+
+def check_lines(text: str, width: int) -> None:
+    """Fail at a line that could be narrower: what has no blank is never broken."""
+    for line in text.splitlines():
+        assert cell_len(plain(line)) <= width or len(line.split()) <= 2, line
+
+
+def check_table(table: Table, lines: Sequence[str], width: int) -> None:
+    """Fail at a line that is too wide, a value that is cut, and a word that is broken."""
+    columns, rows = table
+    check_lines("\n".join(lines), width)
+    told = words_of(value for row in rows for value in row)
+    titles = [column.title for column in columns]
+    names = words_of(titles) | words_of(f"{title}:" for title in titles)
+    shown = {word for word in words_of(lines) if word.strip("─")}
+    repeated = words_of(row[0] for row in rows)
+    assert told - shown - repeated == set(), "nothing is cut"
+    assert repeated <= shown
+    assert shown - told - names == set(), "no word is broken"
+
+
+def check(seen: Sequence[Table], out: str, err: str) -> None:
+    """Check what was printed at 80 columns, and the tables of it at 120 and in a pipe."""
+    assert seen, f"no table: {out}{err}"
+    check_lines(out, 80)
+    check_lines(err, 80)
+    shown = words_of(out.splitlines())
+    for columns, rows in list(seen):
+        assert words_of(value for row in rows for value in row) <= shown
+        for width in (80, 120, tables.PIPE_COLUMNS):
+            check_table((columns, rows), list(tables.table_lines(columns, rows, width)), width)
+
+
+def test_every_command_prints_tables_or_none() -> None:
+    groups = [{*TABLES}, {*BENCHES}, {*RESULTS}, WITHOUT_TABLES]
+    names = [name for group in groups for name in group]
+    assert sorted(names) == sorted(name.removeprefix("stepcast ") for name, _ in commands())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_fit(home: Path, printed: list[Table], name: str) -> None:
+    answer = stepcast(*name.split(), *TABLES[name])
+    # A machine may lack what doctor looks for.
+    assert answer.code == 0 or name == "doctor", answer.err
+    check(printed, answer.out, answer.err)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines_fit(home: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    whole = stepcast(*name.split(), *LINES[name])
+    monkeypatch.setenv("COLUMNS", "80")
+    answer = stepcast(*name.split(), *LINES[name])
+    check_lines(answer.out, 80)
+    assert words_of([whole.out, whole.err]) == words_of([answer.out, answer.err])
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_figures_of_programs_fit(
+    stepcast: Stepcast, printed: list[Table], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    program: Any = BENCHES[name]
+    figures: dict[str, object] = {
+        field.name: 12_345_678.9 for field in dataclasses.fields(program.Report)
+    }
+    if program is optimizer:
+        figures["choices"] = ("4 emu.avx512.s15, 2 emu.sse41.s15",) * 4
+    monkeypatch.setattr(program, "measure", lambda *_, **__: program.Report(**figures))
+    answer = stepcast(*name.split())
+    assert answer.code == 0, answer.err
+    check(printed, answer.out, answer.err)
+
+
+def test_what_a_run_ends_with_fits(
+    home: Path, printed: list[Table], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = unchecked(Path(VARIANCE), "emulated")
+    runs = landed_runs(home / "landing")
+    (host,) = {run.host_id for run in runs if run.study == PYTORCH}
+    latest = latest_round(asked.study, asked.asking, "emulated", host, runs)
+    assert latest is not None
+    show_results(whole_round(latest, asked.study, runs), home)
+    check(printed, *capsys.readouterr())
+
+
+def test_what_is_rebuilt_ends_with_boards_that_fit(
+    home: Path, printed: list[Table], capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference.print_leaderboard(home, "leaderboard.json")
+    reference.print_board(home)
+    reference.print_sealed(home)
+    check(printed, *capsys.readouterr())
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_terminal_shows_it_so(home: Path, width: int) -> None:
+    out, terminal = pty.openpty()
+    ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    words = [sys.executable, "-m", "pipelines.cli.main", "accuracy"]
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    subprocess.run(words, stdout=terminal, env=environment, check=True, cwd=CHECKOUT)
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(out, 65536):
+            shown += part
+    except OSError:  # the other end is closed, as Linux says it
+        pass
+    os.close(out)
+    text = shown.decode().replace("\r\n", "\n")
+    check_lines(text, width)
+    assert re.search(r"^system +backend|^system +split", text, re.MULTILINE)
+    piped = subprocess.run(
+        words, capture_output=True, env=environment | {"COLUMNS": str(width)}, cwd=CHECKOUT
+    )
+    assert piped.stdout.decode() == text
