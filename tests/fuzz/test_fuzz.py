@@ -2,21 +2,19 @@
 
 import pytest
 
+from tests.exhaustive import exhaustive
 from tests.fuzz.campaign import reproduce, run
 from tests.fuzz.child import make
 from tests.fuzz.planted import FAULTS
 from tests.fuzz.targets import TARGETS, named
 
-EVERY_PUSH = {"kineto", "study"}
+EVERY_PUSH = ("kineto", "study")
 FAULTY = "tests.fuzz.planted:FAULTY"
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name in EVERY_PUSH else pytest.param(name, marks=pytest.mark.exhaustive)
-        for name in TARGETS
-    ],
+    [*EVERY_PUSH, *exhaustive(*(name for name in TARGETS if name not in EVERY_PUSH))],
 )
 def test_mutated_files_are_read_or_refused(name: str) -> None:
     quick = TARGETS[name].quick

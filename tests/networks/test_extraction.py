@@ -53,6 +53,7 @@ def test_one_child_extracts_several(children: list[list[str]]) -> None:
     assert len(children) == 1
 
 
+@pytest.mark.exhaustive
 def test_one_child_extracts_a_network_at_several_batches(children: list[list[str]]) -> None:
     found = extracted_steps("small_cnn", [3, 5, 3], 32, "pytorch")
     assert found == [pytorch_graph("small_cnn", size, 32) for size in (3, 5, 3)]

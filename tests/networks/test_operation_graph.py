@@ -7,6 +7,7 @@ import pytest
 import networks
 from networks.operation_graph import operation_graph, step_operations
 from networks.operation_types import canonical
+from tests.exhaustive import exhaustive
 
 
 def executed(dnn: str, batch_size: int, image_size: int) -> tuple[list[Any], dict[str, list[Any]]]:
@@ -40,9 +41,7 @@ def executed(dnn: str, batch_size: int, image_size: int) -> tuple[list[Any], dic
     ("dnn", "image_size"),
     [
         ("small_cnn", 32),
-        ("squeezenet", 48),
-        pytest.param("mobilenet_v2", 32, marks=pytest.mark.exhaustive),
-        pytest.param("vit_tiny", 16, marks=pytest.mark.exhaustive),
+        *exhaustive(("squeezenet", 48), ("mobilenet_v2", 32), ("vit_tiny", 16)),
         ("stacked_lstm", 8),
     ],
 )

@@ -117,6 +117,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> OwnModel:
     return own_model("mine:build_keras", (BATCH,), place)
 
 
+@pytest.mark.exhaustive
 def test_packages_of_the_names_of_ours_are_the_users(model: OwnModel) -> None:
     assert (model.framework, model.graph, model.image_size) == ("tensorflow", None, 0)
     assert model.parameter_count == WORDS * WIDTH + WIDTH * CLASSES

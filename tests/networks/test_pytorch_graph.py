@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import networks
 from networks.operation_graph import GraphOperation
 from networks.pytorch_graph import pytorch_graph, step_operators, timed_operators
+from tests.exhaustive import exhaustive
 
 
 class Tiny(nn.Module):
@@ -75,7 +76,9 @@ def test_dense_layers_and_the_update_of_every_parameter() -> None:
     assert len({one.name for one in found}) == len(found)
 
 
-@pytest.mark.parametrize("dnn", ["small_cnn", "alexnet", "squeezenet", "resnet18", "mobilenet"])
+@pytest.mark.parametrize(
+    "dnn", ["small_cnn", "resnet18", *exhaustive("alexnet", "squeezenet", "mobilenet")]
+)
 def test_the_graph_is_what_is_executed(dnn: str) -> None:
     side = max(networks.minimum_image_size(dnn, "pytorch"), 40)
     graph = pytorch_graph(dnn, 2, side)
@@ -85,7 +88,7 @@ def test_the_graph_is_what_is_executed(dnn: str) -> None:
     assert graph.parameter_count == sum(one.numel() for one in module.parameters())
 
 
-@pytest.mark.parametrize("dnn", ["vgg11", "resnet50"])
+@pytest.mark.parametrize("dnn", ["vgg11", *exhaustive("resnet50")])
 def test_work_agrees_with_pytorch_s_own_count(dnn: str) -> None:
     side = 40
     graph = pytorch_graph(dnn, 2, side)

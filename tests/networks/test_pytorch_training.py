@@ -5,6 +5,7 @@ import torch
 
 import networks
 from networks.library import LIBRARY
+from tests.exhaustive import exhaustive
 
 PUBLISHED = {
     "alexnet": 61_100_840,
@@ -52,10 +53,7 @@ def test_every_network_is_either_published_or_ours() -> None:
     [
         "small_cnn",
         "resnet18",
-        *(
-            pytest.param(name, marks=pytest.mark.exhaustive)
-            for name in ("squeezenet", "shufflenet_v2", "mobilenet", "inception_v3")
-        ),
+        *exhaustive("squeezenet", "shufflenet_v2", "mobilenet", "inception_v3"),
     ],
 )
 def test_a_single_smallest_image_trains_every_parameter(name: str) -> None:

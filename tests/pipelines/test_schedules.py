@@ -12,6 +12,7 @@ from dagster._daemon.daemon import SchedulerDaemon
 from dagster._scheduler.scheduler import launch_scheduled_runs
 
 from pipelines import history
+from tests.exhaustive import exhaustive
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
 from warehouse.kept import bring, kept_runs
@@ -38,7 +39,7 @@ def tick(instance: DagsterInstance, until: datetime) -> None:
 @pytest.mark.parametrize(
     ("days", "jobs"),
     [
-        pytest.param(1 / 40, {"variance", "reap"}, marks=pytest.mark.exhaustive),
+        *exhaustive((1 / 40, {"variance", "reap"})),
         (8, {"variance", "reap", "prices"}),
     ],
     ids=["soon", "a week"],

@@ -12,7 +12,7 @@ from models.ceer.predictor import Ceer, fit
 from tests.models.ceer.frames import MB, network, observed, operation, step, steps
 from warehouse.records import BadInput
 
-FEW = settings(max_examples=20)
+FEW = settings(max_examples=5)
 """Each example fits twice."""
 DNNS = ("a", "b", "c", "d", "e", "f")
 

@@ -17,7 +17,7 @@ from models.predictddl.random_networks import CHANNELS, MOST_KERNEL, MOST_LAYERS
 from warehouse.records import BadInput
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10**6), side=st.sampled_from([8, 16]), classes=st.integers(2, 30))
 def test_a_random_network_runs_with_random_and_with_predicted_weights(
     seed: int, side: int, classes: int

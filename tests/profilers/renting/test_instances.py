@@ -14,6 +14,7 @@ from profilers.clusters.node_types import node_group
 from profilers.renting.allowance import Allowance, Rate, allowed
 from profilers.renting.book import Book
 from profilers.steady import hostlock
+from tests.exhaustive import exhaustive
 from tests.profilers.renting import hosts
 from tests.profilers.renting import instances as command_of
 from tests.profilers.renting import served as standing_in
@@ -26,7 +27,7 @@ cloud, served = standing_in.cloud, standing_in.served
 RATE = Rate(usd_per_hour=0.096, most_usd_per_hour=0.096, source="test")
 
 
-@pytest.fixture(params=["emulated", pytest.param("loopback", marks=pytest.mark.exhaustive)])
+@pytest.fixture(params=["emulated", *exhaustive("loopback")])
 def rented(
     cloud: Cloud,
     home: Path,
