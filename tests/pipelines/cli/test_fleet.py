@@ -159,6 +159,7 @@ def test_a_watch_alone_profiles_nothing(
     assert (paper.asked, probes.asked) == (1, [])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("paper")
 def test_a_probe_that_fails_ends_with_its_reason(
     stepcast: Stepcast, home: Path, probes: PaperProbes
