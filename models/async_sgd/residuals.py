@@ -4,7 +4,7 @@ The time from step to step of one worker of W is
 
     client gap + compute + wire - overlap + queueing,
 
-where all but the last are those of a worker alone; docs/async_sgd.md says what each is.
+where all but the last are those of a worker alone; lab/async_sgd.md says what each is.
 """
 
 import polars as pl

@@ -3,7 +3,7 @@
 A server sends a parameter once its read has run and the worker has asked for it. Control
 dependencies chain the reads on the server; the first of them waits until a small parameter has
 travelled to the worker, by when the worker has asked for most of the others. What is kept of the
-order shows in captured packets (docs/async_sgd.md).
+order shows in captured packets (lab/async_sgd.md).
 """
 
 from collections.abc import Mapping, Sequence

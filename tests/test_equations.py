@@ -1,0 +1,53 @@
+"""Each row of the papers' tables, from equation to function, leads to a function that is there."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from warehouse.home import CHECKOUT
+
+PAGES = ("async_sgd.md", "srift.md", "ceer.md", "predictddl.md")
+_HEADER = "| paper | what | file: function |"
+_PLACE = re.compile(r"`([\w/]+\.py)`: `([\w.]+)`")
+
+
+def rows(page: str) -> list[str]:
+    """Return the rows of a page's table of equations."""
+    _, _, after = (CHECKOUT / "docs" / page).read_text().partition(f"{_HEADER}\n|---|---|---|\n")
+    table, _, _ = after.partition("\n\n")
+    return table.splitlines()
+
+
+def is_defined(path: Path, name: str) -> bool:
+    """Tell whether a file defines a function or class, `Class.method` included; imports nothing."""
+    body = ast.parse(path.read_text()).body if path.is_file() else []
+    for part in name.split("."):
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        found = [node for node in body if isinstance(node, kinds) and node.name == part]
+        if not found:
+            return False
+        body = found[0].body
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_equation_leads_to_its_function(page: str) -> None:
+    table = rows(page)
+    assert len(table) > 15
+    places = [_PLACE.search(row) for row in table]
+    assert not [row for row, place in zip(table, places, strict=True) if place is None]
+    lost = [place[0] for place in places if place and not is_defined(CHECKOUT / place[1], place[2])]
+    assert not lost
+
+
+def test_what_is_not_there_is_found_out() -> None:
+    assert is_defined(CHECKOUT / "models/srift/iteration.py", "Iteration.step_time_s")
+    assert not is_defined(CHECKOUT / "models/srift/iteration.py", "Iteration.step_time")
+    assert not is_defined(CHECKOUT / "models/srift/iterations.py", "simulate")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_paper_is_read_in_a_quarter_of_an_hour(page: str) -> None:
+    assert len((CHECKOUT / "docs" / page).read_text().split()) <= 1500
