@@ -15,7 +15,7 @@ from pipelines.cli.main import main
 from tests.pipelines.ran import Stepcast
 from warehouse.home import CHECKOUT
 
-GROUPS = {"bench", "embedder", "fleet", "node", "prices", "warehouse"}
+GROUPS = {"bench", "docs", "embedder", "fleet", "node", "prices", "warehouse"}
 COMMANDS = sorted(set(commands.COMMANDS) - GROUPS)
 HEAVY = {"boto3", "dagster", "duckdb", "fastapi", "matplotlib", "numpy", "pandas", "polars"} | {
     "pyarrow", "scipy", "tensorflow", "torch",

@@ -78,7 +78,15 @@ LINES: dict[str, tuple[str, ...]] = {
 """Commands that print lines, some of them long."""
 WITHOUT_TABLES = {
     *LINES,
-    *("embedder list", "embedder train", "export", "fleet add", "fleet off", "fleet on"),
+    *(
+        "docs data",
+        "embedder list",
+        "embedder train",
+        "export",
+        "fleet add",
+        "fleet off",
+        "fleet on",
+    ),
     *("fleet page", "fleet pause", "fleet remove", "fleet resume", "fleet run", "import"),
     *("node join", "prices collect", "profile", "push", "reap", "report", "seal", "serve"),
     *("train", "ui", "warehouse backup", "warehouse compact", "warehouse migrate"),
