@@ -11,7 +11,6 @@ from pydantic import PrivateAttr
 from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
 from forecasting.ready import ready, unchecked
 from profilers.clusters import host_id
-from reports import report
 from studies.changes import changes
 from studies.progress import Progress
 from studies.renting import renting
@@ -23,6 +22,7 @@ from studies.rounds import (
     shown_host,
     whole_round,
 )
+from warehouse.home import REPORT
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse, read_only
@@ -43,7 +43,7 @@ class WarehouseResource(ConfigurableResource):
     @property
     def report(self) -> Path:
         """Where the HTML report is."""
-        return Path(self.home) / report.FILE
+        return Path(self.home) / REPORT
 
     def published_ledger(self) -> pl.DataFrame:
         """Return who has forecast what, from the published copy, which is never locked."""

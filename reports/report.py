@@ -50,11 +50,9 @@ _BOUNDED = (
     f"{MOST_FIGURES} figures side by side, and a line of more than {MOST_POINTS:,} points is drawn "
     "as pixels."
 )
-FILE = "report.html"
-"""Name of the report in a home."""
 _SYSTEMS = (
-    "Mean absolute error over scenarios with two or more workers, by network, smallest first; for "
-    "one worker the mean error with its sign."
+    "Mean absolute error over scenarios with two or more workers, by network, of each system, the "
+    "smallest first; for one worker the mean error with its sign."
 )
 _LINKS = (
     "<p>Goodput of simultaneous flows between the server and as many workers, as iperf3's "
@@ -167,24 +165,31 @@ def _warning(about: About, rows: pl.DataFrame) -> str:
 
 
 def _systems(systems: pl.DataFrame) -> str:
-    """Return a row per system, a column per network; `systems` lists all networks before each."""
+    """Return a row per network, a column per system; `systems` lists all networks before each."""
     bound = _BOUND if "line_rate" in systems["system"] else ""
-    dnns = systems["dnn"].drop_nulls().unique().sort().to_list()
-    body = []
-    for one in systems.partition_by("system", maintain_order=True):
-        errors = dict(one.select("dnn", "mean_ape_percent").rows())
-        (whole,) = one.filter(pl.col("dnn").is_null()).to_dicts()
-        body.append(
-            [
-                Cell(whole["system"], is_number=False),
-                *(Cell(percent(errors.get(dnn))) for dnn in dnns),
-                Cell(percent(errors[None])),
-                Cell(str(whole["n"])),
-                Cell(percent(whole["w1_error_percent"], signed=True)),
-            ]
-        )
-    shown = table(["system", *dnns, "all", "scenarios", "one worker"], body)
+    names = systems["system"].unique(maintain_order=True).to_list()
+    whole = [systems.row(by_predicate=_whole(name), named=True) for name in names]
+    errors = {(row["dnn"], row["system"]): row["mean_ape_percent"] for row in systems.to_dicts()}
+    dnns = [*systems["dnn"].drop_nulls().unique().sort(), None]
+    body = [
+        [
+            Cell(dnn or "all", is_number=False),
+            *(Cell(percent(errors.get((dnn, name)))) for name in names),
+        ]
+        for dnn in dnns
+    ]
+    apart = {
+        "scenarios": [str(one["n"]) for one in whole],
+        "one worker": [percent(one["w1_error_percent"], signed=True) for one in whole],
+    }
+    body += [[Cell(what, is_number=False), *map(Cell, of)] for what, of in apart.items()]
+    shown = table(["network", *names], body)
     return f"<h2>All systems, by network</h2><p>{_SYSTEMS}{bound}</p>{shown}"
+
+
+def _whole(system: str) -> pl.Expr:
+    """Select the row of a system on all networks."""
+    return (pl.col("system") == system) & pl.col("dnn").is_null()
 
 
 def _curve(rows: pl.DataFrame, about: About) -> tuple[str, str]:

@@ -33,10 +33,13 @@ def percent(value: float | None, *, signed: bool = False) -> str:
 def held(inside: int, n: int) -> tuple[str, str]:
     """Return how many of n intervals of 90 % had what was measured, and what to make of it.
 
-    A share is no headline where n is too few to judge intervals by.
+    A share is no headline where n is too few to judge intervals by; that far too few held can show
+    of a few, too.
     """
     low, high = by_chance(n)
     expected = f"if nine of ten intervals hold, {low} to {high} of {n} are expected (95 %)"
+    if are_few(n) and inside < low:
+        return f"{inside} of {n}", f"fewer than chance allows: {expected}"
     if are_few(n):
         return f"{inside} of {n}", f"{n} are too few to judge intervals: {expected}"
     beyond = "" if low <= inside <= high else "; this is beyond chance"

@@ -7,6 +7,7 @@ from pathlib import Path
 MAIN = "warehouse.duckdb"
 HISTORY = "history.duckdb"
 JOURNAL = "journal"
+REPORT = "report.html"
 BACKUPS = "backups"
 DAMAGED = "damaged"
 """Of a home: files that were damaged, and what stood in the way of a sound one, by time."""

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -13,14 +14,22 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from models.predictddl.known import Known
+from profilers.steady.host import host_id
 from warehouse.durable import write_bytes
-from warehouse.home import CHECKOUT
+from warehouse.home import CHECKOUT, HISTORY
+from warehouse.landing import run_folders
 
+_PART_BYTES = 2**20
 FOLDER = "findings"
 """In a home: a file for each finding of a round, whose name ends with what it rests on."""
 _LIBRARIES = (
     "numpy", "polars", "pytorchcv", "scikit-learn", "scipy", "statsmodels", "torch", "xgboost",
 )  # fmt: skip
+_PACKAGES = (
+    "assets", "fleet", "forecasting", "models", "networks", "pipelines", "profilers", "reports",
+    "studies", "warehouse",
+)  # fmt: skip
+"""What a report is made with."""
 _TRACED = "networks"
 """Graphs of networks are traced by a process of its own, with all of this package."""
 
@@ -56,14 +65,31 @@ class Store:
             return pl.read_ipc(io.BytesIO(file.read_bytes()))
         made, buffer = compute(), io.BytesIO()
         made.write_ipc(buffer)
+        self._keep(self._folder, name, file, buffer.getvalue())
+        return made
+
+    def texts(self, name: str, rests_on: str, compute: Callable[[], list[str]]) -> list[str]:
+        """Return texts as they are kept, else compute and keep them; see `frame`."""
+        if self._folder is None:
+            return compute()
+        file = self._folder / f"{self._of}.{name}.{digest(name, rests_on)}.json"
+        # One that is damaged is made again.
+        with suppress(OSError, ValueError):
+            kept = json.loads(file.read_bytes())
+            if isinstance(kept, list) and all(isinstance(text, str) for text in kept):
+                return kept
+        made = compute()
+        self._keep(self._folder, name, file, json.dumps(made).encode())
+        return made
+
+    def _keep(self, folder: Path, name: str, file: Path, content: bytes) -> None:
         # A home that cannot be written is read all the same.
         with suppress(OSError):
-            self._folder.mkdir(exist_ok=True)
-            write_bytes(file, buffer.getvalue())
-            for other in self._folder.glob(f"{self._of}.{name}.*.arrow"):
+            folder.mkdir(exist_ok=True)
+            write_bytes(file, content)
+            for other in folder.glob(f"{self._of}.{name}.*{file.suffix}"):
                 if other != file:
                     other.unlink(missing_ok=True)
-        return made
 
 
 def digest(*parts: str) -> str:
@@ -93,6 +119,26 @@ def code_digest(module: str) -> str:
     sources = {*_imported(module), *(path for path in graphs if path.is_file())}
     for path in sorted(sources):
         content.update(f"{path.relative_to(CHECKOUT)}\n".encode() + path.read_bytes())
+    return content.hexdigest()[:16]
+
+
+def home_digest(home: Path, *others: Path) -> str:
+    """Return what names a home's history and landed runs, other files, this host, code, libraries.
+
+    A landed run never changes, so its name is enough.
+    """
+    content = sha256(f"{host_id()}\n".encode())
+    for library in (*_LIBRARIES, "duckdb", "matplotlib"):
+        content.update(f"{library} {metadata.version(library)}\n".encode())
+    for folder in run_folders(home / "landing"):
+        content.update(f"{folder.name}\n".encode())
+    code = (path for name in _PACKAGES for path in sorted((CHECKOUT / name).glob("**/*")))
+    for path in (home / HISTORY, *others, *(path for path in code if path.suffix != ".pyc")):
+        if path.is_file():
+            content.update(f"{path.name} {path.stat().st_size}\n".encode())
+            with path.open("rb") as file:
+                while part := file.read(_PART_BYTES):
+                    content.update(part)
     return content.hexdigest()[:16]
 
 

@@ -21,7 +21,7 @@ from pipelines.cli.results import print_results
 from pipelines.cli.tables import print_table, print_text
 from pipelines.estimate import readable
 from profilers.clusters import host_id
-from profilers.clusters.fleet import fleet
+from profilers.clusters.fleet import fleet, fleet_file
 from profilers.probe import Need
 from profilers.renting.book import Book
 from studies import instead
@@ -30,7 +30,9 @@ from studies.plan import Task, tasks
 from studies.renting import estimate
 from studies.rounds import Round, latest_round, open_round, shown_host, whole_round
 from studies.taken import Taken
-from warehouse.home import HISTORY, home
+from warehouse.durable import write_text
+from warehouse.history import History
+from warehouse.home import HISTORY, REPORT, home
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import Warehouse
@@ -158,32 +160,49 @@ def show_plan(path: Path, backend: str | None) -> None:
 def write_report(path: Path, backend: str | None, to: Path | None = None) -> None:
     """Write the report of the newest round of the whole study again, into the home or a file.
 
+    The page is kept in the home by all that it rests on: where nothing has changed, it is not made
+    again.
+
     Raises:
         BadInput: nothing of the study is judged, or has run; or the file cannot be written.
     """
+    from forecasting.findings.store import Store, home_digest
+
+    place = home()
+    file = place / REPORT if to is None else to
+    if not os.access(file.parent, os.W_OK):
+        raise BadInput(f"{file} cannot be written; `--to FILE` puts the report elsewhere")
+    rests_on = f"{backend} {home_digest(place, path, fleet_file())}"
+    page, *said = Store(place, path.stem).texts(
+        "page", rests_on, lambda: _page(path, backend, place)
+    )
+    history_here()  # says how old it is
+    for line in said:
+        _tell(line)
+    write_text(file, page)
+    typer.echo(file)
+
+
+def _page(path: Path, backend: str | None, place: Path) -> list[str]:
+    """Return the report of the newest round of a whole study, and what is to be said of it."""
     from forecasting.evaluation import evaluate
     from reports import report
 
-    found = unchecked(path, backend)
-    study, chosen = found.study, found.backend
+    asked = unchecked(path, backend)
+    study, chosen = asked.study, asked.backend
     if study.only_profiles:
         raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")
-    place = home()
-    file = place / report.FILE if to is None else to
     runs = landed_runs(place / "landing")
-    here = host_id(chosen)
+    here, said = host_id(chosen), []
     if (host := shown_host(study, chosen, here, runs)) != here:
-        _tell(f"nothing of study {study.name} has run on this host; shown is host {host}")
-    latest = latest_round(study, found.asking, chosen, host, runs)
+        said.append(f"nothing of study {study.name} has run on this host; shown is host {host}")
+    latest = latest_round(study, asked.asking, chosen, host, runs)
     if latest is None:
         raise BadInput(
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
             f"`stepcast run {path}` does"
         )
-    if not os.access(file.parent, os.W_OK):
-        raise BadInput(f"{file} cannot be written; `--to FILE` puts the report elsewhere")
-    evaluated = evaluate(whole_round(latest, study, runs), history_here())
-    typer.echo(report.write(evaluated, file))
+    return [report.render(evaluate(whole_round(latest, study, runs), History(place))), *said]
 
 
 def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = True) -> Prospect:
@@ -228,13 +247,12 @@ def show_results(round_: Round, place: Path) -> None:
         print_text(f"warehouse  {place / HISTORY} (stepcast query history)")
         return
     from forecasting.findings.standing import filled
-    from reports import report
 
     warehouse = Warehouse(place)
     rows = filled(round_, outcome(round_, warehouse.accuracy()), warehouse)
     print_results(rows, round_.study.metric.in_words, baseline_in_words(round_.study))
     print_text(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
-    print_text(f"report     {place / report.FILE}")
+    print_text(f"report     {place / REPORT}")
     print_text(f'warehouse  {place / HISTORY} (stepcast sql "SELECT * FROM report.accuracy")')
 
 

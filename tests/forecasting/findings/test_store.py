@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from forecasting.findings import left_out, regressions, store
-from forecasting.findings.store import FOLDER, Store, code_digest, known_digest
+from forecasting.findings.store import FOLDER, Store, code_digest, home_digest, known_digest
 from models.predictddl.known import Known
 from tests.models.predictddl import study
 
@@ -130,3 +130,38 @@ def test_a_second_report_fits_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def _files(home: Path) -> list[Path]:
     return list((home / FOLDER).iterdir())
+
+
+def test_a_page_rests_on_history_landing_files_and_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, history, code = (tmp_path / name for name in ("a.yaml", "history.duckdb", "code"))
+    run = tmp_path / "landing" / "run"
+    monkeypatch.setattr(store, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(store, "_PACKAGES", ("code",))
+    code.mkdir()
+    seen = [home_digest(tmp_path, study)]
+    assert home_digest(tmp_path, study) == seen[0]
+    for change in (
+        lambda: study.write_text("name: a"),
+        lambda: study.write_text("name: b"),
+        lambda: history.write_bytes(b"1"),
+        lambda: history.write_bytes(b"2"),
+        lambda: run.mkdir(parents=True),
+        lambda: (code / "query.sql").write_text("SELECT 1"),
+        lambda: (code / "query.sql").write_text("SELECT 2"),
+    ):
+        change()
+        seen.append(home_digest(tmp_path, study))
+    assert len(set(seen)) == len(seen)
+
+
+def test_texts_that_are_damaged_are_made_again(tmp_path: Path) -> None:
+    kept = Store(tmp_path, "grid")
+    assert kept.texts("page", "rows", lambda: ["page", "said"]) == ["page", "said"]
+    assert kept.texts("page", "rows", lambda: ["other"]) == ["page", "said"]
+    (file,) = (tmp_path / FOLDER).iterdir()
+    file.write_text("[1")
+    assert kept.texts("page", "rows", lambda: ["other"]) == ["other"]
+    assert kept.texts("page", "more rows", lambda: ["newest"]) == ["newest"]
+    assert len(list((tmp_path / FOLDER).iterdir())) == 1

@@ -148,6 +148,26 @@ def test_a_report_can_be_written_again(stepcast: Stepcast, finished: Ran) -> Non
     assert report.read_text() == before
 
 
+def test_a_report_is_made_anew_only_where_something_has_changed(
+    stepcast: Stepcast, finished: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reports import report
+
+    made: list[str] = []
+    render = report.render
+    monkeypatch.setattr(report, "render", lambda of: made.append(of.about.study) or render(of))
+    study, page = tmp_path / "paper.yaml", finished.home / "report.html"
+    for times, comment in enumerate(("", "# changed\n"), start=1):
+        study.write_text(f"{finished.study.read_text()}{comment}")
+        first = stepcast("report", str(study))
+        assert first.code == 0, first.err
+        text = page.read_text()
+        page.unlink()
+        again = stepcast("report", str(study))
+        assert (again.out, again.err, page.read_text()) == (first.out, first.err, text)
+        assert made == times * ["paper"]
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "expected"),
     [
