@@ -1,5 +1,8 @@
 """`stepcast decisions`: what systems and rules of thumb would have rented, judged."""
 
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,7 +10,9 @@ import typer
 from pipelines.cli.ask import warehouse_here
 from pipelines.cli.tables import Format, print_frame, print_text
 from warehouse.history import History
+from warehouse.home import HISTORY, MAIN
 from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
 
 
 def decisions(
@@ -24,19 +29,29 @@ def decisions(
     forecasts from before the measurements, and errors from before all of them. `stepcast query
     decisions` shows the board again, view report.decision each decision.
 
+    Where the home cannot be written, decisions are made of its published history and not kept.
+
     Example: stepcast decisions --seed 7
     """
     from forecasting.decisions.board import decisions as decided
 
     warehouse = warehouse_here()
-    if isinstance(warehouse, History):
-        raise BadInput("decisions are kept in the warehouse; try again when it can be written")
     rows = decided(warehouse, seed, questions)
     if rows.is_empty():
         raise BadInput(
             "nothing to decide: no round has measured three scenarios of one network after their "
             "forecasts, with prices; run a study or `stepcast reproduce data/reference`"
         )
-    kept = warehouse.record_decisions(rows)
-    print_text(f"{kept} decisions about {rows['question_id'].n_unique()} questions.", err=True)
-    print_frame(warehouse.query("decisions", seed=seed), form)
+    print_text(
+        f"{rows.height} decisions about {rows['question_id'].n_unique()} questions.", err=True
+    )
+    if not isinstance(warehouse, History):
+        warehouse.record_decisions(rows)
+        print_frame(warehouse.query("decisions", seed=seed), form)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        shutil.copyfile(warehouse.home / HISTORY, copy / MAIN)
+        judged = Warehouse(copy)
+        judged.record_decisions(rows)
+        print_frame(judged.query("decisions", seed=seed), form)

@@ -223,6 +223,20 @@ def test_decisions_are_made_judged_and_kept(stepcast: Stepcast, home: Path) -> N
     assert json.loads(kept.out) == board
 
 
+def test_decisions_are_judged_where_none_can_be_kept(
+    stepcast: Stepcast, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("decisions", "--questions", "1", "--format", "json")
+    before = {path: path.read_bytes() for path in home.glob("*.duckdb")}
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.cli.ask.why_unwritable", lambda _: "the home is read-only")
+        found = stepcast(*asked)
+    assert found.code == 0, found.err
+    assert found.err.startswith("the answer is not written to the ledger: the home is read-only")
+    assert {path: path.read_bytes() for path in home.glob("*.duckdb")} == before
+    assert json.loads(found.out) == json.loads(stepcast(*asked).out)
+
+
 def test_without_measurements_there_is_nothing_to_decide(
     stepcast: Stepcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
