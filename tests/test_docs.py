@@ -86,3 +86,12 @@ def test_lines_of_prose_are_short(page: Path) -> None:
     blocks = page.read_text().split("```")
     lines = [line for block in blocks[::2] for line in block.splitlines()]
     assert not [line for line in lines if len(line) >= 120 and not line.lstrip().startswith("|")]
+
+
+def test_the_module_map_is_of_folders_that_are_there() -> None:
+    _, _, after = (CHECKOUT / "docs" / "architecture.md").read_text().partition("## Module map\n")
+    table, _, _ = after.partition("\n\n")
+    folders = {folder for row in table.splitlines() for folder in re.findall(r"`([\w/]+/)`", row)}
+    assert not [folder for folder in folders if not (CHECKOUT / folder).is_dir()]
+    packages = {f"{file.parent.name}/" for file in CHECKOUT.glob("*/__init__.py")}
+    assert packages - {"tests/"} <= folders

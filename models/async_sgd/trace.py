@@ -38,7 +38,7 @@ def read_profile(
     inter_op_threads: int = 1,
     cores: float = 1.0,
 ) -> Profile:
-    """Turn the raw tables of one traced run (docs/design.md) into a graph and profiled steps.
+    """Turn the raw tables of one traced run (docs/architecture.md) into a graph and profiled steps.
 
     A transfer is recorded from the moment its tensor is ready until the receiver has parsed it. It
     becomes bytes on the link, and a computation at the receiver (its parsing) from the moment the
