@@ -7,7 +7,8 @@ again, and lets control groups have their quota so much less often as these are 
 second it says how fast they were. It ends when its standard input does.
 
 Steps of training are products, memory that is read here and there, and Python; neighbours slow down
-each of them more or less than the others. No single one follows what steps take (lab/emulated-cluster.md).
+each of them more or less than the others. No single one follows what steps take
+(lab/emulated-cluster.md).
 """
 
 import json
