@@ -1,7 +1,7 @@
 """Coarse models of asynchronous SGD for what others measured: rates of several workers, from one.
 
 Nobody published what a step sends, so its part of one worker's step is learned: the one with which
-a model errs least on other networks and the same node type. docs/import.md says how well.
+a model errs least on other networks and the same node type. lab/public-files.md says how well.
 """
 
 import json
