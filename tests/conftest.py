@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from profilers.clusters import choose_backend
 
-pytest_plugins = ("tests.aws", "tests.paper", "tests.buckets", "tests.repeated")
+pytest_plugins = ("tests.aws", "tests.paper", "tests.buckets", "tests.repeated", "tests.migrated")
 
 # Each run draws other examples. `pytest --hypothesis-profile thorough` draws many in one run.
 settings.register_profile("stepcast", deadline=None, max_examples=25)

@@ -116,6 +116,7 @@ def test_the_page_adds_a_probe_a_system_and_a_format() -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_lineage_shows_what_was_added(stepcast: Callable[..., str], extended: Path) -> None:
     (extended / "lineage.py").write_text(
         "from pipelines.lineage import study_files, whole\n"

@@ -24,7 +24,6 @@ from pipelines.cli.templates import curves_of
 from profilers import torch_passes
 from profilers.steady import hostlock
 from tests import my_history
-from tests.exhaustive import exhaustive
 from tests.my_history import WORKER, possible
 from tests.pipelines.ran import stepcast
 from tests.reference import REFERENCE
@@ -166,7 +165,7 @@ def test_what_no_run_of_a_host_tells_is_refused(
     "batch",
     [
         ["--batch-size", "8"],
-        *exhaustive(["--global-batch", "8"]),
+        ["--global-batch", "8"],
     ],
 )
 def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:

@@ -36,6 +36,7 @@ def run(file: Path, home: Path, *groups: str) -> ExecuteInProcessResult:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("probes")
 def test_whatever_is_measured_was_forecast_before(home: Path, tmp_path: Path) -> None:
     file = write_study(tmp_path, CAPTURING)

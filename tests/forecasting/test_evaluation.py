@@ -45,6 +45,7 @@ def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], Evaluatio
     assert not found.captures.windows
 
 
+@pytest.mark.exhaustive
 def test_captures_are_in_it_if_packets_were_captured(
     evaluation: Callable[[str], Evaluation],
 ) -> None:

@@ -60,6 +60,7 @@ def test_one_child_extracts_a_network_at_several_batches(children: list[list[str
     assert len(children) == 1
 
 
+@pytest.mark.exhaustive
 def test_the_newest_are_kept(children: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extraction, "_KEPT", 2)
     monkeypatch.setattr(extraction, "_TOGETHER", 2)

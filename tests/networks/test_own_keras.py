@@ -195,6 +195,7 @@ def test_operations_of_a_known_model_are_extracted(
     assert extraction.step_file("small_cnn", 5) == ""
 
 
+@pytest.mark.exhaustive
 def test_what_becomes_of_other_models(tmp_path: Path) -> None:
     root = Path(catalogue.__file__).parents[1]
     ran = subprocess.run(

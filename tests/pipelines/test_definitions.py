@@ -369,6 +369,7 @@ def test_names_that_dagster_does_not_permit_are_changed_for_it(
     assert "has the name of another, my_study_2" in warning
 
 
+@pytest.mark.exhaustive
 def test_further_studies_are_named_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

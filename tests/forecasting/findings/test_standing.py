@@ -104,6 +104,7 @@ def test_forecasts_say_when_they_were_made() -> None:
     assert made(rows, sealed)["made"].to_list() == ["sealed", "before", "after", None]
 
 
+@pytest.mark.exhaustive
 def test_a_round_that_profiles_nothing_again_shows_predictions(
     landed_round: Callable[[str], Round], home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -179,6 +179,7 @@ def test_what_is_far_out_and_what_has_changed_is_said(stepcast: Stepcast, home: 
     assert [one.split(":")[0] for one in answer["cautions"]] == ["Stale"]
 
 
+@pytest.mark.exhaustive
 def test_of_a_host_without_steps_no_probability_is_told(
     stepcast: Stepcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,15 +3,13 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS
-from warehouse.warehouse import QUERIES, Warehouse
+from warehouse.warehouse import QUERIES
 
 KEYS = [
     "system",
@@ -35,7 +33,6 @@ def ask(stepcast: Stepcast, first_run: Ran, monkeypatch: pytest.MonkeyPatch) -> 
     return stepcast
 
 
-HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); input()"
 SQL = "SELECT probe, count(*) AS runs, NULL AS nothing FROM raw.run GROUP BY probe ORDER BY probe"
 
 
@@ -128,24 +125,6 @@ def test_an_empty_home_is_told(stepcast: Stepcast, home: Path, arguments: list[s
     assert answer.code == 2
     assert f"in {home} yet; run `make demo` or `stepcast run`" in answer.err
     assert list(home.iterdir()) == []
-
-
-def test_a_locked_warehouse_is_told_with_the_pid(
-    stepcast: Stepcast, finished: Ran, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    defaults = Warehouse.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "patience_s", 0.1)
-    command = [sys.executable, "-c", HOLD, str(finished.home / "warehouse.duckdb")]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        answer = stepcast("load")
-        holder.communicate("\n", timeout=30)
-    assert answer.code == 2
-    assert f"is held by process {holder.pid} (python" in answer.err
 
 
 @pytest.mark.parametrize("arguments", [(), ("--list",)])

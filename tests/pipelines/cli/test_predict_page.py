@@ -31,6 +31,7 @@ def test_the_page_has_its_examples() -> None:
 
 
 # The small history lacks one network of the page.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("words", "output"),
     [one for one in TOLD if "squeezenet" not in one[0]],

@@ -266,6 +266,7 @@ def test_whose_runs_answered_is_said(stepcast: Stepcast, home: Path) -> None:
     assert (told["backend"], told["host_id"], told["this_host"]) == ("emulated", "host", False)
 
 
+@pytest.mark.exhaustive
 def test_runs_of_this_host_go_before_newer_ones_of_another(stepcast: Stepcast, home: Path) -> None:
     here = host_id("emulated")
     land_profiles(home / "landing", here, START - timedelta(days=1))

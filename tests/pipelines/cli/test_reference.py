@@ -169,6 +169,7 @@ def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(COMPARED).sort(COMPARED)
 
 
+@pytest.mark.exhaustive
 def test_a_part_can_be_reproduced(
     stepcast: Stepcast,
     finished: Ran,

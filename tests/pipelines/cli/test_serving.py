@@ -114,6 +114,7 @@ Engine.forecasts = endless
 """
 
 
+@pytest.mark.exhaustive
 def test_a_forecast_that_is_made_holds_up_no_end(home: Path) -> None:
     service = Started(home, "serve", "--port", "0", first=ENDLESS)
     try:

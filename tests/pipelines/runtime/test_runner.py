@@ -140,6 +140,7 @@ def test_a_deadline_that_nothing_meets_is_told_before_anything_is_rented(tmp_pat
     assert "raise the deadline from 0 s" in ran.asked[0].ways[0].text
 
 
+@pytest.mark.exhaustive
 def test_a_bug_ends_the_job_once_it_meets_it_twice(tmp_path: Path) -> None:
     ran = Ran(tmp_path, seed=13, silence_s=3.0)
     assert ran.state.phase == "aborted"
