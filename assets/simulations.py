@@ -45,8 +45,7 @@ def _timelines(of: Studied) -> AssetsDefinition:
                 found.setdefault(curve.dnn, (curve.scenarios(round_.backend)[-1], model))
         for scenario, model in found.values():
             shown, steps_per_s = simulated(model, scenario, STEPS)
-            halves = [timeline_plot.predicted(shown)]
-            figures.append(timeline_plot.timelines(halves, scenario.label))
+            figures.append(timeline_plot.timelines(shown, scenario.label))
             rows.append((scenario.label, steps_per_s, shown.intervals.height))
         schema = ["label", "throughput_steps_per_s", "intervals"]
         frame = pl.DataFrame(rows, schema, orient="row")

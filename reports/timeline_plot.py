@@ -1,54 +1,31 @@
-"""Timelines of workers as a picture: predicted above measured, as Figures 4 and 15 of ICPE'20."""
-
-from dataclasses import dataclass
+"""Timelines of workers as a picture, as Figures 4 and 15 of ICPE'20."""
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from models.async_sgd.timeline import Timeline
-from reports.plots import MEASURED, PREDICTED, RESOURCES, styled
+from reports.plots import PREDICTED, RESOURCES, styled
 
 _NAMES = {"downlink": "downlink", "worker": "compute", "uplink": "uplink", "ps": "server"}
 _ROW_INCHES, _FRAME_INCHES, _WIDTH_INCHES = 0.21, 0.75, 11.0
 
 
-@dataclass(frozen=True)
-class Half:
-    """One half of the picture: what it shows, in which colour its steps are."""
-
-    title: str
-    timeline: Timeline
-    colour: str
-
-
-def predicted(timeline: Timeline, title: str = "predicted") -> Half:
-    """Return the upper half."""
-    return Half(title, timeline, PREDICTED)
-
-
-def measured(timeline: Timeline, title: str = "measured") -> Half:
-    """Return the lower half."""
-    return Half(title, timeline, MEASURED)
-
-
 @styled
-def timelines(halves: list[Half], title: str = "") -> Figure:
-    """Plot timelines one above the other on the same axis of time.
+def timelines(timeline: Timeline, title: str = "") -> Figure:
+    """Plot what workers are predicted to do when.
 
-    Each worker has a row of steps and, where it is known what ran in them, a row for each resource,
-    darker where more runs at once.
+    Each worker has a row of steps and one for each resource in use, darker where more runs at once.
     """
-    rows = [_rows(half.timeline) for half in halves]
-    inches = [len(names) * _ROW_INCHES + _FRAME_INCHES for names in rows]
-    figure = Figure(figsize=(_WIDTH_INCHES, sum(inches) + 0.4), layout="constrained")
+    rows = _rows(timeline)
+    inches = len(rows) * _ROW_INCHES + _FRAME_INCHES
+    figure = Figure(figsize=(_WIDTH_INCHES, inches + 0.4), layout="constrained")
     figure.suptitle(title, fontsize=12)
-    panels = figure.subplots(len(halves), 1, sharex=True, height_ratios=inches, squeeze=False)
-    for axes, half, names in zip(panels[:, 0], halves, rows, strict=True):
-        axes.set_title(half.title, fontsize=10, loc="left")
-        _draw(axes, half, names)
-    panels[-1, 0].set_xlabel("milliseconds")
-    panels[-1, 0].set_xlim(left=0)
+    axes = figure.subplots()
+    axes.set_title("predicted", fontsize=10, loc="left")
+    _draw(axes, timeline, rows)
+    axes.set_xlabel("milliseconds")
+    axes.set_xlim(left=0)
     return figure
 
 
@@ -62,12 +39,12 @@ def _rows(timeline: Timeline) -> list[Row]:
     return [(worker, row) for worker in timeline.workers for row in (None, *resources)]
 
 
-def _draw(axes: Axes, half: Half, rows: list[Row]) -> None:
+def _draw(axes: Axes, timeline: Timeline, rows: list[Row]) -> None:
     for place, (worker, resource) in enumerate(rows):
         if resource is None:
-            _draw_steps(axes, half, worker, place)
+            _draw_steps(axes, timeline, worker, place)
             continue
-        spans = half.timeline.intervals.filter(
+        spans = timeline.intervals.filter(
             pl.col("worker") == worker, pl.col("resource") == resource
         )
         axes.broken_barh(
@@ -79,11 +56,9 @@ def _draw(axes: Axes, half: Half, rows: list[Row]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _draw_steps(axes: Axes, half: Half, worker: int, place: int) -> None:
-    steps = half.timeline.steps.filter(pl.col("worker") == worker).sort("start_us")
-    axes.broken_barh(
-        _bars(steps), (place - 0.4, 0.8), facecolor=half.colour, edgecolor="white", lw=1
-    )
+def _draw_steps(axes: Axes, timeline: Timeline, worker: int, place: int) -> None:
+    steps = timeline.steps.filter(pl.col("worker") == worker).sort("start_us")
+    axes.broken_barh(_bars(steps), (place - 0.4, 0.8), facecolor=PREDICTED, edgecolor="white", lw=1)
     for step, start_us, end_us in steps.select("step", "start_us", "end_us").iter_rows():
         axes.text(
             (start_us + end_us) / 2e3,

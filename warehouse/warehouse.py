@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from warehouse import asked, decisions, ledger, limits, loader, sealed, synthetic, systems
+from warehouse import asked, decisions, ledger, limits, loader, sealed, systems
 from warehouse.connection import (
     PATIENCE_S,
     confine,
@@ -143,11 +143,6 @@ class Warehouse:
         """Load sealed forecasts that are not there yet and return how many are new."""
         with self._changing() as connection:
             return sealed.load(connection, folder)
-
-    def record_intervals(self, fit_id: str, subject_id: str, intervals: pl.DataFrame) -> None:
-        """Keep what ran in simulated steps, in place of what was kept of the fit and subject."""
-        with self._changing() as connection:
-            synthetic.record_intervals(connection, fit_id, subject_id, intervals)
 
     def register(self, system: System) -> None:
         """Register a system that is to predict; a name that is there keeps its text.

@@ -168,52 +168,6 @@ def replayed(model: AsyncSGD) -> Timeline:
     return Timeline(_ended(intervals), intervals)
 
 
-def one_after_the_other(timeline: Timeline, *, gap_s: float, count: int) -> Timeline:
-    """Return the first `count` steps of a timeline of steps from 0, `gap_s` between two."""
-    first = timeline.steps.head(count)
-    lasted = pl.col("end_us") + _us(gap_s)
-    offsets = first.select("step", offset_us=lasted.cum_sum() - lasted)
-    steps, intervals = (
-        frame.join(offsets, on="step", maintain_order="left")
-        .with_columns(pl.col("start_us", "end_us") + pl.col("offset_us"))
-        .drop("offset_us")
-        for frame in (first, timeline.intervals)
-    )
-    return Timeline(steps, intervals)
-
-
-def measured(steps: pl.DataFrame, count: int) -> Timeline:
-    """Return `count` measured steps of each worker, fewer where there are no more.
-
-    The timeline begins when every worker has started a step of the first measuring window.
-
-    Args:
-        steps: table step of one run, with windows.
-        count: how many.
-
-    Raises:
-        BadInput: a worker has no step in the first window.
-    """
-    opening = (
-        steps.group_by("worker")
-        .agg(pl.col("start_us").filter(pl.col("window") == pl.col("window").min()).min())
-        .get_column("start_us")
-    )
-    if opening.is_empty() or opening.null_count():
-        raise BadInput(
-            "table step: expected steps of every worker in a measuring window, found a worker "
-            "without; measure again"
-        )
-    shown = (
-        steps.filter(pl.col("start_us") >= opening.max())
-        .sort("worker", "start_us")
-        .group_by("worker", maintain_order=True)
-        .head(count)
-        .with_columns(pl.col("start_us", "end_us") - opening.max())
-    )
-    return Timeline(shown.select(list(STEPS)).cast(STEPS), pl.DataFrame(schema=INTERVALS))
-
-
 def _ended(intervals: pl.DataFrame) -> pl.DataFrame:
     return (
         intervals.group_by("worker", "step")

@@ -98,11 +98,6 @@ COMMANDS: Mapping[str, Command] = {
     "report": Command(
         "run", "report", "Write the HTML report of a study again, and print where it is."
     ),
-    "timeline": Command(
-        "timeline",
-        "timeline",
-        "Show what workers are predicted to do when: a scenario's simulated steps, after warm-up.",
-    ),
     "predict": Command(
         "predict",
         "predict",

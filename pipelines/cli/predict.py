@@ -84,6 +84,12 @@ def predict(
         bool,
         typer.Option("--far-out", help="Show forecasts farther out than any that was judged."),
     ] = False,
+    chrome_trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write steps that async_sgd simulated of the one scenario, for ui.perfetto.dev."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
 ) -> None:
@@ -156,6 +162,11 @@ def predict(
         far_out=far_out,
         say=lambda text: print_text(text, err=True),
     )
+    if chrome_trace is not None:
+        from forecasting.timelines import trace_of
+        from pipelines.cli.pictures import write
+
+        write(chrome_trace, trace_of(answer).encode(), told=not as_json)
     if as_json:
         print_json(answer, own, dataset_samples)
     else:

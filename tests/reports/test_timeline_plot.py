@@ -1,11 +1,10 @@
-"""Pictures of timelines: a row for each worker and resource, predicted above measured."""
+"""Pictures of timelines: a row for each worker and resource."""
 
 import polars as pl
-import pytest
 
 from models.async_sgd.timeline import INTERVALS, STEPS, Timeline
 from reports import plots
-from reports.timeline_plot import measured, predicted, timelines
+from reports.timeline_plot import timelines
 
 STEPS_OF_TWO = pl.DataFrame(
     [(0, 50, 0, 9_000), (0, 51, 9_500, 20_000), (1, 49, 4_000, 15_000)], schema=STEPS, orient="row"
@@ -21,25 +20,17 @@ RAN = pl.DataFrame(
     orient="row",
 )
 SIMULATED = Timeline(STEPS_OF_TWO, RAN)
-STARTS_AND_ENDS = Timeline(STEPS_OF_TWO, pl.DataFrame(schema=INTERVALS))
 
 
 def test_each_worker_has_a_row_of_steps_and_one_of_each_resource_in_use() -> None:
-    figure = timelines([predicted(SIMULATED), measured(STARTS_AND_ENDS)], "title")
-    upper, lower = figure.axes
-    assert [label.get_text() for label in upper.get_yticklabels()] == [
+    (axes,) = timelines(SIMULATED, "title").axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
         "worker 0: steps", "downlink", "compute", "worker 1: steps", "downlink", "compute",
     ]  # fmt: skip
-    assert [label.get_text() for label in lower.get_yticklabels()] == [
-        "worker 0: steps",
-        "worker 1: steps",
-    ]
-    assert (upper.get_title(loc="left"), lower.get_title(loc="left")) == ("predicted", "measured")
-    assert upper.get_xlim() == lower.get_xlim()
 
 
 def test_bars_are_where_things_ran() -> None:
-    (axes,) = timelines([predicted(SIMULATED)]).axes
+    (axes,) = timelines(SIMULATED).axes
     bars = [
         [(path.get_extents().x0, path.get_extents().x1) for path in row.get_paths()]
         for row in axes.collections
@@ -50,8 +41,7 @@ def test_bars_are_where_things_ran() -> None:
     assert [text.get_text() for text in axes.texts] == ["50", "51", "49"]
 
 
-@pytest.mark.parametrize("half", [predicted(SIMULATED), measured(STARTS_AND_ENDS)])
-def test_every_picture_can_be_drawn(half: object) -> None:
-    figure = timelines([half])  # type: ignore[list-item]
+def test_it_can_be_drawn() -> None:
+    figure = timelines(SIMULATED)
     assert plots.to_png(figure, dpi=50).startswith(b"\x89PNG")
     assert "worker 1" in plots.to_svg(figure)

@@ -16,7 +16,6 @@ import pytest
 from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
 from tests.warehouse.test_decisions import decided
-from tests.warehouse.test_synthetic import ROWS as INTERVALS
 from warehouse import appending, journal, replay
 from warehouse.chain import head
 from warehouse.check import check
@@ -30,16 +29,36 @@ from warehouse.upkeep import backup, contents, opened
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
 
+INTERVALS = pl.DataFrame(
+    {
+        "worker": [0, 0],
+        "step": [50, 50],
+        "operation": [1, 2],
+        "name": ["w/read", "conv"],
+        "resource": ["downlink", "worker"],
+        "server": [0, None],
+        "start_us": [0, 9],
+        "end_us": [9, 12],
+        "size_bytes": [400.0, None],
+    }
+)
 OF_THE_FILE = {"meta.migration"}
 """Tables that say when the file was made."""
+
+
+def keep_intervals(home: Path, fit_id: str, rows: pl.DataFrame) -> None:
+    """Keep simulated steps, as editions did that had a command for it."""
+    named = rows.with_columns(fit_id=pl.lit(fit_id), subject_id=pl.lit("a"))
+    with opened(home) as connection, journal.entry(connection) as entry:
+        entry.insert("pred.synthetic_interval", named.to_arrow())
 
 
 def fill(make: "Maker") -> None:
     """Fill every table that the journal keeps."""
     tell(make)
     fit = make.fit("p1")
-    make.warehouse.record_intervals(fit.fit_id, "a", INTERVALS)
-    make.warehouse.record_intervals(fit.fit_id, "a", INTERVALS.head(1))
+    keep_intervals(make.home, fit.fit_id, INTERVALS)
+    keep_intervals(make.home, fit.fit_id, INTERVALS.head(1))
     make.warehouse.register(System(name="ours", what="a mean", source="us"))
     asked = make.prediction(fit, make.scenario(3), 4.0)
     asked = asked.model_copy(update={"study": None, "repeat": None})

@@ -52,7 +52,6 @@ def test_there_is_a_command_for_everything() -> None:
         "serve",
         "show",
         "sql",
-        "timeline",
         "train",
         "ui",
     ]

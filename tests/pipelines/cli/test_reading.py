@@ -23,7 +23,7 @@ from warehouse.home import CHECKOUT, HISTORY, MAIN
 from warehouse.migrations import versions
 
 READS = (
-    "sql query accuracy compare history noise show report timeline predict plan",
+    "sql query accuracy compare history noise show report predict plan",
     "doctor networks node-types warehouse:check prices:show fleet:list fleet:status embedder:list",
 )
 """Commands that answer from the history, from what has landed, or from neither."""
@@ -67,7 +67,6 @@ def arguments_of(home: Path, study: Path, folder: Path) -> dict[str, list[str]]:
         "noise": [str(study)],
         "show": [run.name],
         "report": [str(study), "--to", str(folder / "report.html")],
-        "timeline": [str(study), "--scenario", "small_cnn 16px b4, unshaped, W=2", "--steps", "2"],
         "predict": [
             *("--dnn", "small_cnn", "--image-size", "16", "--batch-size", "4", "--workers", "2"),
             *("--worker", "emu.native.s25", "--server", "emu.server", "--link-mbps", "200"),

@@ -23,12 +23,11 @@ from pipelines.cli.main_job import show_results, unchecked
 from scripts.reference_pages import commands
 from studies.rounds import latest_round, whole_round
 from tests.pipelines.ran import Stepcast, stepcast
-from tests.small_history import PYTORCH, TENSORFLOW
+from tests.small_history import PYTORCH
 from warehouse.home import CHECKOUT
 from warehouse.landing import landed_runs
 
 VARIANCE = str(CHECKOUT / "studies" / f"{PYTORCH}.yaml")
-ASYNC = CHECKOUT / "studies" / f"{TENSORFLOW}.yaml"
 WORKLOAD = (
     *("--framework", "pytorch", "--image-size", "32", "--batch-size", "12"),
     *("--link-mbps", "200"),
@@ -56,7 +55,6 @@ TABLES: dict[str, tuple[str, ...]] = {
         "--front",
     ),
     "sql": ("SELECT * FROM report.accuracy LIMIT 3",),
-    "timeline": (str(ASYNC), "--scenario", "small_cnn 24px b1, 200 Mb/s, W=2", "--steps", "2"),
 }
 """Commands that print a table of the small history, and what they are asked."""
 BENCHES = {
