@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd import compiled, simulator
+from models.async_sgd import compiled
 from models.async_sgd.graph import Graph, ProfiledStep, Resource
 from models.async_sgd.options import Options
 from models.async_sgd.synthetic_trace import Trace
 from models.async_sgd.workers import Workers, chances, stations_of
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, step
+from tests.models.async_sgd.oracle import simulator
 from tests.models.async_sgd.strategies import any_options, groups, jobs
 from warehouse.records import BadInput
 
