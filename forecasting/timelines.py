@@ -42,5 +42,5 @@ def trace_of(answer: Answer) -> str:
     model = forecast.fit.fitted()
     assert isinstance(model, AsyncSGD)
     shown, _ = simulated(model, forecast.scenario, STEPS)
-    about = {"scenario": forecast.scenario.label, "fit_id": forecast.fit.fit_id, "seed": 0}
-    return chrome_trace(shown, about)
+    label, fit_id = forecast.scenario.label, forecast.fit.fit_id
+    return chrome_trace(shown, {"scenario": label, "fit_id": fit_id, "seed": 0})

@@ -18,8 +18,9 @@ import pytest
 from rich.cells import cell_len
 
 from benchmarks import ceer, ingest, optimizer, predictddl, simulator
+from forecasting.ready import unchecked
 from pipelines.cli import reference, tables
-from pipelines.cli.main_job import show_results, unchecked
+from pipelines.cli.main_job import show_results
 from scripts.reference_pages import commands
 from studies.rounds import latest_round, whole_round
 from tests.pipelines.ran import Stepcast, stepcast
