@@ -20,6 +20,8 @@ from warehouse.home import CHECKOUT, HISTORY
 from warehouse.landing import run_folders
 
 _PART_BYTES = 2**20
+_COMPILED = "__pycache__"
+"""What Python and Numba write while programs run is no code."""
 FOLDER = "findings"
 """In a home: a file for each finding of a round, whose name ends with what it rests on."""
 _LIBRARIES = (
@@ -115,7 +117,7 @@ def code_digest(module: str) -> str:
     content = sha256()
     for library in _LIBRARIES:
         content.update(f"{library} {metadata.version(library)}\n".encode())
-    graphs = (path for path in (CHECKOUT / _TRACED).glob("**/*") if path.suffix != ".pyc")
+    graphs = (path for path in (CHECKOUT / _TRACED).glob("**/*") if _COMPILED not in path.parts)
     sources = {*_imported(module), *(path for path in graphs if path.is_file())}
     for path in sorted(sources):
         content.update(f"{path.relative_to(CHECKOUT)}\n".encode() + path.read_bytes())
@@ -133,7 +135,7 @@ def home_digest(home: Path, *others: Path) -> str:
     for folder in run_folders(home / "landing"):
         content.update(f"{folder.name}\n".encode())
     code = (path for name in _PACKAGES for path in sorted((CHECKOUT / name).glob("**/*")))
-    for path in (home / HISTORY, *others, *(path for path in code if path.suffix != ".pyc")):
+    for path in (home / HISTORY, *others, *(path for path in code if _COMPILED not in path.parts)):
         if path.is_file():
             content.update(f"{path.name} {path.stat().st_size}\n".encode())
             with path.open("rb") as file:

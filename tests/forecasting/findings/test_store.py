@@ -154,6 +154,9 @@ def test_a_page_rests_on_history_landing_files_and_code(
         change()
         seen.append(home_digest(tmp_path, study))
     assert len(set(seen)) == len(seen)
+    (code / "__pycache__").mkdir()
+    (code / "__pycache__" / "kernel.1.nbi").write_text("compiled")
+    assert home_digest(tmp_path, study) == seen[-1], "compiled code is no change"
 
 
 def test_texts_that_are_damaged_are_made_again(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from dagster import DagsterRunStatus
 
+from forecasting.evaluation import Evaluation
 from pipelines.cli import main_job
 from pipelines.cli.money import Money
 from tests.pipelines.ran import ASKED, MEASURED, Ran, Stepcast, statuses
@@ -155,7 +156,12 @@ def test_a_report_is_made_anew_only_where_something_has_changed(
 
     made: list[str] = []
     render = report.render
-    monkeypatch.setattr(report, "render", lambda of: made.append(of.about.study) or render(of))
+
+    def counted(evaluation: Evaluation) -> str:
+        made.append(evaluation.about.study)
+        return render(evaluation)
+
+    monkeypatch.setattr(report, "render", counted)
     study, page = tmp_path / "paper.yaml", finished.home / "report.html"
     for times, comment in enumerate(("", "# changed\n"), start=1):
         study.write_text(f"{finished.study.read_text()}{comment}")
