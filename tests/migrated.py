@@ -25,7 +25,8 @@ def empty_warehouses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         fresh = main.with_name(f".tmp-{os.getpid()}-copied")
         try:
             main.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(made / "made", fresh).replace(main)
+            shutil.copy(made / "made", fresh)
+            fresh.replace(main)
         except OSError:  # a full disk, no right to write: what then happens is tested
             fresh.unlink(missing_ok=True)
             publication.ensure(main)
