@@ -14,7 +14,7 @@ from warehouse.connection import PATIENCE_S, confine, first_line, is_damage, wri
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.landing import QUARANTINE, run_folders
 from warehouse.loader import signature_of
-from warehouse.migrations import versions
+from warehouse.migrations import lag, versions
 from warehouse.publication import is_current, published
 from warehouse.quarantine import REASON
 from warehouse.records import BadInput, NodeGroup
@@ -72,9 +72,9 @@ def check(
     )
     with opening as connection:
         confine(connection)
-        version, newest = versions(connection)
-        if version < newest:
-            text = f"schema version {version} is older than {newest}; `stepcast warehouse migrate`"
+        version, _ = versions(connection)
+        if (behind := lag(connection)) is not None:
+            text = f"it has {behind}; `stepcast warehouse migrate`"
             return Checked((Finding(text),), f"schema version {version}")
         findings = (
             *_ledger(connection),

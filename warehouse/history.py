@@ -14,7 +14,7 @@ from warehouse.connection import PATIENCE_S, confine, writer_of
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import landed_run, run_folders
 from warehouse.ledger import FitRecord
-from warehouse.migrations import versions
+from warehouse.migrations import lag
 from warehouse.publication import earlier, published
 from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario, StepcastError
 from warehouse.systems import System
@@ -84,10 +84,10 @@ def condition(home: Path) -> str | None:
     """
     main, history = home / MAIN, home / HISTORY
     with published(main, history, any_version=True) as connection:
-        version, newest = versions(connection)
+        behind = lag(connection)
         loaded = {run for (run,) in connection.execute("SELECT run_id FROM meta.loaded").fetchall()}
-    if version < newest:
-        return earlier(history, version, newest)
+    if behind is not None:
+        return earlier(history, behind)
     writer = writer_of(main)
     waiting = sum(folder.name not in loaded for folder in run_folders(home / "landing"))
     if writer is None and not waiting:

@@ -1,4 +1,9 @@
-"""Migrations: the numbered SQL files that make and change the warehouse's schema."""
+"""The schema: numbered SQL files make and change tables once; views are made anew from theirs.
+
+A migration that has run is never run again, so it is told by its digest. Views hold no data: the
+files of `views/` say what they are, in the order of their names, and when those files have changed
+all views and macros are dropped and made again.
+"""
 
 import hashlib
 import os
@@ -12,25 +17,30 @@ from warehouse.connection import first_line, transaction
 from warehouse.records import BadInput, StepcastError
 
 SCHEMA = Path(__file__).parent / "schema"
+VIEWS = Path(__file__).parent / "views"
+_EDITIONS = "editions.csv"
+"""Digests that migrations had when they still made views too: databases of then are as good."""
 
 
 def migrate(
     connection: duckdb.DuckDBPyConnection,
     folder: Path = SCHEMA,
     *,
+    views: Path = VIEWS,
     before_change: Callable[[], object] = lambda: None,
 ) -> tuple[int, int]:
-    """Apply the migrations that the database lacks, each in a transaction of its own.
+    """Apply the migrations that the database lacks, each in a transaction of its own; then views.
 
     Returns the schema version before and after; 0 is an empty database. `before_change` is called
-    before the first change to a database that is not empty.
+    before the first change of tables of a database that is not empty.
 
     Raises:
         BadInput: the database was made by newer code, or by other files of the same numbers.
-        StepcastError: a migration failed; those before it stay applied.
+        StepcastError: a migration failed, or views; what was before it stays applied.
     """
     applied, files = _applied(connection), _files(folder)
     before, after = _versions(applied, files)
+    editions = _editions(folder)
     lacking = set(files) - set(applied)
     if applied and lacking:
         before_change()
@@ -41,12 +51,13 @@ def migrate(
             digest = _digest(file, *read_by_it)
             if version in lacking:
                 _apply(connection, version, file, digest)
-            elif applied[version] != digest:
+            elif applied[version] not in (digest, editions.get(version)):
                 raise BadInput(
                     f"the warehouse was made by another edition of {file.name}; move "
                     "warehouse.duckdb away and load the landing folder again"
                 )
-    if lacking:
+    if lacking or _edition_of(connection) != _edition(views):
+        _make_views(connection, views)
         _explain_visible(connection)
     return before, after
 
@@ -58,6 +69,66 @@ def versions(connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA) -> tu
         BadInput: the database was made by newer code.
     """
     return _versions(_applied(connection), _files(folder))
+
+
+def lag(
+    connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA, *, views: Path = VIEWS
+) -> str | None:
+    """Say what a database has that is older than what this code reads; None: nothing is.
+
+    Raises:
+        BadInput: the database was made by newer code.
+    """
+    version, newest = versions(connection, folder)
+    if version < newest:
+        return f"schema version {version}, and this Stepcast reads {newest}"
+    if _edition_of(connection) != _edition(views):
+        return "views of another edition than this Stepcast's"
+    return None
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, views: Path) -> None:
+    """Drop every view and macro, make those of `views`, and note which edition they are."""
+    kept = "NOT internal AND database_name = current_database()"
+    try:
+        with transaction(connection):
+            for schema, name in connection.execute(
+                f"SELECT schema_name, view_name FROM duckdb_views() WHERE {kept}"
+            ).fetchall():
+                connection.execute(f'DROP VIEW "{schema}"."{name}"')
+            for schema, name, kind in connection.execute(
+                "SELECT DISTINCT schema_name, function_name, function_type FROM duckdb_functions() "
+                f"WHERE {kept} AND function_type IN ('macro', 'table_macro')"
+            ).fetchall():
+                what = "MACRO TABLE" if kind == "table_macro" else "MACRO"
+                connection.execute(f'DROP {what} "{schema}"."{name}"')
+            for file in sorted(views.glob("*.sql")):
+                connection.execute(file.read_text())
+            connection.execute("DELETE FROM meta.views")
+            connection.execute("INSERT INTO meta.views VALUES (?)", [_edition(views)])
+    except duckdb.Error as error:
+        raise StepcastError(
+            f"views of {views} could not be made: {first_line(error)}; they are as they were"
+        ) from error
+
+
+def _edition(views: Path) -> str:
+    return _digest(*sorted(views.glob("*.sql")))
+
+
+def _edition_of(connection: duckdb.DuckDBPyConnection) -> str | None:
+    try:
+        row = connection.execute("SELECT sha256 FROM meta.views").fetchone()
+    except duckdb.CatalogException:
+        return None
+    return None if row is None else str(row[0])
+
+
+def _editions(folder: Path) -> dict[int, str]:
+    """Return the earlier digest of each migration that has one, by number."""
+    file = folder / _EDITIONS
+    lines = file.read_text().splitlines()[1:] if file.exists() else []
+    return {int(version): digest for version, _, digest in (line.partition(",") for line in lines)}
 
 
 def _versions(applied: Mapping[int, str], files: Mapping[int, object]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import duckdb
 from warehouse.connection import connect, writer_of
 from warehouse.durable import remove, sync, temporary
 from warehouse.landing import run_folders
-from warehouse.migrations import migrate, versions
+from warehouse.migrations import lag, migrate
 from warehouse.records import BadInput, StepcastError
 
 _COPY_TIMEOUT_S = 600
@@ -83,17 +83,16 @@ def published(
     if not history.exists():
         raise BadInput(_unpublished(main))
     with connect(history, read_only=True) as connection:
-        version, newest = versions(connection)
-        if version < newest and not any_version:
-            raise BadInput(earlier(history, version, newest))
+        if not any_version and (behind := lag(connection)) is not None:
+            raise BadInput(earlier(history, behind))
         yield connection
 
 
-def earlier(history: Path, version: int, newest: int) -> str:
-    """Say that a history has an earlier schema, and what to do."""
+def earlier(history: Path, behind: str) -> str:
+    """Say that a history has an earlier schema (`migrations.lag`), and what to do."""
     return (
-        f"{history} has schema version {version}, and this Stepcast reads {newest}; `stepcast "
-        "warehouse migrate` brings it up to date, of a copy where the home cannot be written"
+        f"{history} has {behind}; `stepcast warehouse migrate` brings it up to date, of a copy "
+        "where the home cannot be written"
     )
 
 

@@ -189,7 +189,7 @@ def test_a_home_from_before_is_checked_and_said_to_be_unpinned(
     main.unlink()
     folder = make.measure("m1", make.scenario(2), [2.0], minute=5)
     with duckdb.connect(str(main)) as connection:
-        migrate(connection, older)
+        migrate(connection, older, views=tmp_path / "none")
         columns = {"run_id": "m1", "signature": signature_of(folder), "loaded_at": at(9)}
         with journal.entry(connection) as entry:
             chain.append(entry, "meta.loaded", [columns])

@@ -1,4 +1,6 @@
+import hashlib
 import shutil
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -6,7 +8,7 @@ import duckdb
 import pytest
 
 from warehouse import migrations
-from warehouse.migrations import SCHEMA, migrate
+from warehouse.migrations import SCHEMA, VIEWS, lag, migrate
 from warehouse.records import BadInput, StepcastError
 
 if TYPE_CHECKING:
@@ -91,3 +93,73 @@ def test_a_table_of_a_migration_is_part_of_its_edition(folder: Path) -> None:
             file.write("aws,p3.2xlarge,,spot,0.01,2020,nobody,nowhere,\n")
         with pytest.raises(BadInput, match=r"another edition of \d+_catalog.sql"):
             migrate(connection, folder)
+
+
+EARLIER = Path(__file__).with_name("schema_0033.tar.xz")
+"""The migrations of schema 1 to 33 as they were committed: those of then made views too."""
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("earlier")
+    with tarfile.open(EARLIER) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def catalog(connection: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[object, ...]]]:
+    """Return what views, columns and macros there are, with their comments."""
+    queries = {
+        "views": "SELECT schema_name, view_name, sql, comment FROM duckdb_views()",
+        "columns": "SELECT schema_name, table_name, column_name, data_type, comment "
+        "FROM duckdb_columns()",
+        "macros": "SELECT schema_name, function_name, macro_definition, parameters::VARCHAR "
+        "FROM duckdb_functions()",
+    }
+    return {
+        what: connection.execute(f"{query} WHERE NOT internal ORDER BY ALL").fetchall()
+        for what, query in queries.items()
+    }
+
+
+@pytest.mark.parametrize("version", [1, 7, 12, 19, 22, 29, 31, 33])
+def test_a_database_of_every_earlier_edition_is_brought_up_to_date(
+    version: int, earlier: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "schema"
+    folder.mkdir()
+    for file in earlier.iterdir():
+        if int(file.name[:4]) <= version:
+            shutil.copy(file, folder)
+    with duckdb.connect() as old, duckdb.connect() as new:
+        for file in sorted(folder.glob("*.sql")):
+            old.execute("SET VARIABLE schema_folder = ?", [str(folder)])
+            old.execute(file.read_text())
+            csv = sorted(folder.glob(f"{file.name[:4]}_*.csv"))
+            digest = hashlib.sha256(b"".join(each.read_bytes() for each in (file, *csv)))
+            old.execute(
+                "INSERT INTO meta.migration VALUES (?, ?, ?, now())",
+                [int(file.name[:4]), file.name, digest.hexdigest()],
+            )
+        before, after = migrate(old)
+        migrate(new)
+        assert (before, after) == (version, max(int(file.name[:4]) for file in SCHEMA.glob("0*")))
+        assert catalog(old) == catalog(new)
+
+
+def test_views_are_made_anew_when_their_files_have_changed(tmp_path: Path) -> None:
+    views = Path(shutil.copytree(VIEWS, tmp_path / "views"))
+    with duckdb.connect() as connection:
+        migrate(connection)
+        made = catalog(connection)
+        assert lag(connection) is None
+        (views / "99_more.sql").write_text("CREATE VIEW report.more AS SELECT 1 AS x")
+        assert lag(connection, views=views) == "views of another edition than this Stepcast's"
+        migrate(connection, views=views)
+        assert connection.execute("FROM report.more").fetchall() == [(1,)]
+        (views / "99_more.sql").write_text("CREATE VIEW report.more AS SELECT y FROM nowhere")
+        with pytest.raises(StepcastError, match=r"could not be made: .*nowhere"):
+            migrate(connection, views=views)
+        assert connection.execute("FROM report.more").fetchall() == [(1,)]
+        migrate(connection)
+        assert catalog(connection) == made

@@ -173,7 +173,7 @@ def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     folder = tmp_path / "schema"
     subprocess.run(["cp", "-r", migrations.SCHEMA, folder], check=True, timeout=10)
     (folder / "9000_more.sql").write_text("ALTER TABLE meta.loaded ADD COLUMN extra INTEGER")
-    for function in (migrations.migrate, migrations.versions):
+    for function in (migrations.migrate, migrations.versions, migrations.lag):
         monkeypatch.setattr(function, "__defaults__", (folder,))
     return 9000
 
@@ -181,7 +181,7 @@ def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_migrating_keeps_the_warehouse_as_it_was(filled: "Maker", newer_code: int) -> None:
     before = everything(filled.home / "warehouse.duckdb")
     (finding,) = check(filled.home).findings
-    assert "is older than 9000; `stepcast warehouse migrate`" in finding.text
+    assert "this Stepcast reads 9000; `stepcast warehouse migrate`" in finding.text
     done = migrate_now(filled.home)
     assert (done.after, done.before < done.after) == (newer_code, True)
     assert done.backup is not None

@@ -1,6 +1,3 @@
 -- What goes the other way through a server's link delays acknowledgements, and with them who sends.
 ALTER TABLE raw.contention ADD COLUMN opposite SMALLINT;
 COMMENT ON COLUMN raw.contention.opposite IS 'Number of transfers in the other direction meanwhile; NULL: not counted';
-DROP VIEW visible.contention;
-CREATE VIEW visible.contention AS SELECT * FROM raw.contention SEMI JOIN visible.run USING (run_id);
-COMMENT ON VIEW visible.contention IS 'raw.contention limited to ok profile runs';

@@ -15,15 +15,3 @@ COMMENT ON COLUMN meta.reloaded.landed_sha256 IS 'SHA-256 of the checksums of it
 COMMENT ON COLUMN meta.reloaded.loaded_at IS 'When this edition was loaded, UTC';
 COMMENT ON COLUMN meta.reloaded.sequence IS 'Number of the row in the order of meta.chain';
 COMMENT ON COLUMN meta.reloaded.sha256 IS 'SHA-256 over the chain''s row before it and this row, hex';
-
-CREATE VIEW meta.landed AS
-SELECT run_id, arg_max(landed_sha256, sequence) AS landed_sha256
-FROM (
-    SELECT run_id, landed_sha256, sequence FROM meta.loaded
-    UNION ALL
-    SELECT run_id, landed_sha256, sequence FROM meta.reloaded
-)
-GROUP BY run_id;
-COMMENT ON VIEW meta.landed IS 'What raw.* was loaded from, one row per run';
-COMMENT ON COLUMN meta.landed.run_id IS 'The run';
-COMMENT ON COLUMN meta.landed.landed_sha256 IS 'SHA-256 of the checksums of the Parquet files it was loaded from, hex; NULL: not kept';

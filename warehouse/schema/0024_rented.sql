@@ -40,6 +40,3 @@ COMMENT ON COLUMN raw.rented.seconds IS 'Seconds that an instance lived and that
 COMMENT ON COLUMN raw.rented.usd IS 'US dollars: of a launch, what it costs at most; of an end, what the instance cost; else NULL';
 COMMENT ON COLUMN raw.rented.code IS 'Why a launch was refused, in the provider''s word; NULL: it is no refusal';
 COMMENT ON COLUMN raw.rented.reason IS 'The same as a sentence; NULL: it is no refusal';
-
-CREATE VIEW visible.rented AS SELECT * FROM raw.rented SEMI JOIN visible.run USING (run_id);
-COMMENT ON VIEW visible.rented IS 'raw.rented limited to ok profile runs';

@@ -1,67 +1,6 @@
--- What differs between two sides of the history, and is that more than equal runs differ anyway?
--- Every key that a probe found out itself makes the run that has it incomparable: `host_gflops` alone did so with
--- all runs of steady cores. Keys are left out by name, so that a new setting keeps figures apart by itself.
-CREATE VIEW report.configuration AS
-WITH asked AS (
-    SELECT
-        *,
-        json_merge_patch(
-            config,
-            '{"stationary": null, "windows": null, "discarded_windows": null, "iterations": null,
-            "half_width": null, "discarded_pieces": null, "stolen_cpu_fraction": null,
-            "gauge_us": null, "host_gflops": null, "uncertainty": null, "window_steps": null,
-            "attempts": null, "settings": null, "command": null, "code_version": null}'
-        )::VARCHAR AS asked
-    FROM raw.run WHERE status = 'ok'
-),
--- A scenario whose workers could be of any type; what else it says of them is copied from their type.
-untyped AS (
-    SELECT
-        scenario_id,
-        json_merge_patch(
-            any_value(canonical),
-            json_object('nodes', list_transform(
-                from_json(any_value(canonical) -> '$.nodes', '["JSON"]'),
-                lambda node: CASE WHEN node ->> '$.role' = 'worker' THEN json_merge_patch(
-                    node,
-                    '{"node_type": null, "cpu_share": null, "threads": null, "inter_op_threads": null,
-                    "isa": null, "memory_bytes": null, "core_gflops": null}'
-                ) ELSE node END
-            ))
-        )::VARCHAR AS canonical
-    FROM raw.scenario GROUP BY scenario_id
-)
-SELECT
-    run_id,
-    sha256(concat_ws(chr(10), backend, host_id, probe, coalesce(run.scenario_id, ''), asked))[:16]
-        AS comparable_id,
-    -- Machines of another type are other machines; emulated types are all of the host that emulates them.
-    sha256(concat_ws(
-        chr(10), backend, CASE WHEN backend NOT IN ('ssh', 'ec2') THEN host_id END, probe,
-        coalesce(untyped.canonical, ''), json_merge_patch(asked, '{"worker": null, "between": null}')::VARCHAR
-    ))[:16] AS other_types_id,
-    coalesce(scenario.worker_node_type, replace(coalesce(config ->> '$.worker', config ->> '$.between'), ' + ', '+')) AS node_type,
-    coalesce(
-        scenario.label,
-        concat_ws(
-            ', ', probe, format('{} ranks', config ->> '$.world_size'),
-            format('{:g} Mb/s', (config ->> '$.link_mbps')::DOUBLE),
-            coalesce(config ->> '$.worker', config ->> '$.between')
-        )
-    ) AS label,
-    config ->> '$.code_version' AS code_version
-FROM asked AS run
-LEFT JOIN untyped USING (scenario_id)
-LEFT JOIN report.scenario AS scenario USING (scenario_id);
-COMMENT ON VIEW report.configuration IS 'What each ok run was asked to measure, one row per run';
-COMMENT ON COLUMN report.configuration.run_id IS 'The run';
-COMMENT ON COLUMN report.configuration.comparable_id IS 'Hash of backend, host, probe, scenario and what the probe was asked to do: equal ids, comparable figures';
-COMMENT ON COLUMN report.configuration.other_types_id IS 'The same but for the node type of the workers (on ssh and ec2 also the host): equal ids differ in nothing else';
-COMMENT ON COLUMN report.configuration.node_type IS 'Node type of the workers, several joined by +; NULL: the run does not tell';
-COMMENT ON COLUMN report.configuration.label IS 'Short name for tables: of the scenario, or of probe, nodes and links';
-COMMENT ON COLUMN report.configuration.code_version IS 'Version of Stepcast that measured; NULL: the run is from before runs kept it';
+-- Figures over time, what is newest of each, and what differs between two sides of the history.
 
-CREATE OR REPLACE VIEW report.history AS
+CREATE VIEW report.history AS
 WITH figure AS (
     SELECT
         run_id, metric, any_value(unit) AS unit, '' AS point,
@@ -111,45 +50,78 @@ COMMENT ON COLUMN report.history.repeat IS 'Round of the study';
 COMMENT ON COLUMN report.history.started_at IS 'When the run started, UTC';
 COMMENT ON COLUMN report.history.sequence IS 'When it was loaded first, in the order of meta.chain';
 
--- The noise floor of report.noise, one level down: each window is forecast by the mean of the run's others.
-CREATE VIEW report.noise_within_run AS
-WITH trial AS (
-    SELECT run_id, metric, '' AS point, value FROM raw.sample WHERE "window" IS NOT NULL AND value IS NOT NULL
-    UNION ALL
+CREATE VIEW report.latest AS
+SELECT * FROM report.history
+QUALIFY row_number() OVER (
+    PARTITION BY comparable_id, metric, point ORDER BY started_at DESC, sequence DESC
+) = 1;
+COMMENT ON VIEW report.latest IS 'Newest figure of each configuration, one row per comparable_id, metric and point';
+COMMENT ON COLUMN report.latest.comparable_id IS 'Hash of what makes figures comparable, as in report.history';
+COMMENT ON COLUMN report.latest.backend IS 'Where it was measured';
+COMMENT ON COLUMN report.latest.host_id IS 'Host that measured';
+COMMENT ON COLUMN report.latest.probe IS 'Measuring program';
+COMMENT ON COLUMN report.latest.scenario_id IS 'What ran; NULL: the bare cluster';
+COMMENT ON COLUMN report.latest.metric IS 'What was measured';
+COMMENT ON COLUMN report.latest.unit IS 'Unit of the value';
+COMMENT ON COLUMN report.latest.point IS 'Where on a probe''s grid; empty: the whole run';
+COMMENT ON COLUMN report.latest.value IS 'The newest figure, in the unit of this row';
+COMMENT ON COLUMN report.latest.run_id IS 'The run';
+COMMENT ON COLUMN report.latest.purpose IS 'profile or measurement';
+COMMENT ON COLUMN report.latest.study IS 'Study that asked for the run';
+COMMENT ON COLUMN report.latest.repeat IS 'Round of the study';
+COMMENT ON COLUMN report.latest.started_at IS 'When the run started, UTC';
+COMMENT ON COLUMN report.latest.sequence IS 'When it was loaded first, in the order of meta.chain';
+
+-- Median and MAD: one bad run in the past hides no drift and makes none. 0.6745 makes the z-score that
+-- of a normal distribution; below 5 earlier values the MAD itself is too uncertain to judge by.
+CREATE VIEW report.drift AS
+WITH earlier AS (
     SELECT
-        run_id, direction || '_bandwidth_Bps', format('{} flows', flows), sum("bandwidth_Bps")
-    FROM raw.link GROUP BY run_id, direction, flows, trial
-    UNION ALL
-    SELECT run_id, 'forward_s', format('batch {}', batch_size), avg(forward_s)
-    FROM raw.compute GROUP BY run_id, batch_size, trial
-    UNION ALL
-    SELECT run_id, 'backward_s', format('batch {}', batch_size), avg(backward_s)
-    FROM raw.compute GROUP BY run_id, batch_size, trial
-    UNION ALL
-    SELECT
-        run_id, 'bus_bandwidth_Bps',
-        format('{}, {} ranks, {} bytes, {} at once', library, world_size, size_bytes, concurrent),
-        median("bus_bandwidth_Bps")
-    FROM raw.allreduce GROUP BY run_id, library, world_size, size_bytes, concurrent, trial
-),
-other AS (
-    SELECT
-        run_id, metric, point, value,
-        sum(value) OVER same - value AS total, count(*) OVER same - 1 AS others
-    FROM trial
-    WINDOW same AS (PARTITION BY run_id, metric, point)
+        history.comparable_id, history.metric, history.point,
+        median(history.value) AS median, mad(history.value) AS mad, count(*) AS earlier_n
+    FROM report.history AS history
+    JOIN report.latest AS newest USING (comparable_id, metric, point)
+    WHERE history.run_id <> newest.run_id
+    GROUP BY ALL
 )
 SELECT
-    run_id, metric, point,
-    100 * avg(abs((total / others - value) / nullif(value, 0))) AS noise_floor_percent,
-    count(*) AS noise_windows
-FROM other WHERE others > 0 GROUP BY run_id, metric, point;
-COMMENT ON VIEW report.noise_within_run IS 'How well the windows of a run forecast each other, one row per run, metric and point that has two or more';
-COMMENT ON COLUMN report.noise_within_run.run_id IS 'The run';
-COMMENT ON COLUMN report.noise_within_run.metric IS 'What was measured';
-COMMENT ON COLUMN report.noise_within_run.point IS 'Where on a probe''s grid; empty: the whole run';
-COMMENT ON COLUMN report.noise_within_run.noise_floor_percent IS 'Mean absolute error, percent, of forecasting each window or trial by the mean of the others; NULL: they are 0';
-COMMENT ON COLUMN report.noise_within_run.noise_windows IS 'Number of windows or trials forecast so';
+    comparable_id, newest.backend, newest.host_id, newest.probe, newest.scenario_id, scenario.label,
+    metric, newest.unit, point, newest.run_id, newest.started_at, newest.value,
+    earlier.median, earlier.mad, coalesce(earlier_n, 0) AS earlier_n,
+    CASE WHEN earlier_n >= 5 THEN 0.6745 * (newest.value - earlier.median) / nullif(earlier.mad, 0) END
+        AS robust_z
+FROM report.latest AS newest
+LEFT JOIN earlier USING (comparable_id, metric, point)
+LEFT JOIN report.scenario AS scenario USING (scenario_id);
+COMMENT ON VIEW report.drift IS 'Newest figure of each configuration against its own earlier ones';
+COMMENT ON COLUMN report.drift.comparable_id IS 'Hash of what makes figures comparable, as in report.history';
+COMMENT ON COLUMN report.drift.backend IS 'Where it was measured';
+COMMENT ON COLUMN report.drift.host_id IS 'Host that measured';
+COMMENT ON COLUMN report.drift.probe IS 'Measuring program';
+COMMENT ON COLUMN report.drift.scenario_id IS 'What ran; NULL: the bare cluster';
+COMMENT ON COLUMN report.drift.label IS 'Short name of the scenario';
+COMMENT ON COLUMN report.drift.metric IS 'What was measured';
+COMMENT ON COLUMN report.drift.unit IS 'Unit of value, median and mad';
+COMMENT ON COLUMN report.drift.point IS 'Where on a probe''s grid; empty: the whole run';
+COMMENT ON COLUMN report.drift.run_id IS 'The newest run';
+COMMENT ON COLUMN report.drift.started_at IS 'When it started, UTC';
+COMMENT ON COLUMN report.drift.value IS 'Its figure, in the unit of this row';
+COMMENT ON COLUMN report.drift.median IS 'Median of the earlier figures, in the unit of this row';
+COMMENT ON COLUMN report.drift.mad IS 'Median absolute deviation of the earlier figures, in the unit of this row';
+COMMENT ON COLUMN report.drift.earlier_n IS 'Number of earlier figures';
+COMMENT ON COLUMN report.drift.robust_z IS '0.6745 (value - median) / mad; NULL: fewer than 5 earlier figures, or none of them differ';
+
+CREATE VIEW meta.landed AS
+SELECT run_id, arg_max(landed_sha256, sequence) AS landed_sha256
+FROM (
+    SELECT run_id, landed_sha256, sequence FROM meta.loaded
+    UNION ALL
+    SELECT run_id, landed_sha256, sequence FROM meta.reloaded
+)
+GROUP BY run_id;
+COMMENT ON VIEW meta.landed IS 'What raw.* was loaded from, one row per run';
+COMMENT ON COLUMN meta.landed.run_id IS 'The run';
+COMMENT ON COLUMN meta.landed.landed_sha256 IS 'SHA-256 of the checksums of the Parquet files it was loaded from, hex; NULL: not kept';
 
 -- Repeats count within a side only: were the two sides each other's repeats, no difference could exceed the noise.
 -- Two repeats may agree by luck: below five, the noise is no less than that of windows within the runs.
