@@ -9,8 +9,10 @@ from typing import Any
 
 import polars as pl
 
+from forecasting.code import code_digest
 from forecasting.resting import rested_in
 from models.system import Fitted, System, Tables
+from networks.kept_graphs import keep_in
 from studies import landed
 from studies.rounds import Round
 from warehouse.ledger import FitRecord
@@ -18,8 +20,8 @@ from warehouse.records import Backend, Run
 from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
-DIRTY = "-dirty"
-"""How the version of a checkout ends that has changes of which no commit tells."""
+GRAPHS = "graphs"
+"""The folder of a home that keeps graphs of networks."""
 
 
 def fit_or_load(
@@ -27,8 +29,9 @@ def fit_or_load(
 ) -> Fitted:
     """Return a system as the history keeps it fitted to these runs, else fit it.
 
-    A fit is kept for a system and its version, the tables it reads, the runs whose rows it saw, and
-    the version of the code that made it. Code with changes that are not committed loads none.
+    A fit is kept for a system and its version, the tables it reads, the runs and rows that it saw,
+    and the code that made it: a digest of the modules that the system uses, so that other changes,
+    committed or not, fit nothing anew.
 
     Args:
         system: that is fitted.
@@ -72,6 +75,7 @@ def record_of(
         backend=backend,
         host_id=host_id,
         code_version=code_version(),
+        code_digest=code_digest(system),
         created_at=datetime.now(UTC),
     )
 
@@ -114,11 +118,9 @@ def stored(
 
     Without `tables`, runs of which rows were loaded since count as those that the fit saw.
     """
-    version = code_version()
-    if version.endswith(DIRTY):
-        return None
+    keep_graphs(warehouse)
     kept = warehouse.query("fits", system=system.name).filter(
-        pl.col("made_by").list.contains(version),
+        pl.col("made_by").list.contains(code_digest(system)),
         model_version=system.version,
         row_filter=row_filter(system),
     )
@@ -130,6 +132,11 @@ def stored(
     wanted = set(run_ids)
     found = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
     return found[-1] if found else None
+
+
+def keep_graphs(warehouse: Warehouse) -> None:
+    """Keep the graphs that systems read of networks beside the history: they take long to make."""
+    keep_in(warehouse.home / GRAPHS)
 
 
 def pooled_runs(system: System, round_: Round) -> list[Run]:

@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
+from typing import Any, TypeVar
 
 from networks.catalogue import OWN, UnknownNetwork, check, learn
+from networks.kept_graphs import keep, kept
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
 from networks.primitives import PrimitiveGraph
@@ -68,8 +70,8 @@ def step_graphs(
 ) -> Mapping[tuple[str, int, int], OperationGraph]:
     """Return graphs as `extracted` does, of many networks, batches and sides of images at once.
 
-    Child processes extract what is not at hand, a dozen each: PyTorch's take two seconds, and half
-    of one for each network.
+    Child processes extract what is neither at hand nor kept (`networks.kept_graphs`), a dozen each:
+    PyTorch's take two seconds, and half of one for each network.
 
     Raises:
         UnknownNetwork: no network of ours has such a name.
@@ -79,13 +81,22 @@ def step_graphs(
     asked = list(dict.fromkeys(wanted))
     for dnn, _, image_size in asked:
         check(dnn, image_size, framework)
-    missing = [one for one in asked if (*one, framework) not in _GRAPHS]
+    names = {one: "-".join(map(str, ("step", framework, *one))) for one in asked}
+    missing = []
+    for one in asked:
+        if (*one, framework) not in _GRAPHS:
+            graph = _kept(names[one], _of_fields)
+            if graph is None:
+                missing.append(one)
+            else:
+                _GRAPHS[*one, framework] = graph
     for start in range(0, len(missing), _TOGETHER):
         some = missing[start : start + _TOGETHER]
         words = [":".join(map(str, one)) for one in some]
         lines = _told(f"the graph of {some[0][0]}", ["steps", framework, *words])
         for one, text in zip(some, lines[-len(some) :], strict=True):
-            _GRAPHS[*one, framework] = _from_json(text)
+            _GRAPHS[*one, framework] = _of_fields(json.loads(text))
+            keep(names[one], text)
     found = {one: _GRAPHS[*one, framework] for one in asked}
     while len(_GRAPHS) > _KEPT:
         _GRAPHS.popitem(last=False)
@@ -95,7 +106,7 @@ def step_graphs(
 @lru_cache(maxsize=64)
 def _own_extracted(file: Path, dnn: str, batch_size: int, image_size: int) -> OperationGraph:
     words = ["own", str(file), dnn, str(batch_size), str(image_size)]
-    return _from_json(_told(f"the graph of {dnn}", words)[-1])
+    return _of_fields(json.loads(_told(f"the graph of {dnn}", words)[-1]))
 
 
 def primitive_graphs(
@@ -103,7 +114,8 @@ def primitive_graphs(
 ) -> Mapping[tuple[str, int], PrimitiveGraph]:
     """Return `primitive_graph` of PyTorch's networks, by name and side of their images.
 
-    One child process extracts all that are not at hand: two seconds, and a tenth for each.
+    One child process extracts all that are neither at hand nor kept (`networks.kept_graphs`): two
+    seconds, and some tenths for each.
 
     Raises:
         UnknownNetwork: no network has such a name.
@@ -118,12 +130,21 @@ def primitive_graphs(
             raise ValueError(_TOO_UNKNOWN[dnn])
     with _LOCK:
         found = {one: _PRIMITIVES[one] for one in asked if one in _PRIMITIVES}
-    missing = [one for one in asked if one not in found]
+    names = {one: "-".join(map(str, ("primitives", *one))) for one in asked}
+    missing = []
+    for one in asked:
+        if one not in found:
+            graph = _kept(names[one], PrimitiveGraph.of)
+            if graph is None:
+                missing.append(one)
+            else:
+                found[one] = graph
     if missing:
         words = ["primitives", *(f"{dnn}:{image_size}" for dnn, image_size in missing)]
         graphs = _told(f"the graph of {missing[0][0]}", words)
         for one, text in zip(missing, graphs[-len(missing) :], strict=True):
             found[one] = PrimitiveGraph.of(json.loads(text))
+            keep(names[one], text)
     with _LOCK:
         _keep_newest(found)
     return {one: found[one] for one in asked}
@@ -223,8 +244,19 @@ def _told(what: str, arguments: list[str]) -> list[str]:
     return child.stdout.splitlines()
 
 
-def _from_json(text: str) -> OperationGraph:
-    fields = json.loads(text)
+_Graph = TypeVar("_Graph")
+
+
+def _kept(name: str, of_fields: Callable[[dict[str, Any]], _Graph]) -> _Graph | None:
+    """Return a graph that was kept, None if it was not, or what is there is none."""
+    try:
+        fields = kept(name)
+        return None if fields is None else of_fields(fields)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _of_fields(fields: dict[str, Any]) -> OperationGraph:
     operations = tuple(GraphOperation(**one) for one in fields.pop("operations"))
     return OperationGraph(**fields, operations=operations)
 

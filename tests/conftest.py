@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from os import environ, geteuid
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 from absl.logging import get_absl_handler
 from hypothesis import settings
 
+from networks.kept_graphs import keep_in
 from profilers.clusters import choose_backend
 
 pytest_plugins = ("tests.aws", "tests.paper", "tests.buckets", "tests.repeated", "tests.migrated")
@@ -116,6 +117,13 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"skipped, but only tests marked {', '.join(OBSTACLES)} may skip"
     return report
+
+
+@pytest.fixture(autouse=True)
+def _no_kept_graphs() -> Iterator[None]:
+    """Let no test read graphs that another kept: some make them up."""
+    yield
+    keep_in(None)
 
 
 @pytest.fixture(scope="session")

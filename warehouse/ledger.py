@@ -28,7 +28,9 @@ class FitRecord(Record):
     """Fitted parameters of one model version, and what they were fitted to.
 
     `run_ids` are the profile runs the fit saw, `row_filter` says which of their rows,
-    `row_count` how many those were and `data_hash` names their content.
+    `row_count` how many those were and `data_hash` names their content. `code_version` is the
+    Stepcast that made it, `code_digest` names the code of its system, if somebody is to find it by
+    that.
     """
 
     system: str
@@ -42,6 +44,7 @@ class FitRecord(Record):
     host_id: str
     code_version: str
     created_at: AwareDatetime
+    code_digest: str | None = None
 
     @property
     def fit_id(self) -> str:
@@ -81,8 +84,11 @@ def record_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
         names = ", ".join(run_id for (run_id,) in hidden)
         raise BadInput(f"fit of {fit.system} names runs that are not loaded ok profiles: {names}")
     row = _row(fit, "parameters") | {"fit_id": fit.fit_id}
+    digest = row.pop("code_digest")
     with journal.entry(connection) as entry:
         _append_new(entry, "fit.fit", [row])
+        if digest is not None:
+            _note_remade(entry, [(row["fit_id"], digest)])
 
 
 def record_predictions(
@@ -254,5 +260,5 @@ def _check_single_values(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _content_id(record: Record, time: str) -> str:
-    content = record.model_dump(mode="json", exclude={time, "code_version"})
+    content = record.model_dump(mode="json", exclude={time, "code_version", "code_digest"})
     return content_hash(json.dumps(content, sort_keys=True, separators=(",", ":")))

@@ -25,6 +25,7 @@ from profilers.probe import Metric
 from studies.curve import Curve
 from studies.needs import resolved
 from warehouse.asks import Refusal
+from warehouse.ledger import FitRecord
 from warehouse.records import Backend, BadInput, Scenario
 from warehouse.warehouse import Warehouse
 
@@ -144,7 +145,9 @@ def predict_asked(
     answers = [_answer(key, one, groups, fits, history, far_out) for key, one in wanted.items()]
     forecasts = tuple(one for one in answers if isinstance(one, Forecast))
     refused = tuple(one for one in answers if isinstance(one, Refused))
-    written = 0 if dry_run else write(_unwritten(forecasts, history), place, warehouse)
+    written = 0
+    if not dry_run:
+        written = write(_unwritten(forecasts, history), place, warehouse, _made(fits))
     return Answer(place, forecasts, refused, written)
 
 
@@ -262,6 +265,15 @@ def _answer(
         cost=cost_of(scenario, history.prices),
         answered_by=None if answered_by == system.name else answered_by,
     )
+
+
+def _made(fits: Mapping[Group, AskedFit | BadInput]) -> dict[System, list[FitRecord]]:
+    """Return the records of the fits that were made now, by system."""
+    found: dict[System, list[FitRecord]] = {}
+    for group, fit in fits.items():
+        if isinstance(fit, AskedFit) and fit.record is not None:
+            found.setdefault(group.system, []).append(fit.record)
+    return found
 
 
 def _unwritten(forecasts: Sequence[Forecast], history: History) -> list[Forecast]:

@@ -1,11 +1,13 @@
 """Forecasts that were merely asked for, as the ledger keeps them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from forecasting.asked.place import Place
+from models.system import System
 from warehouse import systems as registered
+from warehouse.ledger import FitRecord
 from warehouse.records import Prediction
 from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
@@ -14,13 +16,28 @@ if TYPE_CHECKING:
     from forecasting.asked.answer import Forecast
 
 
-def write(new: Sequence["Forecast"], place: Place, warehouse: Warehouse) -> int:
-    """Write forecasts and return how many are new; for none of them the history is not opened."""
-    if not new:
+def write(
+    new: Sequence["Forecast"],
+    place: Place,
+    warehouse: Warehouse,
+    refused: Mapping[System, Sequence[FitRecord]] | None = None,
+) -> int:
+    """Write forecasts and return how many are new; for nothing new the history is not opened.
+
+    Args:
+        new: forecasts.
+        place: whose they are.
+        warehouse: the history.
+        refused: fits that were made, by system, whose forecasts may all be refused: they need not
+            be made again when somebody asks the next time.
+    """
+    fits = [(one.system, one.fit.record) for one in new if one.fit.record is not None]
+    fits += [(system, one) for system, records in (refused or {}).items() for one in records]
+    if not new and not fits:
         return 0
     return warehouse.record_asked(
-        tuple(_systems(new)),
-        [one.fit.record for one in new if one.fit.record is not None],
+        tuple(_systems([*(one.system for one in new), *(system for system, _ in fits)])),
+        [record for _, record in fits],
         [one.scenario for one in new],
         [_prediction(one, place) for one in new],
         {one.cost.prices for one in new if one.cost is not None},
@@ -32,8 +49,8 @@ def snapshot_of(one: "Forecast") -> str | None:
     return None if one.cost is None else one.cost.snapshot
 
 
-def _systems(new: Iterable["Forecast"]) -> Iterator[registered.System]:
-    for one in dict.fromkeys(forecast.system for forecast in new):
+def _systems(systems: Iterable[System]) -> Iterator[registered.System]:
+    for one in dict.fromkeys(systems):
         yield registered.System(name=one.name, what=one.what, source=one.source)
 
 

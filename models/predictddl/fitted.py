@@ -232,7 +232,7 @@ class PredictDDL:
 
     def _is_seen(self, scenario: Scenario) -> bool:
         """Tell whether the network was measured, with images of this size."""
-        return key_of(scenario) in self.known.source.networks
+        return key_of(scenario) in self.known.source.keys
 
     def _new_types(self, scenario: Scenario) -> set[str]:
         """Return the types of a scenario's nodes that no step was measured on."""

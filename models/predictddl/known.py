@@ -80,6 +80,11 @@ class Known:
         return frozenset(one.scenario.workload.dnn for one in self.runs)
 
     @cached_property
+    def keys(self) -> frozenset[Key]:
+        """The networks that were measured, with the side of their images."""
+        return frozenset(key_of(one.scenario) for one in self.runs)
+
+    @cached_property
     def node_types(self) -> frozenset[str]:
         """The types of nodes that steps were measured on."""
         groups = (group for one in self.runs for group in one.scenario.worker_groups)
@@ -113,7 +118,7 @@ class Known:
     @cached_property
     def networks(self) -> Mapping[Key, PrimitiveGraph]:
         """The graphs of all networks that were measured."""
-        return self.graphs([key_of(one.scenario) for one in self.runs])
+        return self.graphs(dict.fromkeys(key_of(one.scenario) for one in self.runs))
 
     @cached_property
     def embeddings(self) -> Mapping[Key, NDArray[np.float32]]:

@@ -1,5 +1,5 @@
 -- What has been fitted ($system, NULL: of each system), to which runs, with which parameters?
--- made_by: every version of the code that made it, the first one first.
+-- made_by: every version of the code that made it, the first one first, and digests of its system's code (code:...).
 SELECT
     system, fit_id, model_version, code_version, backend, host_id, created_at, run_ids, row_filter,
     row_count, data_hash, parameters,

@@ -1,0 +1,101 @@
+"""What names the code of a system: a digest of the modules that it uses, and of their libraries."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+
+from models.system import System
+from networks import kept_graphs
+
+_ROOT = Path(__file__).parents[1]
+_ROOMS = ("models", "networks", "warehouse")
+"""What systems may import of this project; of `networks` all counts, as programs of it are run."""
+_ROWS = (_ROOT / "forecasting" / "fits.py", *sorted(_ROOT.glob("warehouse/schema/*.sql")))
+"""What says which rows a fit sees; of migrations, those about what predictors may see."""
+_LIBRARIES = ("numpy", "numba", "polars", "scikit-learn", "scipy", "statsmodels", "xgboost")
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.M
+)
+
+
+def code_digest(system: System) -> str:
+    """Return what names the code that fits a system and makes its forecasts.
+
+    It is of every module that the system's functions import, directly or not, anywhere in a
+    module, of the files beside them that are no code, of all that extracts graphs, and of the
+    releases of numeric libraries, and of what says which rows a fit sees. What else a commit
+    changes, it does not tell.
+    """
+    functions = (system.fit, system.load, system.rests_on, system.prepare)
+    return _digest(tuple(sorted(set(map(_module_of, functions)))))
+
+
+@cache
+def _digest(modules: tuple[str, ...]) -> str:
+    files = _used(modules)
+    folders = {path.parent for path in files if path.is_relative_to(_ROOT / "models")}
+    files |= {path for folder in folders - {_ROOT / "models"} for path in _data(folder)}
+    files |= {path for path in _ROWS if path.suffix == ".py" or "visible." in path.read_text()}
+    found = sha256()
+    for path in sorted(files):
+        found.update(f"{path.relative_to(_ROOT)}\n".encode() + path.read_bytes())
+    if any(path.is_relative_to(_ROOT / "networks") for path in files):
+        found.update(kept_graphs.digest().encode())
+    found.update(_releases().encode())
+    return f"code:{found.hexdigest()[:16]}"
+
+
+@cache
+def _releases() -> str:
+    return "\n".join(f"{name} {metadata.version(name)}" for name in _LIBRARIES)
+
+
+def _module_of(function: Callable[..., object]) -> str:
+    while isinstance(function, partial):
+        function = function.func
+    return function.__module__
+
+
+def _used(modules: tuple[str, ...]) -> set[Path]:
+    """Return the files of modules and of all that they import of this project."""
+    found: set[Path] = set()
+    left = [path for name in modules if (path := _file(name)) is not None]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left += _imports(path)
+    return found
+
+
+@cache
+def _imports(path: Path) -> tuple[Path, ...]:
+    names = _names(path.read_text())
+    return tuple(file for name in names if (file := _file(name)) is not None)
+
+
+def _names(text: str) -> Iterator[str]:
+    """Yield the modules that a module may import: what is imported from one may be one, too."""
+    for source, imported, whole in _IMPORT.findall(text):
+        yield source or whole
+        for name in re.findall(r"\w+", imported):
+            yield f"{source}.{name}"
+
+
+@cache
+def _file(module: str) -> Path | None:
+    if module.partition(".")[0] not in _ROOMS:
+        return None
+    place = _ROOT.joinpath(*module.split("."))
+    files = (place.with_suffix(".py"), place / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
+
+
+def _data(folder: Path) -> Iterator[Path]:
+    """Yield the files of a package that are no code, in folders of it too."""
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts:
+            yield path

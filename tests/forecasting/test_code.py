@@ -1,0 +1,69 @@
+"""What names the code of a system: what it uses, and nothing else."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forecasting import code
+from forecasting.code import code_digest
+from models.ceer.systems import CEER
+from models.linear import LINEAR
+from models.predictddl.systems import LOG_LINEAR, PREDICTDDL
+from models.srift.system import SRIFT
+from warehouse.home import CHECKOUT
+
+SYSTEMS = {one.name: one for one in (CEER, LINEAR, PREDICTDDL, SRIFT)}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the code, of which digests are."""
+    for room in ("models", "networks", "warehouse", "forecasting"):
+        shutil.copytree(CHECKOUT / room, tmp_path / room, ignore=lambda *_: ["__pycache__"])
+    monkeypatch.setattr(code, "_ROOT", tmp_path)
+    rows = (tmp_path / "forecasting/fits.py", *sorted(tmp_path.glob("warehouse/schema/*.sql")))
+    monkeypatch.setattr(code, "_ROWS", rows)
+    _forget()
+    yield tmp_path  # type: ignore[misc]
+    _forget()
+
+
+def _forget() -> None:
+    for function in (code._digest, code._imports, code._file):  # noqa: SLF001
+        function.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [
+        ("models/srift/latency.py", {"srift"}),
+        ("models/predictddl/learned.py", {"predictddl"}),
+        ("models/predictddl/embedders/digits.safetensors", {"predictddl"}),
+        ("models/ceer/cpu_operations.yaml", {"ceer"}),
+        ("models/system.py", {"srift", "predictddl", "ceer", "linear"}),
+        ("networks/primitive_graph.py", {"predictddl", "ceer"}),
+        ("forecasting/fits.py", {"srift", "predictddl", "ceer", "linear"}),
+        ("forecasting/checks.py", set()),
+        ("warehouse/loader.py", set()),
+    ],
+)
+def test_only_what_a_system_uses_changes_its_digest(
+    checkout: Path, file: str, changed: set[str]
+) -> None:
+    before = {name: code_digest(system) for name, system in SYSTEMS.items()}
+    with (checkout / file).open("ab") as out:
+        out.write(b"\n")
+    _forget()
+    after = {name: code_digest(system) for name, system in SYSTEMS.items()}
+    assert {name for name in SYSTEMS if before[name] != after[name]} >= changed
+    if file.startswith(("forecasting/checks", "warehouse/loader")):
+        assert before == after
+    if file == "models/srift/latency.py":
+        assert before["linear"] == after["linear"]
+        assert before["ceer"] == after["ceer"]
+
+
+def test_systems_of_one_module_share_it() -> None:
+    assert code_digest(PREDICTDDL) == code_digest(LOG_LINEAR) != code_digest(SRIFT)
+    assert code_digest(PREDICTDDL).startswith("code:")
