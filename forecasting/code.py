@@ -30,7 +30,7 @@ def code_digest(system: System) -> str:
     changes, it does not tell.
     """
     functions = (system.fit, system.load, system.rests_on, system.prepare)
-    return _digest(tuple(sorted(set(map(_module_of, functions)))))
+    return _digest(tuple(sorted({_module_of(one) for one in functions})))
 
 
 @cache
