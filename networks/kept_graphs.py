@@ -69,9 +69,9 @@ def keep(name: str, text: str) -> None:
 
 @cache
 def digest() -> str:
-    """Return what names the code of this package and the releases of the frameworks."""
+    """Return what names the files of this package and the releases of the frameworks."""
     found = sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.glob("*.*")):
         found.update(f"{path.name}\n".encode() + path.read_bytes())
     for line in _releases():
         found.update(line.encode())
