@@ -1,7 +1,8 @@
-"""What names the code of a system: a digest of the modules that it uses, and of their libraries."""
+"""What names code: a digest of the modules that it uses, of their data and of their libraries."""
 
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from hashlib import sha256
 from importlib import metadata
@@ -12,7 +13,7 @@ from networks import kept_graphs
 
 _ROOT = Path(__file__).parents[1]
 _ROOMS = ("models", "networks", "warehouse")
-"""What systems may import of this project; of `networks` all counts, as programs of it are run."""
+"""What systems may import of this project."""
 _ROWS = (_ROOT / "forecasting" / "fits.py", *sorted(_ROOT.glob("warehouse/schema/*.sql")))
 """What says which rows a fit sees; of migrations, those about what predictors may see."""
 _LIBRARIES = ("numpy", "numba", "polars", "scikit-learn", "scipy", "statsmodels", "xgboost")
@@ -24,28 +25,53 @@ _IMPORT = re.compile(
 def code_digest(system: System) -> str:
     """Return what names the code that fits a system and makes its forecasts.
 
-    It is of every module that the system's functions import, directly or not, anywhere in a
-    module, of the files beside them that are no code, of all that extracts graphs, and of the
-    releases of numeric libraries, and of what says which rows a fit sees. What else a commit
-    changes, it does not tell.
+    It is `digest` of the modules of the system's functions, and of what says which rows a fit sees.
+    What else a commit changes, it does not tell. Of a module that is not in our rooms, it has the
+    file alone.
     """
     functions = (system.fit, system.load, system.rests_on, system.prepare)
-    return _digest(tuple(sorted({_module_of(one) for one in functions})))
+    modules = tuple(sorted({_module_of(one) for one in functions}))
+    elsewhere = tuple(_elsewhere(modules))
+    return f"code:{digest(modules, _ROOMS, (*_rows(), *elsewhere))}"
+
+
+def _elsewhere(modules: Iterable[str]) -> Iterator[Path]:
+    """Yield the files of modules that are not in our rooms."""
+    for name in modules:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name.partition(".")[0] not in _ROOMS and file is not None:
+            yield Path(file)
 
 
 @cache
-def _digest(modules: tuple[str, ...]) -> str:
-    files = _used(modules)
+def digest(modules: tuple[str, ...], rooms: tuple[str, ...], more: tuple[Path, ...] = ()) -> str:
+    """Return what names the code of some modules.
+
+    It is of every module of these rooms that they import, directly or not, anywhere in a module, of
+    the files beside those of models that are no code, of all that extracts graphs, as programs of
+    it are run, and of the releases of numeric libraries.
+
+    Args:
+        modules: by their dotted names.
+        rooms: the packages of this project that they may use.
+        more: other files that count.
+    """
+    files = {*_used(modules, rooms), *more}
     folders = {path.parent for path in files if path.is_relative_to(_ROOT / "models")}
     files |= {path for folder in folders - {_ROOT / "models"} for path in _data(folder)}
-    files |= {path for path in _ROWS if path.suffix == ".py" or "visible." in path.read_text()}
-    found = sha256()
+    content = sha256()
     for path in sorted(files):
-        found.update(f"{path.relative_to(_ROOT)}\n".encode() + path.read_bytes())
+        name = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
+        content.update(f"{name}\n".encode() + path.read_bytes())
     if any(path.is_relative_to(_ROOT / "networks") for path in files):
-        found.update(kept_graphs.digest().encode())
-    found.update(_releases().encode())
-    return f"code:{found.hexdigest()[:16]}"
+        content.update(kept_graphs.digest().encode())
+    content.update(_releases().encode())
+    return content.hexdigest()[:16]
+
+
+@cache
+def _rows() -> tuple[Path, ...]:
+    return tuple(path for path in _ROWS if path.suffix == ".py" or "visible." in path.read_text())
 
 
 @cache
@@ -59,22 +85,22 @@ def _module_of(function: Callable[..., object]) -> str:
     return function.__module__
 
 
-def _used(modules: tuple[str, ...]) -> set[Path]:
-    """Return the files of modules and of all that they import of this project."""
-    found: set[Path] = set()
-    left = [path for name in modules if (path := _file(name)) is not None]
+def _used(modules: tuple[str, ...], rooms: tuple[str, ...]) -> set[Path]:
+    """Return the files of modules and of all that they import of some rooms."""
+    files: set[Path] = set()
+    left = [path for name in modules if (path := _file(name, rooms)) is not None]
     while left:
         path = left.pop()
-        if path not in found:
-            found.add(path)
-            left += _imports(path)
-    return found
+        if path not in files:
+            files.add(path)
+            left += _imports(path, rooms)
+    return files
 
 
 @cache
-def _imports(path: Path) -> tuple[Path, ...]:
+def _imports(path: Path, rooms: tuple[str, ...]) -> tuple[Path, ...]:
     names = _names(path.read_text())
-    return tuple(file for name in names if (file := _file(name)) is not None)
+    return tuple(file for name in names if (file := _file(name, rooms)) is not None)
 
 
 def _names(text: str) -> Iterator[str]:
@@ -86,8 +112,8 @@ def _names(text: str) -> Iterator[str]:
 
 
 @cache
-def _file(module: str) -> Path | None:
-    if module.partition(".")[0] not in _ROOMS:
+def _file(module: str, rooms: tuple[str, ...]) -> Path | None:
+    if module.partition(".")[0] not in rooms:
         return None
     place = _ROOT.joinpath(*module.split("."))
     files = (place.with_suffix(".py"), place / "__init__.py")

@@ -109,10 +109,13 @@ def read_history(
     warehouse: Warehouse, groups: Sequence[Group], place: Place, known_by: datetime | None = None
 ) -> History:
     """Read what forecasts of some groups need; what was judged after `known_by` is left out."""
+    rows: dict[tuple[tuple[str, ...], tuple[str, ...]], Tables] = {}
+    for group in groups:
+        of = group.system.tables, group.run_ids
+        if of not in rows:  # systems that rest on the same read them once
+            rows[of] = warehouse.visible_tables(*of)
     tables = {
-        group: told_apart(
-            warehouse.visible_tables(group.system.tables, group.run_ids), place.host_id
-        )
+        group: told_apart(rows[group.system.tables, group.run_ids], place.host_id)
         for group in groups
     }
     kept = {

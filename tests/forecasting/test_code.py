@@ -1,7 +1,9 @@
 """What names the code of a system: what it uses, and nothing else."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -30,7 +32,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _forget() -> None:
-    for function in (code._digest, code._imports, code._file):  # noqa: SLF001
+    for function in (code.digest, code._imports, code._file, code._rows):  # noqa: SLF001
         function.cache_clear()
 
 
@@ -67,3 +69,37 @@ def test_only_what_a_system_uses_changes_its_digest(
 def test_systems_of_one_module_share_it() -> None:
     assert code_digest(PREDICTDDL) == code_digest(LOG_LINEAR) != code_digest(SRIFT)
     assert code_digest(PREDICTDDL).startswith("code:")
+
+
+def test_a_function_elsewhere_counts_with_its_file() -> None:
+    def fit(_: object) -> NoReturn:
+        raise AssertionError
+
+    assert code_digest(replace(LINEAR, fit=fit)) != code_digest(LINEAR)
+
+
+def test_code_is_that_of_all_modules_that_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {
+        "here/__init__.py": "",
+        "here/top.py": "from here import middle\n",
+        "here/middle.py": "def f() -> None:\n    from here.deep import value\n",
+        "here/deep.py": "value = 1\n",
+        "here/aside.py": "value = 1\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(code, "_ROOT", tmp_path)
+
+    def named() -> str:
+        _forget()
+        return code.digest(("here.top",), ("here",))
+
+    before = named()
+    (tmp_path / "here/aside.py").write_text("value = 2\n")
+    assert named() == before
+    (tmp_path / "here/deep.py").write_text("value = 2\n")
+    assert named() != before
+    _forget()
