@@ -1,8 +1,7 @@
 """What names code: a digest of the modules that it uses, of their data and of their libraries."""
 
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from hashlib import sha256
 from importlib import metadata
@@ -26,21 +25,12 @@ def code_digest(system: System) -> str:
     """Return what names the code that fits a system and makes its forecasts.
 
     It is `digest` of the modules of the system's functions, and of what says which rows a fit sees.
-    What else a commit changes, it does not tell. Of a module that is not in our rooms, it has the
-    file alone.
+    What else a commit changes, it does not tell, nor of functions that are not in these rooms: all
+    systems have theirs in `models`.
     """
     functions = (system.fit, system.load, system.rests_on, system.prepare)
     modules = tuple(sorted({_module_of(one) for one in functions}))
-    elsewhere = tuple(_elsewhere(modules))
-    return f"code:{digest(modules, _ROOMS, (*_rows(), *elsewhere))}"
-
-
-def _elsewhere(modules: Iterable[str]) -> Iterator[Path]:
-    """Yield the files of modules that are not in our rooms."""
-    for name in modules:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if name.partition(".")[0] not in _ROOMS and file is not None:
-            yield Path(file)
+    return f"code:{digest(modules, _ROOMS, _rows())}"
 
 
 @cache
@@ -61,8 +51,7 @@ def digest(modules: tuple[str, ...], rooms: tuple[str, ...], more: tuple[Path, .
     files |= {path for folder in folders - {_ROOT / "models"} for path in _data(folder)}
     content = sha256()
     for path in sorted(files):
-        name = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
-        content.update(f"{name}\n".encode() + path.read_bytes())
+        content.update(f"{path.relative_to(_ROOT)}\n".encode() + path.read_bytes())
     if any(path.is_relative_to(_ROOT / "networks") for path in files):
         content.update(kept_graphs.digest().encode())
     content.update(_releases().encode())

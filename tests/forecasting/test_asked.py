@@ -258,7 +258,8 @@ def test_what_cannot_be_fitted_is_a_refusal_with_its_reason(warehouse: Warehouse
         raise BadInput("too few rows")
 
     (linear,) = named(["linear"])
-    answer = predict_asked(warehouse, [async_curve(workers=[8])], [replace(linear, fit=fails)])
+    other = replace(linear, fit=fails, version="other")  # no fit of it is kept
+    answer = predict_asked(warehouse, [async_curve(workers=[8])], [other])
     assert [one.reason for one in answer.refused] == ["too few rows"]
     assert answer.written == 0
 
