@@ -78,7 +78,7 @@ def test_committed_sealed_rows_are_those_of_the_sealed_files(tmp_path: Path) -> 
 def test_readme_quotes_the_page() -> None:
     committed = rows_of(COMMITTED.read_text())
     quoted = list(_README_ROW.finditer((CHECKOUT / "README.md").read_text()))
-    assert len(quoted) == 7
+    assert len(quoted) == 5
     for row in quoted:
         for system, n, mean in (("system", "n", "mean"), ("other", "other_n", "other_mean")):
             key = ("Sealed", study(row["study"]), row["split"], f"`{row[system]}`")
